@@ -1,0 +1,1 @@
+"""The schema's history, applied by `retrieval migrate` and at every start."""

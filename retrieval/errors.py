@@ -1,0 +1,100 @@
+"""What can go wrong: codes for API clients, and the three kinds of trouble a step can meet.
+
+ServiceError            an answer for the API client, with a code of the contract
+StepError
+ ├── Retryable          try again, after `after` seconds if the other side said so
+ ├── Fatal              stop the run: nothing after this can work
+ └── Skippable          leave this one document out and go on with its neighbours
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ErrorCode(StrEnum):
+    """Every code an answer can carry. `api.errors.STATUS` gives each its HTTP status."""
+
+    # Any route
+    UNAUTHORIZED = "UNAUTHORIZED"
+    FORBIDDEN = "FORBIDDEN"
+    NOT_FOUND = "NOT_FOUND"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    REQUEST_TIMEOUT = "REQUEST_TIMEOUT"
+    IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    UNSUPPORTED_MEDIA_TYPE = "UNSUPPORTED_MEDIA_TYPE"
+    RATE_LIMIT_EXCEEDED = "RATE_LIMIT_EXCEEDED"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    INVALID_REQUEST = "INVALID_REQUEST"
+    NAMESPACE_NOT_FOUND = "NAMESPACE_NOT_FOUND"
+    # Tenants; these two have a body of their own
+    MISSING_TENANT_ID = "missing_tenant_id"
+    INVALID_TENANT_ID = "invalid_tenant_id"
+    # Ingestion
+    WEB_SCRAPER_CONFIG_NOT_SET = "WEB_SCRAPER_CONFIG_NOT_SET"
+    INVALID_INGEST_CONFIG = "INVALID_INGEST_CONFIG"
+    INVALID_CHUNK_CONFIG = "INVALID_CHUNK_CONFIG"
+    INVALID_SCRAPE_OPTIONS = "INVALID_SCRAPE_OPTIONS"
+    INGESTION_FAILED = "INGESTION_FAILED"
+    INGEST_JOB_RUN_NOT_FOUND = "INGEST_JOB_RUN_NOT_FOUND"
+    # Search
+    INVALID_SEARCH_REQUEST = "INVALID_SEARCH_REQUEST"
+    INVALID_HYBRID_CONFIG = "INVALID_HYBRID_CONFIG"
+    SEARCH_FAILED = "SEARCH_FAILED"
+    # Connections
+    CONNECTION_NOT_FOUND = "CONNECTION_NOT_FOUND"
+    CREATE_CONNECTION_FAILED = "CREATE_CONNECTION_FAILED"
+    FETCH_CONNECTIONS_FAILED = "FETCH_CONNECTIONS_FAILED"
+    # Namespaces
+    INVALID_NAMESPACE_CONFIG = "INVALID_NAMESPACE_CONFIG"
+    STORAGE_CONFIG_ERROR = "STORAGE_CONFIG_ERROR"
+    VECTOR_DB_CONFIG_ERROR = "VECTOR_DB_CONFIG_ERROR"
+    EMBEDDING_CONFIG_ERROR = "EMBEDDING_CONFIG_ERROR"
+    NAMESPACE_LIMIT_EXCEEDED = "NAMESPACE_LIMIT_EXCEEDED"
+    # Documents
+    DOCUMENTS_NOT_FOUND = "DOCUMENTS_NOT_FOUND"
+    INVALID_FILTER_CONFIG = "INVALID_FILTER_CONFIG"
+    UPDATE_DOCUMENTS_FAILED = "UPDATE_DOCUMENTS_FAILED"
+    DELETE_DOCUMENTS_FAILED = "DELETE_DOCUMENTS_FAILED"
+
+
+class ServiceError(Exception):
+    """An error that an API client sees. `message` never holds a submitted value, a secret or a vendor's text."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        field: str | None = None,
+        reason: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.field = field
+        self.reason = reason
+        self.headers = headers or {}
+
+
+class StepError(Exception):
+    """Trouble in a step of the pipeline or behind a port. Its text is shown to the user as a document's error."""
+
+
+class Retryable(StepError):
+    """May work later: a timeout, a reset, a 429 or 5xx. `after`: seconds the other side asked us to wait."""
+
+    def __init__(self, message: str, *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Fatal(StepError):
+    """Cannot work for any document of this run: a refused key, a missing index, a broken configuration."""
+
+
+class Skippable(StepError):
+    """Cannot work for this one document: a corrupt file, a page that is gone."""

@@ -1,0 +1,108 @@
+"""Stored secrets: AES-256-GCM, bound to the row they stand in, with key ids so that keys can be rotated."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+_NONCE = 12
+_KEY = 32
+
+
+class SecretError(Exception):
+    """A key that is no key, or a sealed value that does not open in this row."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The keys that open stored secrets; the first one seals new values.
+
+    Written as `id:base64[,id:base64…]` in RETRIEVAL_SECRET_KEY, or as bare base64 for one key with the id `1`.
+    """
+
+    keys: Mapping[str, bytes] = field(repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> KeyRing:
+        keys: dict[str, bytes] = {}
+        for number, part in enumerate(filter(None, (p.strip() for p in text.split(","))), start=1):
+            name, _, encoded = part.rpartition(":")
+            name = name or str(number)
+            keys[name] = _decode_key(encoded)
+            if not re.fullmatch(r"[A-Za-z0-9_-]{1,16}", name):
+                raise SecretError("A key id may have up to 16 letters, digits, hyphens and underscores.")
+        if not keys:
+            raise SecretError("RETRIEVAL_SECRET_KEY is empty: give `id:base64 of 32 random bytes`.")
+        return cls(keys)
+
+    @property
+    def active(self) -> str:
+        return next(iter(self.keys))
+
+    def seal(self, plain: bytes, *, row: str) -> bytes:
+        """Encrypt `plain` so that it opens only under the same `row`, a name such as `namespaces/ns_1/secrets`."""
+        nonce = os.urandom(_NONCE)
+        header = self.active.encode()
+        body = AESGCM(self.keys[self.active]).encrypt(nonce, plain, row.encode())
+        return bytes([len(header)]) + header + nonce + body
+
+    def open(self, sealed: bytes, *, row: str) -> bytes:
+        """The plain value; SecretError if it was sealed for another row, by an unknown key, or changed."""
+        end = 1 + sealed[0]
+        name = sealed[1:end].decode()
+        if name not in self.keys:
+            raise SecretError(f"This secret was sealed with key id {name!r}, which RETRIEVAL_SECRET_KEY does not hold.")
+        try:
+            return AESGCM(self.keys[name]).decrypt(sealed[end : end + _NONCE], sealed[end + _NONCE :], row.encode())
+        except InvalidTag as error:
+            raise SecretError("A stored secret does not open: wrong key, or it was moved or changed.") from error
+
+
+def load_or_create_key_file(path: Path) -> KeyRing:
+    """The key file of an embedded installation, made whole on first start with mode 0600."""
+    if not path.exists():
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write("1:" + base64.b64encode(os.urandom(_KEY)).decode())
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+        fresh.unlink()
+    return KeyRing.parse(path.read_text())
+
+
+def hash_api_key(api_key: str, *, pepper: bytes) -> bytes:
+    """HMAC-SHA256 of an API key: what is stored and looked up instead of the key."""
+    return hmac.digest(pepper, api_key.encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+
+def mask(secret: str) -> str:
+    """What an answer shows of a secret: four bullets, and its last four characters if it is long enough."""
+    return "••••" + (secret[-4:] if len(secret) >= 12 else "")
+
+
+def is_mask(value: str) -> bool:
+    return value.startswith("••••")
+
+
+def _decode_key(encoded: str) -> bytes:
+    try:
+        key = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise SecretError("RETRIEVAL_SECRET_KEY is not base64: give `id:base64 of 32 random bytes`.") from error
+    if len(key) != _KEY:
+        raise SecretError(f"RETRIEVAL_SECRET_KEY holds a key of {len(key)} bytes; {_KEY} are needed.")
+    return key

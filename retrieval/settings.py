@@ -1,0 +1,109 @@
+"""Typed settings, read once at the start from `RETRIEVAL_*` and `.env`; nothing else reads the environment."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    """Every knob, with its default. `.env.example` lists them for operators."""
+
+    model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=".env", extra="ignore", frozen=True)
+
+    # Where things live
+    home: Path = PROJECT / ".retrieval"
+    database_url: SecretStr | None = None
+    """Another PostgreSQL with pgvector; the embedded one if absent."""
+    secret_key: SecretStr | None = None
+    """`id:base64` of 32 random bytes; required with a database of your own. Several, comma-separated, rotate."""
+    files_directory: Path | None = None
+    """Where LOCAL file storage lies; `files` in the home if absent. Workers on other machines need the same folder."""
+
+    # Addresses
+    api_host: str = "127.0.0.1"
+    api_port: int = Field(default=8000, ge=0, le=65535)
+    prefect_port: int = Field(default=4200, ge=0, le=65535)
+    ui_port: int = Field(default=8501, ge=0, le=65535)
+    public_url: str | None = None
+    """Base of links that others follow; the API's own address if absent."""
+    prefect_api_url: str | None = None
+    """A Prefect server of your own, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
+    prefect_database_url: SecretStr | None = None
+    """PostgreSQL for the bundled Prefect server (needs pg_trgm); its own SQLite file if absent."""
+
+    # Processes
+    api_processes: int = Field(default=1, ge=1)
+    worker_limit: int = Field(default=2, ge=1)
+    """Flow runs at once on one worker."""
+    work_pool: str = "retrieval"
+    database_pool: int = Field(default=8, ge=1)
+    log_format: Literal["json", "console"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    # Reliability
+    lease_seconds: float = 30
+    """A worker that has not renewed its lease for so long is taken for dead."""
+    attempts: int = Field(default=3, ge=1)
+    """How often a job run is started before its unfinished documents fail."""
+    batch_limit: int = Field(default=64, ge=1)
+    """Job runs of one source and scope that share a flow run where a backlog waits."""
+
+    # What namespaces may use (D11)
+    allow_local_files: bool = True
+    allow_pgvector: bool = True
+    allow_local_embeddings: bool = True
+    allow_builtin_scraper: bool = True
+    check_configs: bool = True
+    """Try a namespace's storage, index and model when it is created or changed (D43)."""
+    openai_models: list[str] = ["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
+    cohere_models: list[str] = [
+        "embed-english-v3.0",
+        "embed-multilingual-v3.0",
+        "embed-english-light-v3.0",
+        "embed-multilingual-light-v3.0",
+        "embed-v4.0",
+        "embed-english-v2.0",
+        "embed-english-light-v2.0",
+        "embed-multilingual-v2.0",
+    ]
+    jina_models: list[str] = ["jina-embeddings-v3", "jina-embeddings-v4"]
+
+    # Limits (D26, D41, D42)
+    max_file_bytes: int = 50 * 1024 * 1024
+    max_text_bytes: int = 5 * 1024 * 1024
+    max_body_bytes: int = 10 * 1024 * 1024
+    max_urls: int = 1000
+    max_links: int = 10_000
+    max_paths: int = 100
+    max_selectors: int = 50
+    max_selector_characters: int = 200
+    metadata_keys: int = 50
+    metadata_key_characters: int = 64
+    metadata_value_bytes: int = 2048
+    metadata_bytes: int = 16 * 1024
+    namespace_limit: int = 100
+    body_seconds: float = 30
+    """How long a client may take to send a body; a file upload gets ten times as long."""
+
+    # Parsing and search
+    parse_seconds: float = 60
+    parse_memory_bytes: int = 512 * 1024 * 1024
+    keyword_language: str = "english"
+    """PostgreSQL text search configuration of the keyword side."""
+
+    @property
+    def files(self) -> Path:
+        return self.files_directory or self.home / "files"
+
+
+@lru_cache(maxsize=1)
+def load() -> Settings:
+    """The settings of this process."""
+    return Settings()
