@@ -62,7 +62,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of the parsed text: `parsed.text[start:end] == text`. `page` counts from 1; `tokens` as the model counts."""
+    """A piece of the parsed text: `parsed.text[start:end] == text`; `page` counts from 1, tokens are the model's."""
 
     index: int
     text: str
