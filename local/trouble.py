@@ -1,0 +1,11 @@
+"""The one error of this package: a sentence for the person at the terminal, and the exit code of the command."""
+
+from __future__ import annotations
+
+
+class LocalError(Exception):
+    """Says in plain words what is wrong and what to do. Exit codes: 1 it failed, 2 it was asked for wrongly."""
+
+    def __init__(self, message: str, *, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
