@@ -1,0 +1,1 @@
+"""The steps of ingestion, one plain function each: fetch, parse, chunk, embed, upsert. `flows` runs them as tasks."""
