@@ -1,0 +1,68 @@
+"""The limited child process: reads one file after another, as told on stdin, until stdin closes.
+
+Started by `connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable
+from typing import BinaryIO
+
+import msgspec
+
+from connectors.parsers import limits, messages
+from connectors.parsers.messages import Reply, Task
+from retrieval.errors import Skippable
+
+
+def main() -> None:
+    limits.confine(int(sys.argv[1]))
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not get between the replies
+    threading.Thread(target=_leave_with_parent, args=(requests.fileno(),), daemon=True).start()
+    from connectors.parsers import reading
+
+    grown = limits.data_bytes() + int(sys.argv[1]) // 4
+    while task := _next(requests):
+        limits.allow_cpu(task.cpu_seconds)
+        reply = _answer(reading.read, task)
+        if limits.data_bytes() > grown:
+            reply = msgspec.structs.replace(reply, spent=True)
+        replies.write(messages.frame(reply))
+        replies.flush()
+
+
+def _next(requests: BinaryIO) -> Task | None:
+    header = requests.read(messages.LENGTH.size)
+    if len(header) < messages.LENGTH.size:
+        return None
+    return msgspec.msgpack.decode(requests.read(messages.LENGTH.unpack(header)[0]), type=Task)
+
+
+def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
+    try:
+        return read(task)
+    except Skippable as error:
+        cause = error.__cause__
+        return Reply(refusal=str(error), detail=f"{type(cause).__name__}: {cause}"[:500] if cause else "")
+    except MemoryError:
+        os._exit(messages.OUT_OF_MEMORY)
+    except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception; this is the outermost handler
+        return Reply(refusal=messages.CRASHED, detail=f"{type(error).__name__}: {error}"[:500], spent=True)
+
+
+def _leave_with_parent(requests: int) -> None:
+    """End this process when nobody holds the other end of stdin, also in the middle of a file."""
+    poll = select.poll()
+    poll.register(requests, 0)
+    poll.poll()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

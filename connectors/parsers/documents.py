@@ -1,0 +1,78 @@
+"""The parser of files: plain text and Markdown here and now, everything else in a limited child process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from functools import lru_cache
+
+import structlog
+
+from connectors.parsers import kinds, verbatim
+from connectors.parsers.messages import Reply, Task
+from connectors.parsers.pool import Limits, Pool
+from retrieval import settings
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+
+log = structlog.get_logger(__name__)
+_HERE_BYTES = 1024 * 1024
+"""Plain text up to this size is decoded in this process: no library reads it, and a child would cost more than it."""
+
+
+class DocumentParser:
+    """Reads files with kreuzberg (https://docs.kreuzberg.dev), each within time and memory limits."""
+
+    def __init__(self, pool: Pool, memory_bytes: int, seconds: float) -> None:
+        self.pool = pool
+        self._expanded_bytes = memory_bytes // 4
+        self._seconds = seconds
+
+    def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed:
+        """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read."""
+        with raw.path.open("rb") as file:
+            head = file.read(kinds.HEAD)
+            if not head:
+                raise Skippable("The file is empty: it has 0 bytes. Upload a file with text in it.")
+            kind = kinds.told(head, raw.name, raw.media_type)
+            if kind in (kinds.PLAIN, kinds.MARKDOWN):
+                data = head + file.read(_HERE_BYTES + 1)
+                if len(data) <= _HERE_BYTES:
+                    return _parsed(verbatim.read(data, kind))
+            if kind is kinds.IMAGE:
+                raise kinds.not_taken(kind, ocr=ocr is OcrStrategy.STANDARD_OCR)
+        return _parsed(self._in_child(raw, ocr))
+
+    def warm(self) -> None:
+        """Start a child ahead of the first file."""
+        self.pool.warm()
+
+    def _in_child(self, raw: RawContent, ocr: OcrStrategy) -> Reply:
+        reply = self.pool.run(
+            Task(
+                path=str(raw.path.resolve()),
+                name=raw.name,
+                media_type=raw.media_type,
+                ocr=ocr is OcrStrategy.STANDARD_OCR,
+                cpu_seconds=self._seconds,
+                expanded_bytes=self._expanded_bytes,
+            )
+        )
+        if reply.refusal:
+            log.info("file.refused", reason=reply.refusal, detail=reply.detail)
+            raise Skippable(reply.refusal)
+        return reply
+
+
+def _parsed(reply: Reply) -> Parsed:
+    return Parsed(text=reply.text, title=reply.title, pages=reply.pages, properties=reply.properties)
+
+
+@lru_cache(maxsize=1)
+def parser() -> DocumentParser:
+    """The parser of this process, within the limits of the settings; one child at most for each core."""
+    chosen = settings.load()
+    pool = Pool(os.cpu_count() or 1, Limits(seconds=chosen.parse_seconds, memory_bytes=chosen.parse_memory_bytes))
+    atexit.register(pool.close)
+    os.register_at_fork(after_in_child=lambda: (pool.forget(), parser.cache_clear()))
+    return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds)

@@ -1,0 +1,159 @@
+"""What kind of file this is: told by its content first, by its name and named media type second."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from connectors.parsers import plain
+from retrieval.errors import Skippable
+
+HEAD = 4096
+"""Bytes that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of file. `text`: made of characters, so that its encoding must be told; `packed`: a ZIP of parts."""
+
+    label: str
+    media_type: str
+    endings: tuple[str, ...]
+    text: bool = False
+    packed: bool = False
+    taken: bool = True
+
+
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_ODF = "application/vnd.oasis.opendocument."
+
+PLAIN = Kind("plain text", "text/plain", ("txt", "text", "log", "rst"), text=True)
+MARKDOWN = Kind("Markdown", "text/markdown", ("md", "markdown", "mdown", "mkd"), text=True)
+HTML = Kind("HTML", "text/html", ("html", "htm", "xhtml"), text=True)
+XML = Kind("XML", "application/xml", ("xml",), text=True)
+CSV = Kind("CSV", "text/csv", ("csv",), text=True)
+TSV = Kind("TSV", "text/tab-separated-values", ("tsv", "tab"), text=True)
+JSON = Kind("JSON", "application/json", ("json",), text=True)
+JSONL = Kind("JSONL", "application/x-ndjson", ("jsonl", "ndjson"), text=True)
+PDF = Kind("PDF", "application/pdf", ("pdf",))
+RTF = Kind("RTF", "application/rtf", ("rtf",))
+EML = Kind("EML", "message/rfc822", ("eml",))
+DOCX = Kind("DOCX", _OFFICE + "wordprocessingml.document", ("docx", "docm", "dotx"), packed=True)
+PPTX = Kind("PPTX", _OFFICE + "presentationml.presentation", ("pptx", "pptm", "ppsx"), packed=True)
+XLSX = Kind("XLSX", _OFFICE + "spreadsheetml.sheet", ("xlsx", "xlsm"), packed=True)
+ODT = Kind("ODT", _ODF + "text", ("odt",), packed=True)
+ODP = Kind("ODP", _ODF + "presentation", ("odp",), packed=True)
+ODS = Kind("ODS", _ODF + "spreadsheet", ("ods",), packed=True)
+EPUB = Kind("EPUB", "application/epub+zip", ("epub",), packed=True)
+DOC = Kind("DOC", "application/msword", ("doc",))
+PPT = Kind("PPT", "application/vnd.ms-powerpoint", ("ppt",))
+XLS = Kind("XLS", "application/vnd.ms-excel", ("xls",))
+MSG = Kind("MSG", "application/vnd.ms-outlook", ("msg",))
+IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"), taken=False)
+ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True, taken=False)
+COMPOUND = Kind("compound", "application/x-ole-storage", (), taken=False)
+
+KINDS = (PDF, DOCX, DOC, ODT, RTF, PPTX, PPT, ODP, XLSX, XLS, ODS, CSV, TSV, HTML, XML, JSON, JSONL)
+KINDS += (MARKDOWN, PLAIN, EML, MSG, EPUB, IMAGE, ZIP)
+_BY_ENDING = {ending: kind for kind in KINDS for ending in kind.endings}
+_BY_MEDIA_TYPE = {kind.media_type: kind for kind in KINDS}
+TAKEN = ", ".join(kind.label for kind in KINDS if kind.taken)
+
+_MAGIC: tuple[tuple[bytes, Kind], ...] = (
+    (b"%PDF-", PDF),
+    (b"{\\rtf", RTF),
+    (b"PK\x03\x04", ZIP),
+    (b"PK\x05\x06", ZIP),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", COMPOUND),
+    (b"\x89PNG\r\n\x1a\n", IMAGE),
+    (b"\xff\xd8\xff", IMAGE),
+    (b"II*\x00", IMAGE),
+    (b"MM\x00*", IMAGE),
+    (b"GIF8", IMAGE),
+)
+_OFFICE_PARTS = {"word/": DOCX, "ppt/": PPTX, "xl/": XLSX}
+_STREAMS = {"WordDocument": DOC, "PowerPoint Document": PPT, "Workbook": XLS, "Book": XLS, "__properties_version1.0": MSG}
+_HTML_START = re.compile(r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_MAIL_START = re.compile(rb"(?:Received|Return-Path|Delivered-To|MIME-Version): ")
+
+
+def told(head: bytes, name: str, media_type: str) -> Kind:
+    """The kind by the first bytes; ZIP and COMPOUND have to be looked into. Skippable for binary files of no kind we know."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+    for magic, kind in _MAGIC:
+        if head.startswith(magic) or (kind in (PDF, RTF) and start.startswith(magic)):
+            return kind
+    if head.startswith(b"BM") and head[6:10] == b"\0\0\0\0":
+        return IMAGE
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return IMAGE
+    named = _named(name, media_type)
+    if re.search(rb"%PDF-\d", head[:1024]) and not (named and named.text):
+        return PDF
+    text = plain.glance(head)
+    if text is None:
+        raise unknown(name)
+    return _of_text(head, text, named)
+
+
+def _of_text(head: bytes, text: str, named: Kind | None) -> Kind:
+    if named is EML or (named is None and _MAIL_START.match(head)):
+        return EML
+    if _HTML_START.match(text.lstrip("\ufeff \t\r\n")):
+        return HTML
+    if named is None and text.lstrip("\ufeff \t\r\n").startswith("<?xml"):
+        return XML
+    if named is not None and not named.text:
+        raise Skippable(
+            f"The file is named like {named.label} but holds no {named.label}: it is damaged, incomplete or misnamed. "
+            "Save it again from the program that made it, or give it the ending of what it is."
+        )
+    return named or PLAIN
+
+
+def _named(name: str, media_type: str) -> Kind | None:
+    ending = PurePath(name).suffix.lower().removeprefix(".")
+    if ending in _BY_ENDING:
+        return _BY_ENDING[ending]
+    named = _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
+    return None if named is PLAIN else named
+
+
+def packed(members: Iterable[str], mimetype: str) -> Kind:
+    """The kind of a ZIP by its members' names and, for OpenDocument and EPUB, its `mimetype` member."""
+    if mimetype in _BY_MEDIA_TYPE:
+        return _BY_MEDIA_TYPE[mimetype]
+    names = set(members)
+    if "[Content_Types].xml" in names:
+        for folder, kind in _OFFICE_PARTS.items():
+            if any(name.startswith(folder) for name in names):
+                return kind
+    return EPUB if "META-INF/container.xml" in names else ZIP
+
+
+def compound(data: bytes, name: str) -> Kind:
+    """The kind of an OLE compound file by its streams' names; Skippable if it is encrypted or of no kind we know."""
+    if "EncryptedPackage".encode("utf-16-le") in data:
+        raise Skippable("The file is protected by a password. Remove the password and upload it again.")
+    for stream, kind in _STREAMS.items():
+        if stream.encode("utf-16-le") + b"\0\0" in data:
+            return kind
+    raise unknown(name)
+
+
+def not_taken(kind: Kind, *, ocr: bool) -> Skippable:
+    """The refusal of a kind that we know and do not take."""
+    if kind is ZIP:
+        return Skippable(f"ZIP archives are not taken. Upload the files in it one by one; kinds that are taken: {TAKEN}.")
+    if ocr:
+        return Skippable("The file is an image, and this installation has no engine for text recognition (OCR) yet.")
+    return Skippable("The file is an image and has no text of its own. Use the OCR strategy STANDARD_OCR for images.")
+
+
+def unknown(name: str) -> Skippable:
+    """The refusal of a kind that we do not take."""
+    ending = PurePath(name).suffix.lower()
+    what = f"Files like this one ({ending})" if re.fullmatch(r"\.\w{1,8}", ending) else "Files of this kind"
+    return Skippable(f"{what} cannot be read. Kinds that are taken: {TAKEN}.")

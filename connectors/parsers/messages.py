@@ -1,0 +1,47 @@
+"""What the service and its parser children say to each other: one length-prefixed MessagePack frame each way."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+LENGTH = struct.Struct(">I")
+OUT_OF_MEMORY = 77
+"""Exit status of a child that met its memory limit in Python code."""
+
+CRASHED = (
+    "The parser crashed on this file: it is damaged or of an unusual make. "
+    "Save it again from the program that made it and upload that."
+)
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its packed parts may unfold to."""
+
+    path: str
+    name: str
+    media_type: str
+    ocr: bool
+    cpu_seconds: float
+    expanded_bytes: int
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What came of it: `refusal` for the user, with `detail` for the log, or the text and what is known of it.
+
+    `spent`: the child should not be given another file.
+    """
+
+    refusal: str = ""
+    detail: str = ""
+    text: str = ""
+    title: str = ""
+    pages: tuple[int, ...] = ()
+    properties: dict[str, str | int] = {}
+    spent: bool = False
+
+
+def frame(message: Task | Reply) -> bytes:
+    body = msgspec.msgpack.encode(message)
+    return LENGTH.pack(len(body)) + body

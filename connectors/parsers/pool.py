@@ -1,0 +1,200 @@
+"""Warm parser children: a few per process, one file at a time each, ended at their limits and replaced."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from connectors.parsers import limits, messages
+from connectors.parsers.messages import Reply, Task
+from retrieval.errors import Retryable, Skippable
+from retrieval.settings import PROJECT
+
+log = structlog.get_logger(__name__)
+_FILES_PER_CHILD = 200
+_GLANCE = 0.25
+_START_SECONDS = 60.0
+_ENVIRONMENT = {"LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2", "RUST_BACKTRACE": "0", "RAYON_NUM_THREADS": "1"}
+_ADVICE = "Split it into smaller files and upload those."
+
+
+class _Late(Exception):
+    """The child did not answer in time."""
+
+
+class _Gone(Exception):
+    """The child is dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one file may take: seconds by the clock and of processor time, and bytes of the child's memory."""
+
+    seconds: float
+    memory_bytes: int
+
+
+class Child:
+    """One child process and its pipes. Used by one thread at a time."""
+
+    def __init__(self, allowed: Limits) -> None:
+        self._limits = allowed
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        self._most_memory = 0
+        self.files = 0
+        command = [sys.executable, "-m", "connectors.parsers.child", str(allowed.memory_bytes)]
+        self._process = subprocess.Popen(
+            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=PROJECT, env=_ENVIRONMENT
+        )
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        self._in, self._out = self._process.stdin, self._process.stdout
+        self._poll = select.poll()
+        self._poll.register(self._out, select.POLLIN)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def run(self, task: Task) -> Reply:
+        """The child's answer. Skippable with the reason if it has none within the limits."""
+        self.files += 1
+        seconds = self._limits.seconds + (_START_SECONDS if self.files == 1 else 0)
+        deadline = time.monotonic() + seconds
+        try:
+            self._in.write(messages.frame(task))
+            size = messages.LENGTH.unpack(self._read(messages.LENGTH.size, deadline))[0]
+            return msgspec.msgpack.decode(self._read(size, deadline), type=Reply)
+        except _Late:
+            reason = self._too_long()
+        except (_Gone, BrokenPipeError):
+            reason = self._death()
+        raise Skippable(reason)
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """Kill the child if it runs and give back what it holds."""
+        if self.alive():
+            self._process.kill()
+        self._process.wait()
+        self.forget()
+
+    def forget(self) -> None:
+        """Close our ends of the pipes; in a forked process, without waiting for what is another's child."""
+        if self._process.returncode is None:
+            self._process.returncode = 0
+        for file in (self._in, self._out, self._errors):
+            file.close()
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _Late
+            if not self._poll.poll(min(left, _GLANCE) * 1000):
+                self._most_memory = max(self._most_memory, limits.data_bytes_of(self.pid))
+                continue
+            piece = os.read(self._out.fileno(), min(size - len(data), 1 << 20))
+            if not piece:
+                raise _Gone
+            data += piece
+        return bytes(data)
+
+    def _too_long(self) -> str:
+        return f"Reading the file took more than {self._limits.seconds:g} s and was given up. {_ADVICE}"
+
+    def _death(self) -> str:
+        """Why the child died, in words for the user."""
+        status = self._process.wait()
+        said = os.pread(self._errors.fileno(), 65536, 0)
+        log.warning("parser.child_died", status=status, memory_bytes=self._most_memory, said=said[:300].decode("utf-8", "replace"))
+        if status == -signal.SIGXCPU:
+            return self._too_long()
+        starved = status == messages.OUT_OF_MEMORY or self._most_memory > 0.8 * self._limits.memory_bytes
+        if starved or any(sign in said for sign in (b"memory allocation of", b"os error 12", b"MemoryError")):
+            return f"Reading the file takes more than {self._limits.memory_bytes // 2**20} MB of memory and was given up. {_ADVICE}"
+        if status in (-signal.SIGKILL, -signal.SIGTERM):
+            return "The reading of the file was ended from outside, perhaps because the machine ran out of memory. Upload it again."
+        return messages.CRASHED
+
+
+class Pool:
+    """At most `size` children at once; further threads wait for one."""
+
+    def __init__(self, size: int, allowed: Limits) -> None:
+        self._limits = allowed
+        self._free = threading.BoundedSemaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[Child] = []
+        self._all: set[Child] = set()
+
+    def run(self, task: Task) -> Reply:
+        """Read a file in a child of the pool."""
+        with self._free:
+            child = self._take()
+            keep = False
+            try:
+                reply = child.run(task)
+                keep = not reply.spent and child.files < _FILES_PER_CHILD
+            finally:
+                self._give_back(child, keep=keep)
+        return reply
+
+    def warm(self) -> None:
+        """Start a child now, so that the first file does not wait for its start."""
+        with self._free:
+            self._give_back(self._take(), keep=True)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for child in idle:
+            self._end(child)
+
+    def forget(self) -> None:
+        """After a fork: leave the children to the process that started them."""
+        for child in self._all:
+            child.forget()
+        self._idle, self._all = [], set()
+
+    def _take(self) -> Child:
+        while True:
+            with self._lock:
+                child = self._idle.pop() if self._idle else None
+            if child is None:
+                break
+            if child.alive():
+                return child
+            self._end(child)
+        try:
+            child = Child(self._limits)
+        except OSError as error:
+            raise Retryable("The process that reads files could not be started on the worker.") from error
+        with self._lock:
+            self._all.add(child)
+        return child
+
+    def _give_back(self, child: Child, *, keep: bool) -> None:
+        if keep:
+            with self._lock:
+                self._idle.append(child)
+        else:
+            self._end(child)
+
+    def _end(self, child: Child) -> None:
+        with self._lock:
+            self._all.discard(child)
+        child.end()

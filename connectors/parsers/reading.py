@@ -1,0 +1,142 @@
+"""Reading one file with kreuzberg, inside of a parser child: the kinds beyond plain text and Markdown."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+
+import kreuzberg
+
+from connectors.parsers import kinds, pages, plain, properties, verbatim
+from connectors.parsers.kinds import Kind
+from connectors.parsers.messages import Reply, Task
+from retrieval.errors import Skippable
+
+_PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
+_MOST_MEMBERS = 20_000
+_IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500})\]\((?:<[^>\n]{0,4000}>|[^()\n]{0,4000})\)")
+_EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
+_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def read(task: Task) -> Reply:
+    """The file's text as Markdown. Skippable for a file that cannot be read."""
+    path = Path(task.path)
+    with path.open("rb") as file:
+        kind = kinds.told(file.read(kinds.HEAD), task.name, task.media_type)
+    kind = _looked_into(kind, path, task)
+    if not kind.taken:
+        raise kinds.not_taken(kind, ocr=task.ocr)
+    if kind in (kinds.PLAIN, kinds.MARKDOWN, kinds.JSONL):
+        return verbatim.read(path.read_bytes(), kind)
+    result = _extracted(kind, path)
+    text = _tidied(result.content)
+    if not text.strip():
+        raise _no_text(kind, ocr=task.ocr)
+    known = properties.of(result, kind, path.stat().st_size)
+    return Reply(text=text, title=properties.title(result, text), pages=_pages(result, kind, text), properties=known)
+
+
+def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
+    if kind is not kinds.PDF:
+        return Skippable("The file holds no text. Upload a file with text in it.")
+    if ocr:
+        return Skippable(
+            "The PDF holds no text of its own, only pictures or blank pages, and this installation has no engine for text recognition (OCR) yet."
+        )
+    return Skippable("The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans.")
+
+
+def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
+    if kind is kinds.COMPOUND:
+        return kinds.compound(path.read_bytes(), task.name)
+    if kind is not kinds.ZIP:
+        return kind
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            _refuse_bomb(members, task.expanded_bytes)
+            return kinds.packed((member.filename for member in members), _mimetype(archive, members))
+    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise damaged(kinds.ZIP) from error
+
+
+def _mimetype(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
+    """What OpenDocument and EPUB files say of themselves. Skippable if the document is encrypted."""
+    by_name = {member.filename: member for member in members}
+    manifest = by_name.get("META-INF/manifest.xml")
+    if manifest and manifest.file_size < 2**20 and b"encryption-data" in archive.read(manifest):
+        raise Skippable("The file is protected by a password. Remove the password and upload it again.")
+    named = by_name.get("mimetype")
+    return archive.read(named).decode("ascii", "replace").strip() if named and named.file_size < 200 else ""
+
+
+def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:
+    size = sum(member.file_size for member in members if member.filename.lower().endswith(_PARTS))
+    if size > expanded_bytes or len(members) > _MOST_MEMBERS:
+        raise Skippable(
+            f"The file unfolds to {size // 2**20:,} MB in {len(members):,} parts; at most {expanded_bytes // 2**20:,} MB "
+            f"and {_MOST_MEMBERS:,} parts are read. Split it into smaller files and upload those."
+        )
+
+
+def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
+    config = kreuzberg.ExtractionConfig(
+        output_format="markdown",
+        use_cache=False,
+        disable_ocr=True,
+        enable_quality_processing=False,
+        include_document_structure=kind is kinds.PDF,
+        language_detection=kreuzberg.LanguageDetectionConfig(enabled=True),
+        concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
+    )
+    try:
+        if not kind.text:
+            return kreuzberg.extract_file_sync(path, kind.media_type, config=config)
+        text = plain.text_of(path.read_bytes(), markup=kind in (kinds.HTML, kinds.XML))
+        if kind is kinds.HTML:
+            text = _EMBEDDED.sub("", text)
+        return kreuzberg.extract_bytes_sync(text.encode(), kind.media_type, config=config)
+    except (kreuzberg.KreuzbergError, ValueError, RuntimeError, OSError) as error:
+        raise _refusal(kind, str(error)) from error
+
+
+def _refusal(kind: Kind, error: str) -> Skippable:
+    if "password" in error.lower() or "encrypted" in error.lower():
+        return Skippable(f"The {kind.label} is protected by a password. Remove the password and upload it again.")
+    if "limit exceeded" in error.lower():
+        return Skippable(f"The {kind.label} unfolds to more than is read. Split it into smaller files and upload those.")
+    return damaged(kind)
+
+
+def damaged(kind: Kind) -> Skippable:
+    label = "packed document" if kind is kinds.ZIP else kind.label
+    return Skippable(
+        f"The {label} is damaged or incomplete and cannot be read. Save it again from the program that made it and upload that."
+    )
+
+
+def _tidied(markdown: str) -> str:
+    """Without image links, which lead nowhere for a reader (their descriptions stay), and control characters."""
+    text = markdown.replace("\r\n", "\n").replace("\r", "\n")
+    return _IMAGE_LINK.sub(r"\1", plain.storable(_CONTROL.sub("", text)))
+
+
+def _pages(result: kreuzberg.ExtractionResult, kind: Kind, text: str) -> tuple[int, ...]:
+    count = properties.page_count(result)
+    if kind is not kinds.PDF or not result.document or not count:
+        return ()
+    nodes = result.document["nodes"]
+    blocks = ((node.get("page") or 0, _block(node.get("content"))) for node in nodes)
+    return pages.starts(text, ((page, block) for page, block in blocks if page and block), count)
+
+
+def _block(content: object) -> str:
+    """A block's own text; a table's cells in reading order."""
+    if isinstance(content, list):
+        return " ".join(map(_block, content))
+    if not isinstance(content, dict):
+        return ""
+    own = content.get("text") or content.get("content")
+    return own if isinstance(own, str) else " ".join(_block(part) for part in content.values() if isinstance(part, (dict, list)))
