@@ -23,6 +23,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from local import identity, processes
+from local.files import write_private
 from local.identity import Identity
 from local.trouble import LocalError
 
@@ -86,7 +87,7 @@ def prepare(home: Path) -> Cluster:
     cluster = Cluster(home, _socket_folder(home), identity.choose(home, _program("postgres")))
     _clear_leftovers(cluster)
     _make_private(cluster.socket, cluster.identity)
-    _write_private(home / "postgres.socket", str(cluster.socket))
+    write_private(home / "postgres.socket", str(cluster.socket))
     if not cluster.data.exists():
         _create(cluster)
     return cluster
@@ -99,22 +100,15 @@ def command(cluster: Cluster) -> list[str]:
     return [*cluster.identity.prefix, str(_program("postgres")), "-D", str(cluster.data), *options]
 
 
-def wait(cluster: Cluster, process: subprocess.Popen[bytes]) -> None:
-    """Until Postgres answers and holds the database with its extension; LocalError if it ends or takes a minute."""
+def ready(cluster: Cluster) -> bool:
+    """Whether Postgres answers; then it holds the database with its extension too."""
     import psycopg
 
-    deadline = time.monotonic() + _READY_SECONDS
-    while True:
-        try:
-            _create_database(cluster)
-        except psycopg.OperationalError as error:
-            if process.poll() is not None:
-                raise LocalError(f"The embedded Postgres ended with code {process.returncode} at its start.") from error
-            if time.monotonic() > deadline:
-                raise LocalError(f"The embedded Postgres did not answer for a minute: {error}") from error
-            time.sleep(0.05)
-        else:
-            return
+    try:
+        _create_database(cluster)
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def start(home: Path) -> str:
@@ -132,7 +126,11 @@ def start(home: Path) -> str:
             extra_groups=None if cluster.identity.user is None else [],
         )
     _started[cluster.home] = process
-    wait(cluster, process)
+    deadline = time.monotonic() + _READY_SECONDS
+    while not ready(cluster):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise LocalError(f"The embedded Postgres did not start; its log: {cluster.home / 'postgres.log'}")
+        time.sleep(0.05)
     return cluster.url
 
 
@@ -161,7 +159,7 @@ def _create(cluster: Cluster) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     (fresh / "data").mkdir(mode=0o700, parents=True)
     password = _password(cluster.home)
-    _write_private(fresh / "password", password)
+    write_private(fresh / "password", password)
     cluster.identity.own(fresh)
     for ctype in ("C.UTF-8", "C"):
         made = _initdb(cluster.identity, fresh, ctype)
@@ -244,19 +242,8 @@ def _make_private(folder: Path, who: Identity) -> None:
 def _password(home: Path) -> str:
     file = home / "postgres.password"
     if not file.exists():
-        _write_private(file, secrets.token_urlsafe(32))
+        write_private(file, secrets.token_urlsafe(32))
     return file.read_text().strip()
-
-
-def _write_private(file: Path, text: str) -> None:
-    """Whole or not at all, readable by the owner only."""
-    fresh = file.with_name(f"{file.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-    fresh.replace(file)
 
 
 def _recorded(home: Path, name: str) -> str:

@@ -57,10 +57,11 @@ def end_with_parent(number: int) -> Callable[[], None]:
     return arrange
 
 
-def carrying(token: str) -> list[Process]:
-    """Every process but this one whose environment holds this token of an instance."""
+def carrying(token: str, *, besides: str = "") -> list[Process]:
+    """Every process whose environment holds this token of an instance, but this one and those of a program."""
     marker = f"{TOKEN}={token}".encode()
-    return [p for p in _all() if p.pid != os.getpid() and marker in _read(p.pid, "environ").split(b"\0")]
+    found = (p for p in _all() if p.pid != os.getpid() and marker in _read(p.pid, "environ").split(b"\0"))
+    return [p for p in found if not besides or Path(_link(p.pid, "exe")).name != besides]
 
 
 def working_in(folder: Path, program: str) -> list[Process]:

@@ -1,0 +1,45 @@
+"""One role in the foreground, on the database and Prefect that it finds: how other machines add workers."""
+
+from __future__ import annotations
+
+import os
+
+from local import environment, instance, roles
+from local.environment import Resolved
+from local.trouble import LocalError
+from retrieval.settings import Settings
+
+
+def run(name: str, settings: Settings) -> int:
+    """Become the role: this process is replaced by it. `migrate` runs here and returns."""
+    if name == "prefect":
+        return _become(name, settings, _for_prefect(settings))
+    if name == "ui":
+        return _become(name, settings, _for_ui(settings))
+    resolved = environment.resolve(settings, needs_prefect=name in ("worker", "dispatcher"))
+    if name == "migrate":
+        from retrieval import database
+
+        database.migrate(resolved.database_url)
+        print("The database has the newest schema.")
+        return 0
+    return _become(name, settings, environment.build(settings, resolved))
+
+
+def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    command = roles.commands(settings, f"{os.uname().nodename}-{os.getpid()}")[name]
+    os.execve(command[0], command, variables)  # noqa: S606 - our own program, no shell
+
+
+def _for_prefect(settings: Settings) -> dict[str, str]:
+    own = f"http://127.0.0.1:{settings.prefect_port}/api"
+    return environment.build(settings, Resolved("", "", own)) | roles.server_environment(settings)
+
+
+def _for_ui(settings: Settings) -> dict[str, str]:
+    if not roles.has_ui():
+        raise LocalError("There is no admin app in this version.", exit_code=2)
+    running = instance.running(settings.home)
+    api = running.addresses.get("api") if running else None
+    return dict(os.environ) | ({"RETRIEVAL_PUBLIC_URL": api} if api else {})

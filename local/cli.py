@@ -1,0 +1,140 @@
+"""The `retrieval` command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from local.trouble import LocalError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 done, 1 it failed, 2 asked for wrongly, 3 `status` found something that is not up."""
+    options = _parser().parse_args(arguments)
+    os.umask(0o077)
+    try:
+        return _run(options)
+    except LocalError as error:
+        print(f"retrieval: {error}", file=sys.stderr)
+        return error.exit_code
+    except ValidationError as error:
+        print(f"retrieval: {_settings_sentence(error)}", file=sys.stderr)
+        return 2
+    except PermissionError as error:
+        print(
+            f"retrieval: {error.filename} may not be read or written by this user: choose another "
+            "RETRIEVAL_HOME or give the right to it.",
+            file=sys.stderr,
+        )
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(options: argparse.Namespace) -> int:
+    from retrieval.settings import PROJECT, load
+
+    if home := os.environ.get("RETRIEVAL_HOME"):
+        os.environ["RETRIEVAL_HOME"] = str(Path(home).absolute())
+    os.chdir(PROJECT)  # where `.env` lies, for us and for every role
+    settings = load()
+    match options.command:
+        case "up" | "down" | "status":
+            from local import control
+
+            if options.command == "up":
+                return control.up_detached(settings) if options.detach else control.up(settings)
+            return (
+                control.down(settings) if options.command == "down" else control.status(settings, as_json=options.json)
+            )
+        case "demo":
+            from local import demo
+
+            return demo.run()
+        case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "migrate":
+            from local import alone
+
+            return alone.run(options.command, settings)
+        case _:
+            from local import admin
+
+            return admin.run(options, settings)
+
+
+def _settings_sentence(error: ValidationError) -> str:
+    problems = (f"RETRIEVAL_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+    return "A setting is wrong. " + "; ".join(problems)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="retrieval", description="Runs and administers the retrieval service. State lies under RETRIEVAL_HOME."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="start everything on this machine; Ctrl-C stops it")
+    up.add_argument("--detach", action="store_true", help="return once it is ready and leave it running")
+    commands.add_parser("down", help="stop what `up` started")
+    status = commands.add_parser("status", help="show the roles; exit code 3 unless all are up")
+    status.add_argument("--json", action="store_true")
+    commands.add_parser("demo", help="start a fresh instance, ingest a small corpus, search it, stop")
+    commands.add_parser("migrate", help="bring the database to the newest schema")
+    for role, does in (
+        ("api", "the HTTP API"),
+        ("worker", "a worker that runs ingestions"),
+        ("dispatcher", "the dispatcher and reconciler"),
+        ("prefect", "a Prefect server"),
+        ("ui", "the admin app"),
+    ):
+        commands.add_parser(role, help=f"run {does} alone, in the foreground")
+    _add_admin(commands)
+    return parser
+
+
+def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    key = _verbs(commands, "key", "API keys")
+    create = key.add_parser("create", help="make a key; it is shown once")
+    create.add_argument("--name", required=True)
+    create.add_argument("--org", help="organization id; the only one if absent")
+    create.add_argument("--scopes", help="comma-separated, such as search,documents:read; all but admin if absent")
+    create.add_argument("--namespace", help="bind the key to this namespace")
+    create.add_argument("--tenant", help="bind the key to this tenant")
+    key.add_parser("list").add_argument("--org")
+    key.add_parser("revoke", help="end a key at once").add_argument("id")
+    org = _verbs(commands, "org", "organizations")
+    create = org.add_parser("create")
+    create.add_argument("name")
+    _org_options(create)
+    org.add_parser("list")
+    update = org.add_parser("update")
+    update.add_argument("id")
+    _org_options(update)
+    tenant = _verbs(commands, "tenant", "tenants of an organization")
+    for verb in ("create", "delete"):
+        sub = tenant.add_parser(verb)
+        sub.add_argument("tenant")
+        sub.add_argument("--org")
+    tenant.add_parser("list").add_argument("--org")
+
+
+def _verbs(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], noun: str, what: str
+) -> argparse._SubParsersAction[argparse.ArgumentParser]:
+    parser = commands.add_parser(noun, help=f"administer {what}")
+    return parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+
+def _org_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--plan", choices=("pilot", "pro", "team", "custom"))
+    parser.add_argument("--requests", type=int, help="requests a minute, instead of the plan's")
+    parser.add_argument("--namespaces", type=int, help="how many namespaces it may have")
+    parser.add_argument("--tenants", choices=("open", "registered"))
+    parser.add_argument("--tenant-required", choices=("yes", "no"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

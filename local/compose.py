@@ -1,0 +1,129 @@
+"""`retrieval up` in the foreground: settle everything that can be refused, start the roles, watch them, stop them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from local import addresses, banner, environment, instance, postgres, processes, roles
+from local.environment import Resolved
+from local.instance import Record
+from local.processes import Process
+from local.roles import Addresses
+from local.supervisor import Stopped, Supervisor
+from local.trouble import LocalError
+from retrieval.settings import Settings
+
+_START_SECONDS = 90.0
+Say = Callable[[str], None]
+
+
+def up(settings: Settings, say: Say) -> None:
+    """Run an instance until somebody stops it; LocalError if it cannot start or a role cannot be kept alive."""
+    home = settings.home.resolve()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    held = instance.lock(home)
+    if held is None:
+        raise LocalError(already_running(home))
+    try:
+        instance.clear(home)
+        _run(_settle_ports(settings), home, say)
+    finally:
+        os.close(held)
+
+
+def already_running(home: Path) -> str:
+    """One line with the addresses of the instance that has this home."""
+    record = instance.running(home)
+    known = [f"{name} {url}" for name, url in (record.addresses if record else {}).items() if url]
+    return f"An instance is running in {home} already: {', '.join(known) or 'it is starting'}."
+
+
+def _settle_ports(settings: Settings) -> Settings:
+    """The same settings with every port that this instance will open checked, and 0 replaced."""
+    wanted = {"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)}
+    if not settings.prefect_api_url:
+        wanted["RETRIEVAL_PREFECT_PORT"] = ("127.0.0.1", settings.prefect_port)
+    if roles.has_ui():
+        wanted["RETRIEVAL_UI_PORT"] = ("127.0.0.1", settings.ui_port)
+    ports = addresses.settle(wanted)
+    return settings.model_copy(
+        update={name.removeprefix("RETRIEVAL_").lower(): port for name, port in ports.items()}
+        | {"home": settings.home.resolve()}
+    )
+
+
+def _run(settings: Settings, home: Path, say: Say) -> None:
+    key = environment.secret_key(settings)
+    at = roles.locate(settings)
+    embedded = environment.plain(settings.database_url) is None
+    record = _record(at, embedded=embedded)
+    supervisor = Supervisor(home, record, say)
+    supervisor.listen()
+    try:
+        service = _start(supervisor, settings, at, key, record, say)
+        instance.publish(home, service)
+        record.phase = "ready"
+        instance.save(home, record)
+        say(banner.text(service))
+        supervisor.watch()
+    except Stopped:
+        say("Stopping.")
+    finally:
+        supervisor.stop(roles.STOP_ORDER)
+        postgres.stop(home)
+        instance.clear(home)
+    say("Stopped.")
+
+
+def _record(at: Addresses, *, embedded: bool) -> Record:
+    me = Process.of(os.getpid())
+    if me is None:
+        raise LocalError("/proc is not there: `retrieval up` needs Linux with /proc.")
+    known: dict[str, str | None] = {"api": at.api, "prefect": at.prefect, "ui": at.ui}
+    return Record(me.pid, me.started, secrets.token_hex(16), embedded=embedded, addresses=known)
+
+
+def _start(
+    supervisor: Supervisor, settings: Settings, at: Addresses, key: str, record: Record, say: Say
+) -> dict[str, Any]:
+    """Bring up the roles, each as soon as what it needs is there; what service.json will say."""
+    cluster = postgres.prepare(settings.home) if record.embedded else None
+    url = cluster.url if cluster else environment.plain(settings.database_url)
+    child = environment.build(settings, Resolved(url or "", key, at.prefect)) | {processes.TOKEN: record.token}
+    ports = {"API": settings.api_port, "PREFECT": settings.prefect_port, "UI": settings.ui_port}
+    child |= {f"RETRIEVAL_{name}_PORT": str(port) for name, port in ports.items()}
+    if cluster:
+        say("Starting Postgres and Prefect …")
+        supervisor.start(roles.embedded_postgres(cluster, child))
+    if not settings.prefect_api_url:
+        supervisor.start(roles.prefect_server(settings, at, child))
+    if cluster:
+        supervisor.wait_ready(["postgres"], seconds=_START_SECONDS)
+    made = json.loads(supervisor.run(roles.first_steps(child)).splitlines()[-1])
+    supervisor.start(roles.api(settings, at, child))
+    if not settings.prefect_api_url:
+        supervisor.wait_ready(["prefect"], seconds=_START_SECONDS)
+    supervisor.run(roles.registration(child), attempts=3)
+    supervisor.start(roles.worker(settings, at, child, f"{os.uname().nodename}-{record.token[:6]}"))
+    supervisor.start(roles.dispatcher(settings, child))
+    if at.ui:
+        supervisor.start(roles.ui(settings, at, child))
+    say("Starting the API, the dispatcher and the worker …")
+    supervisor.wait_ready(["api", "worker", "dispatcher", *(["ui"] if at.ui else [])], seconds=_START_SECONDS)
+    return _service(at, made)
+
+
+def _service(at: Addresses, made: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "api": at.api,
+        "prefect": at.prefect.removesuffix("/api"),
+        "ui": at.ui,
+        "apiKey": made["apiKey"],
+        "organizationId": made["organizationId"],
+        "namespaceId": made["namespaceId"],
+    }

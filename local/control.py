@@ -1,0 +1,141 @@
+"""`up`, `down` and `status`, as a person or a script calls them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from local import banner, compose, instance, logs, postgres, processes
+from local.instance import Record, RoleRecord
+from local.processes import Process
+from local.trouble import LocalError
+from retrieval.settings import PROJECT, Settings
+
+_DETACHED_SECONDS = 300.0
+_STOP_SECONDS = 45.0
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def up(settings: Settings) -> int:
+    compose.up(settings, say)
+    return 0
+
+
+def up_detached(settings: Settings) -> int:
+    """Start an instance in a session of its own; back when it is ready, or with the reason why it is not."""
+    home = settings.home.resolve()
+    if instance.running(home):
+        say(compose.already_running(home))
+        return 0
+    offset = _log_size(home)
+    with logs.open_for(home, "up") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "local.cli", "up"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=PROJECT,
+            start_new_session=True,
+        )
+    try:
+        return _wait_until_ready(child, home, offset)
+    except KeyboardInterrupt:
+        child.send_signal(signal.SIGTERM)
+        child.wait(timeout=_STOP_SECONDS)
+        raise
+
+
+def down(settings: Settings) -> int:
+    """Stop the instance of this home and whatever a dead one left; fine if nothing runs."""
+    home = settings.home.resolve()
+    record = instance.load(home)
+    if record is None and not home.exists():
+        say(f"Nothing runs in {home}.")
+        return 0
+    was_running = record is not None and record.supervisor.alive()
+    if record and was_running:
+        processes.end([record.supervisor], first=signal.SIGTERM, grace=_STOP_SECONDS)
+    held = instance.lock(home)
+    if held is None:
+        raise LocalError(f"Another `retrieval up` is starting in {home}: try again in a moment.")
+    instance.clear(home)
+    postgres.stop(home)
+    say(f"Stopped the instance in {home}." if was_running else f"Nothing runs in {home}.")
+    return 0
+
+
+def status(settings: Settings, *, as_json: bool) -> int:
+    """Print the roles; 0 if all of them are up, else 3."""
+    home = settings.home.resolve()
+    record = instance.load(home)
+    alive = record is not None and record.supervisor.alive()
+    roles = [_seen(role, alive=alive) for role in record.roles] if record else []
+    healthy = alive and record is not None and record.phase == "ready"
+    healthy = healthy and all(role["state"] in ("up", "done") for role in roles)
+    if as_json:
+        phase = record.phase if record and alive else "stopped"
+        say(json.dumps({"home": str(home), "phase": phase, "healthy": healthy, "roles": roles}, indent=2))
+    elif record is None or not alive:
+        say(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
+    else:
+        say(_table(record, roles))
+    return 0 if healthy else 3
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], home: Path, offset: int) -> int:
+    deadline = time.monotonic() + _DETACHED_SECONDS
+    while child.poll() is None:
+        record = instance.running(home)
+        if record and record.pid == child.pid and record.phase == "ready":
+            say(banner.text(instance.service(home)))
+            child.returncode = 0  # it goes on without us: this program no longer waits for it
+            return 0
+        if time.monotonic() > deadline:
+            child.send_signal(signal.SIGTERM)
+            raise LocalError(f"It was not ready within {_DETACHED_SECONDS:.0f} s. Its log: {logs.path(home, 'up')}")
+        time.sleep(0.1)
+    print(logs.tail(home, "up", since=offset, lines=20), file=sys.stderr)
+    print(f"It did not start. Its log: {logs.path(home, 'up')}", file=sys.stderr)
+    return child.returncode or 1
+
+
+def _log_size(home: Path) -> int:
+    file = logs.path(home, "up")
+    return file.stat().st_size if file.exists() else 0
+
+
+def _seen(role: RoleRecord, *, alive: bool) -> dict[str, str | int | float | None]:
+    process = Process(role.pid, role.started) if role.pid and role.started else None
+    here = process is not None and process.alive()
+    state = role.state if (here or role.state in ("done", "restarting")) and alive else "stopped"
+    uptime = round(time.time() - role.since) if here and role.since else None
+    pid = role.pid if here else None
+    return {
+        "role": role.name,
+        "state": state,
+        "pid": pid,
+        "uptimeSeconds": uptime,
+        "restarts": role.restarts,
+        "address": role.address,
+    }
+
+
+def _table(record: Record, roles: list[dict[str, str | int | float | None]]) -> str:
+    head = ("role", "state", "pid", "uptime", "restarts", "address")
+    rows = [tuple("-" if value is None else str(value) for value in role.values()) for role in roles]
+    rows = [(*row[:3], row[3] if row[3] == "-" else _duration(int(row[3])), *row[4:]) for row in rows]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    return "\n".join([f"{record.phase} (supervisor {record.pid})", *(line.rstrip() for line in lines)])
+
+
+def _duration(seconds: int) -> str:
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}"

@@ -1,0 +1,28 @@
+"""Small files of the home: private, and replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_private(file: Path, text: str) -> None:
+    """Whole or not at all, on the disk when this returns, readable by the owner only."""
+    fresh = file.with_name(f"{file.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    fresh.replace(file)
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object in a file; empty if there is none, or if it is broken, as after a full disk."""
+    try:
+        found = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

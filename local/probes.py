@@ -1,0 +1,50 @@
+"""Is a role ready? One short HTTP question, without proxies and without a vendor's client."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+_SECONDS = 2.0
+
+
+def answers(url: str) -> bool:
+    """Whether a GET is answered with 200."""
+    return _ask("GET", url, {})[0] == 200
+
+
+def worker_online(prefect_api_url: str, pool: str, name: str, environment: Mapping[str, str]) -> bool:
+    """Whether the Prefect server lists this worker of the pool as online."""
+    url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"
+    status, found = _ask("POST", url, _authorization(environment), {"workers": {}})
+    workers = found if status == 200 and isinstance(found, list) else []
+    return any(worker.get("name") == name and worker.get("status") == "ONLINE" for worker in workers)
+
+
+def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
+    if key := environment.get("PREFECT_API_KEY"):
+        return {"Authorization": f"Bearer {key}"}
+    if login := environment.get("PREFECT_API_AUTH_STRING"):
+        return {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+    return {}
+
+
+def _ask(method: str, url: str, headers: Mapping[str, str], body: object = None) -> tuple[int, Any]:
+    """Status and decoded body; status 0 when nobody answers."""
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=_SECONDS)
+    try:
+        sent = None if body is None else json.dumps(body)
+        connection.request(method, parts.path, sent, {"Content-Type": "application/json", **headers})
+        response = connection.getresponse()
+        text = response.read()
+        return response.status, json.loads(text) if body is not None and response.status == 200 else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return 0, None
+    finally:
+        connection.close()

@@ -1,0 +1,141 @@
+"""What runs in an instance: the command, the address and the readiness of each role."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from local import addresses, postgres, probes
+from local.environment import plain
+from local.postgres import Cluster
+from local.supervisor import Role
+from retrieval.settings import PROJECT, Settings
+
+STOP_ORDER = ("ui", "api", "dispatcher", "worker", "prefect", "postgres")
+_PYTHON = sys.executable
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the parts of an instance listen. `prefect` is its API, ending in /api; `ui` None without the admin app."""
+
+    api: str
+    prefect: str
+    ui: str | None
+
+
+def commands(settings: Settings, worker_name: str = "") -> dict[str, list[str]]:
+    """The command line of every role that is a program of its own."""
+    name = worker_name or f"{socket.gethostname()}-{settings.work_pool}"
+    return {
+        "api": [_PYTHON, "-m", "api"],
+        "dispatcher": [_PYTHON, "-m", "flows.dispatch"],
+        "worker": _worker(settings, name),
+        "prefect": _prefect_server(settings),
+        "ui": _ui(settings),
+    }
+
+
+def has_ui() -> bool:
+    return (PROJECT / "ui" / "app.py").exists()
+
+
+def embedded_postgres(cluster: Cluster, environment: dict[str, str]) -> Role:
+    """Postgres in the foreground; before a restart it is cleared of what its death left."""
+    return Role(
+        "postgres",
+        postgres.command(cluster),
+        environment,
+        lambda: postgres.ready(cluster),
+        folder=cluster.home,
+        address=str(cluster.socket),
+        stop_signal=signal.SIGINT,
+        grace=6,
+        identity=cluster.identity,
+        before=lambda: _again(cluster),
+    )
+
+
+def prefect_server(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
+    """Prefect with its own SQLite in the home, or its own PostgreSQL where one is given."""
+    own = environment | server_environment(settings)
+    return _role("prefect", settings, own, at.prefect, lambda: probes.answers(f"{at.prefect}/health"))
+
+
+def server_environment(settings: Settings) -> dict[str, str]:
+    """Where a Prefect server keeps its data."""
+    given = plain(settings.prefect_database_url)
+    file = settings.home.resolve() / "prefect" / "prefect.db"
+    url = (
+        re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", given) if given else f"sqlite+aiosqlite:///{file}"
+    )
+    return {"PREFECT_SERVER_DATABASE_CONNECTION_URL": url, "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
+
+
+def api(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
+    return _role("api", settings, environment, at.api, lambda: probes.answers(f"{at.api}/ready"))
+
+
+def ui(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
+    return _role("ui", settings, environment, at.ui, lambda: probes.answers(f"{at.ui}/_stcore/health"))
+
+
+def dispatcher(settings: Settings, environment: dict[str, str]) -> Role:
+    """It has no address to ask: ready once it has lived through its start."""
+    return Role("dispatcher", commands(settings)["dispatcher"], environment, lambda: True, PROJECT, settle=2)
+
+
+def worker(settings: Settings, at: Addresses, environment: dict[str, str], name: str) -> Role:
+    """Ready when Prefect lists it. It lets its flow runs end before it goes."""
+    command = commands(settings, name)["worker"]
+
+    def ready() -> bool:
+        return probes.worker_online(at.prefect, settings.work_pool, name, environment)
+
+    return Role("worker", command, environment, ready, PROJECT, grace=9)
+
+
+def first_steps(environment: dict[str, str]) -> Role:
+    """Migrations, and the first organization, key and namespace; prints what it made as JSON."""
+    return Role("migrate", [_PYTHON, "-m", "local.first_steps"], environment, lambda: True, PROJECT)
+
+
+def registration(environment: dict[str, str]) -> Role:
+    """Work pool and deployments in Prefect; may be repeated."""
+    return Role("register", [_PYTHON, "-m", "flows.register"], environment, lambda: True, PROJECT)
+
+
+def _role(
+    name: str, settings: Settings, environment: dict[str, str], address: str | None, ready: Callable[[], bool]
+) -> Role:
+    return Role(name, commands(settings)[name], environment, ready, PROJECT, address=address)
+
+
+def _again(cluster: Cluster) -> None:
+    postgres.prepare(cluster.home)
+
+
+def _worker(settings: Settings, name: str) -> list[str]:
+    options = ("--pool", settings.work_pool, "--type", "warm", "--name", name, "--limit", str(settings.worker_limit))
+    return [_PYTHON, "-m", "prefect", "worker", "start", *options, "--install-policy", "never"]
+
+
+def _prefect_server(settings: Settings) -> list[str]:
+    options = ("--host", "127.0.0.1", "--port", str(settings.prefect_port), "--analytics-off")
+    return [_PYTHON, "-m", "prefect", "server", "start", *options]
+
+
+def _ui(settings: Settings) -> list[str]:
+    options = ("--server.address=127.0.0.1", f"--server.port={settings.ui_port}", "--server.headless=true")
+    return [_PYTHON, "-m", "streamlit", "run", "ui/app.py", *options, "--browser.gatherUsageStats=false"]
+
+
+def locate(settings: Settings) -> Addresses:
+    """Addresses as the settings say, ports already settled."""
+    prefect = settings.prefect_api_url or f"http://127.0.0.1:{settings.prefect_port}/api"
+    admin = addresses.url("127.0.0.1", settings.ui_port) if has_ui() else None
+    return Addresses(addresses.url(settings.api_host, settings.api_port), prefect.rstrip("/"), admin)

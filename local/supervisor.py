@@ -1,0 +1,254 @@
+"""Keeps the roles of one instance running, says why one died, and ends them in order. One thread, one loop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from local import instance, logs, processes
+from local.identity import Identity
+from local.instance import Record, RoleRecord
+from local.processes import Process
+from local.trouble import LocalError
+
+_TICK = 0.1
+_WINDOW = 60.0
+_DEATHS = 6
+_DEATHS_BEFORE_READY = 3
+_LONGEST_PAUSE = 8.0
+_BOUND_LOGS_EVERY = 30.0
+
+
+class Stopped(Exception):
+    """Somebody asked the instance to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """How one role runs. `ready` is asked until true; `grace`: seconds it may take to end before it is killed."""
+
+    name: str
+    command: list[str]
+    environment: dict[str, str]
+    ready: Callable[[], bool]
+    folder: Path
+    address: str | None = None
+    stop_signal: int = signal.SIGTERM
+    grace: float = 4.0
+    settle: float = 0.0
+    """Seconds it must have lived to count as ready."""
+    identity: Identity = field(default_factory=Identity)
+    before: Callable[[], None] | None = None
+    """Runs before each restart."""
+
+
+@dataclass(slots=True)
+class _Child:
+    role: Role
+    record: RoleRecord
+    process: subprocess.Popen[bytes]
+    log_offset: int = 0
+    was_ready: bool = False
+    deaths: deque[float] = field(default_factory=deque)
+    restart_at: float | None = None
+
+
+class Supervisor:
+    """Holds the children of one home. Only the main thread may call it: the children end with that thread."""
+
+    def __init__(self, home: Path, record: Record, say: Callable[[str], None]) -> None:
+        self._home = home
+        self._record = record
+        self._say = say
+        self._children: list[_Child] = []
+        self._stop_requests = 0
+        self._next_bound = 0.0
+
+    def listen(self) -> None:
+        """From now on SIGINT and SIGTERM ask for an orderly end, and a second one for a quick one."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def start(self, role: Role) -> None:
+        record = RoleRecord(role.name, address=role.address)
+        self._record.roles.append(record)
+        offset = self._log_size(role.name)
+        self._children.append(_Child(role, record, self._spawn(role, record), offset))
+
+    def run(self, role: Role, *, attempts: int = 1) -> bytes:
+        """Run a role that ends by itself; its standard output. LocalError with the end of its log if it fails."""
+        record = RoleRecord(role.name)
+        self._record.roles.append(record)
+        for attempt in range(1, attempts + 1):
+            offset = self._log_size(role.name)
+            process = self._spawn(role, record, output=subprocess.PIPE)
+            output = self._outcome(process)
+            record.state, record.pid = "done" if process.returncode == 0 else "stopped", None
+            self._save()
+            if process.returncode == 0:
+                return output
+            if attempt < attempts:
+                self._pause(1)
+        raise LocalError(
+            f"{role.name} failed ({_reason(process.returncode)}).\n{logs.tail(self._home, role.name, since=offset)}\n"
+            f"  Its log: {logs.path(self._home, role.name)}"
+        )
+
+    def wait_ready(self, names: Iterable[str], *, seconds: float) -> None:
+        """Until each of these roles is ready; LocalError names the one that is not in time."""
+        deadline = time.monotonic() + seconds
+        for name in names:
+            child = next(c for c in self._children if c.role.name == name)
+            while child.record.state != "up":
+                if time.monotonic() > deadline:
+                    raise LocalError(
+                        f"{name} was not ready within {seconds:.0f} s.\n{logs.tail(self._home, name)}\n"
+                        f"  Its log: {logs.path(self._home, name)}"
+                    )
+                self.tick()
+
+    def watch(self) -> None:
+        """Until somebody asks to stop (Stopped) or a role cannot be kept alive (LocalError)."""
+        while True:
+            self.tick()
+
+    def tick(self) -> None:
+        """One look at every child; restarts what is due."""
+        time.sleep(_TICK)
+        if self._stop_requests:
+            raise Stopped
+        for child in self._children:
+            self._look_at(child)
+        if time.monotonic() > self._next_bound:
+            self._next_bound = time.monotonic() + _BOUND_LOGS_EVERY
+            logs.bound(self._home)
+
+    def stop(self, order: Iterable[str]) -> None:
+        """End the roles in this order, each in its grace, then whatever they left; a second signal shortens it."""
+        self._record.phase = "stopping"
+        self._save()
+        by_name = {child.role.name: child for child in self._children}
+        for name in order:
+            if child := by_name.get(name):
+                self._end(child)
+        processes.end(processes.carrying(self._record.token), grace=1)
+
+    def _outcome(self, process: subprocess.Popen[bytes]) -> bytes:
+        """What a short program printed, while the others are looked after; it does not outlive an interruption."""
+        with process:
+            try:
+                while process.poll() is None:
+                    self.tick()
+                return process.stdout.read() if process.stdout else b""
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def _end(self, child: _Child) -> None:
+        process, asked = child.process, self._stop_requests
+        if process.poll() is None:
+            process.send_signal(child.role.stop_signal)
+        deadline = time.monotonic() + child.role.grace
+        while process.poll() is None and time.monotonic() < deadline and self._stop_requests <= max(asked, 1):
+            time.sleep(0.05)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        child.record.state, child.record.pid = "stopped", None
+        self._save()
+
+    def _look_at(self, child: _Child) -> None:
+        if child.restart_at is not None:
+            if time.monotonic() >= child.restart_at:
+                self._restart(child)
+        elif (code := child.process.poll()) is not None:
+            self._on_death(child, code)
+        elif child.record.state == "starting" and _settled(child) and child.role.ready():
+            child.record.state, child.was_ready = "up", True
+            self._save()
+            if child.record.restarts:
+                self._say(f"{child.role.name} is up again.")
+
+    def _restart(self, child: _Child) -> None:
+        if child.role.before:
+            child.role.before()
+        child.restart_at = None
+        child.record.restarts += 1
+        child.log_offset = self._log_size(child.role.name)
+        child.process = self._spawn(child.role, child.record)
+
+    def _on_death(self, child: _Child, code: int) -> None:
+        name, now = child.role.name, time.monotonic()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.process.pid, signal.SIGKILL)
+        child.deaths.append(now)
+        while child.deaths[0] < now - _WINDOW:
+            child.deaths.popleft()
+        story = f"{name} died ({_reason(code)}).\n{logs.tail(self._home, name, since=child.log_offset)}"
+        if len(child.deaths) >= (_DEATHS if child.was_ready else _DEATHS_BEFORE_READY):
+            raise LocalError(
+                f"{story}\n  It died {len(child.deaths)} times within a minute; everything is stopped. "
+                f"Its log: {logs.path(self._home, name)}"
+            )
+        pause = min(_LONGEST_PAUSE, 0.5 * 2 ** (len(child.deaths) - 1))
+        child.record.state, child.record.pid, child.restart_at = "restarting", None, now + pause
+        self._save()
+        self._say(f"{story}\n  It is started again in {pause:g} s.")
+
+    def _spawn(self, role: Role, record: RoleRecord, *, output: int | None = None) -> subprocess.Popen[bytes]:
+        with logs.open_for(self._home, role.name) as log:
+            process = subprocess.Popen(
+                role.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log if output is None else output,
+                stderr=log,
+                cwd=role.folder,
+                env=role.environment,
+                start_new_session=True,
+                user=role.identity.user,
+                group=role.identity.group,
+                extra_groups=None if role.identity.user is None else [],
+                # Safe here: this program has one thread, and its children do nothing else before exec.
+                preexec_fn=processes.end_with_parent(role.stop_signal),  # noqa: PLW1509
+            )
+        started = Process.of(process.pid)
+        record.pid, record.started = process.pid, started.started if started else None
+        record.state, record.since = "starting", time.time()
+        self._save()
+        return process
+
+    def _pause(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.tick()
+
+    def _log_size(self, name: str) -> int:
+        file = logs.path(self._home, name)
+        return file.stat().st_size if file.exists() else 0
+
+    def _save(self) -> None:
+        instance.save(self._home, self._record)
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        self._stop_requests += 1
+
+
+def _settled(child: _Child) -> bool:
+    return time.time() - (child.record.since or 0) >= child.role.settle
+
+
+def _reason(code: int) -> str:
+    """A return code in words: a signal by its name."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
