@@ -1,0 +1,32 @@
+# One machine with git, make and Python 3.11 or newer is enough. ARGS go to the program behind the target.
+BIN := .venv/bin
+
+.PHONY: help setup up demo test bench lint
+.DEFAULT_GOAL := help
+
+help: ## what there is
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+setup: .venv/.complete ## virtual environment from uv.lock; afterwards .venv/bin/retrieval is there
+
+.venv/.complete: pyproject.toml uv.lock local/setup.sh
+	@sh local/setup.sh
+	@touch $@
+
+up: setup ## start everything in the foreground; Ctrl-C stops it
+	@$(BIN)/retrieval up $(ARGS)
+
+demo: setup ## start a fresh instance, ingest a small corpus, search it, stop
+	@$(BIN)/retrieval demo $(ARGS)
+
+test: setup ## all tests but those marked slow; ARGS="-m slow" runs those
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+bench: setup ## the benchmarks; ARGS names one
+	$(BIN)/python -m bench $(ARGS)
+
+lint: setup ## format, rules, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
