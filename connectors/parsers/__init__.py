@@ -1,1 +1,1 @@
-"""Files to Markdown: what a file is (kinds), its characters (plain), its pages (pages), read in limited children (pool)."""
+"""Files to Markdown: what a file is (kinds), its text (plain), its pages (pages); read in limited children (pool)."""

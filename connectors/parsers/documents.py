@@ -74,5 +74,11 @@ def parser() -> DocumentParser:
     chosen = settings.load()
     pool = Pool(os.cpu_count() or 1, Limits(seconds=chosen.parse_seconds, memory_bytes=chosen.parse_memory_bytes))
     atexit.register(pool.close)
-    os.register_at_fork(after_in_child=lambda: (pool.forget(), parser.cache_clear()))
+    os.register_at_fork(after_in_child=lambda: _after_fork(pool))
     return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds)
+
+
+def _after_fork(pool: Pool) -> None:
+    """The children belong to the process that started them; the forked one starts its own."""
+    pool.forget()
+    parser.cache_clear()

@@ -55,8 +55,32 @@ IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "w
 ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True, taken=False)
 COMPOUND = Kind("compound", "application/x-ole-storage", (), taken=False)
 
-KINDS = (PDF, DOCX, DOC, ODT, RTF, PPTX, PPT, ODP, XLSX, XLS, ODS, CSV, TSV, HTML, XML, JSON, JSONL)
-KINDS += (MARKDOWN, PLAIN, EML, MSG, EPUB, IMAGE, ZIP)
+KINDS = (
+    PDF,
+    DOCX,
+    DOC,
+    ODT,
+    RTF,
+    PPTX,
+    PPT,
+    ODP,
+    XLSX,
+    XLS,
+    ODS,
+    CSV,
+    TSV,
+    HTML,
+    XML,
+    JSON,
+    JSONL,
+    MARKDOWN,
+    PLAIN,
+    EML,
+    MSG,
+    EPUB,
+    IMAGE,
+    ZIP,
+)
 _BY_ENDING = {ending: kind for kind in KINDS for ending in kind.endings}
 _BY_MEDIA_TYPE = {kind.media_type: kind for kind in KINDS}
 TAKEN = ", ".join(kind.label for kind in KINDS if kind.taken)
@@ -74,13 +98,21 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"GIF8", IMAGE),
 )
 _OFFICE_PARTS = {"word/": DOCX, "ppt/": PPTX, "xl/": XLSX}
-_STREAMS = {"WordDocument": DOC, "PowerPoint Document": PPT, "Workbook": XLS, "Book": XLS, "__properties_version1.0": MSG}
-_HTML_START = re.compile(r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_STREAMS = {
+    "WordDocument": DOC,
+    "PowerPoint Document": PPT,
+    "Workbook": XLS,
+    "Book": XLS,
+    "__properties_version1.0": MSG,
+}
+_HTML_START = re.compile(
+    r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE
+)
 _MAIL_START = re.compile(rb"(?:Received|Return-Path|Delivered-To|MIME-Version): ")
 
 
 def told(head: bytes, name: str, media_type: str) -> Kind:
-    """The kind by the first bytes; ZIP and COMPOUND have to be looked into. Skippable for binary files of no kind we know."""
+    """The kind by the first bytes; ZIP and COMPOUND are to be looked into. Skippable for binaries of no known kind."""
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     for magic, kind in _MAGIC:
         if head.startswith(magic) or (kind in (PDF, RTF) and start.startswith(magic)):
@@ -89,36 +121,41 @@ def told(head: bytes, name: str, media_type: str) -> Kind:
         return IMAGE
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return IMAGE
-    named = _named(name, media_type)
-    if re.search(rb"%PDF-\d", head[:1024]) and not (named and named.text):
+    wanted = named(name, media_type)
+    promised = _of_media_type(media_type)
+    if re.search(rb"%PDF-\d", head[:1024]) and not (wanted and wanted.text):
         return PDF
     text = plain.glance(head)
     if text is None:
         raise unknown(name)
-    return _of_text(head, text, named)
+    if wanted and not wanted.text and promised and promised.text:
+        wanted = promised
+    return _of_text(head, text, wanted)
 
 
-def _of_text(head: bytes, text: str, named: Kind | None) -> Kind:
-    if named is EML or (named is None and _MAIL_START.match(head)):
+def _of_text(head: bytes, text: str, wanted: Kind | None) -> Kind:
+    if wanted is EML or (wanted is None and _MAIL_START.match(head)):
         return EML
     if _HTML_START.match(text.lstrip("\ufeff \t\r\n")):
         return HTML
-    if named is None and text.lstrip("\ufeff \t\r\n").startswith("<?xml"):
+    if wanted is None and text.lstrip("\ufeff \t\r\n").startswith("<?xml"):
         return XML
-    if named is not None and not named.text:
+    if wanted is not None and not wanted.text:
         raise Skippable(
-            f"The file is named like {named.label} but holds no {named.label}: it is damaged, incomplete or misnamed. "
+            f"The file is named like {wanted.label} but holds no {wanted.label}: it is damaged or misnamed. "
             "Save it again from the program that made it, or give it the ending of what it is."
         )
-    return named or PLAIN
+    return wanted or PLAIN
 
 
-def _named(name: str, media_type: str) -> Kind | None:
+def named(name: str, media_type: str) -> Kind | None:
+    """The kind that the name's ending or else the media type promises."""
     ending = PurePath(name).suffix.lower().removeprefix(".")
-    if ending in _BY_ENDING:
-        return _BY_ENDING[ending]
-    named = _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
-    return None if named is PLAIN else named
+    return _BY_ENDING.get(ending) or _of_media_type(media_type)
+
+
+def _of_media_type(media_type: str) -> Kind | None:
+    return _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
 
 
 def packed(members: Iterable[str], mimetype: str) -> Kind:
@@ -146,7 +183,9 @@ def compound(data: bytes, name: str) -> Kind:
 def not_taken(kind: Kind, *, ocr: bool) -> Skippable:
     """The refusal of a kind that we know and do not take."""
     if kind is ZIP:
-        return Skippable(f"ZIP archives are not taken. Upload the files in it one by one; kinds that are taken: {TAKEN}.")
+        return Skippable(
+            f"ZIP archives are not taken. Upload the files in it one by one; kinds that are taken: {TAKEN}."
+        )
     if ocr:
         return Skippable("The file is an image, and this installation has no engine for text recognition (OCR) yet.")
     return Skippable("The file is an image and has no text of its own. Use the OCR strategy STANDARD_OCR for images.")

@@ -17,7 +17,7 @@ CRASHED = (
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its packed parts may unfold to."""
+    """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to."""
 
     path: str
     name: str

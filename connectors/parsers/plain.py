@@ -22,7 +22,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+)")
 
 
 def text_of(data: bytes, *, markup: bool = False) -> str:
-    """The characters of a text file, line endings as `\\n`. `markup`: the text may name its own encoding (HTML, XML)."""
+    """The text of a file, line endings as `\\n`. `markup`: it may name its own encoding (HTML, XML)."""
     text = decode(data, markup=markup).removeprefix("\ufeff")
     return storable(text.replace("\r\n", "\n").replace("\r", "\n"))
 

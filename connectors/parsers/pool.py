@@ -54,7 +54,13 @@ class Child:
         self.files = 0
         command = [sys.executable, "-m", "connectors.parsers.child", str(allowed.memory_bytes)]
         self._process = subprocess.Popen(
-            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=PROJECT, env=_ENVIRONMENT
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=PROJECT,
+            env=_ENVIRONMENT,
         )
         assert self._process.stdin is not None  # noqa: S101
         assert self._process.stdout is not None  # noqa: S101
@@ -120,14 +126,20 @@ class Child:
         """Why the child died, in words for the user."""
         status = self._process.wait()
         said = os.pread(self._errors.fileno(), 65536, 0)
-        log.warning("parser.child_died", status=status, memory_bytes=self._most_memory, said=said[:300].decode("utf-8", "replace"))
+        log.warning(
+            "parser.child_died",
+            status=status,
+            memory_bytes=self._most_memory,
+            said=said[:300].decode("utf-8", "replace"),
+        )
         if status == -signal.SIGXCPU:
             return self._too_long()
         starved = status == messages.OUT_OF_MEMORY or self._most_memory > 0.8 * self._limits.memory_bytes
         if starved or any(sign in said for sign in (b"memory allocation of", b"os error 12", b"MemoryError")):
-            return f"Reading the file takes more than {self._limits.memory_bytes // 2**20} MB of memory and was given up. {_ADVICE}"
+            most = self._limits.memory_bytes // 2**20
+            return f"Reading the file takes more than {most} MB of memory and was given up. {_ADVICE}"
         if status in (-signal.SIGKILL, -signal.SIGTERM):
-            return "The reading of the file was ended from outside, perhaps because the machine ran out of memory. Upload it again."
+            return "Reading the file was ended from outside: perhaps the machine ran out of memory. Upload it again."
         return messages.CRASHED
 
 

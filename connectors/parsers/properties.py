@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from connectors.parsers.kinds import Kind
 
-_NO_TITLES = frozenset({"untitled", "unknown", "document", "title"})
+_NO_NAMES = frozenset({"untitled", "unknown", "document", "title", "(anonymous)", "(unspecified)", "python-docx"})
 _SHORT = {
     "eng": "en", "deu": "de", "fra": "fr", "spa": "es", "ita": "it", "por": "pt", "nld": "nl", "pol": "pl",
     "rus": "ru", "ukr": "uk", "ces": "cs", "swe": "sv", "dan": "da", "nob": "nb", "fin": "fi", "tur": "tr",
@@ -33,7 +33,9 @@ def of(result: kreuzberg.ExtractionResult, kind: Kind, size: int) -> dict[str, s
     author = ", ".join(map(str, authors)) or str(metadata.get("from_email") or "")
     known.update({"pageCount": count} if count else {})
     texts = {"language": language, "author": author, "createdAt": _instant(str(metadata.get("created_at") or ""))}
-    known.update({key: plain.one_line(value) for key, value in texts.items() if value.strip()})
+    known.update(
+        {key: plain.one_line(value) for key, value in texts.items() if value.strip() and value.lower() not in _NO_NAMES}
+    )
     return known
 
 
@@ -49,7 +51,7 @@ def title(result: kreuzberg.ExtractionResult, text: str) -> str:
     """The title that the file names, an e-mail's subject, or else the first heading."""
     metadata: Mapping[str, Any] = result.metadata
     named = plain.one_line(str(metadata.get("title") or metadata.get("subject") or ""))
-    if named and named.lower() not in _NO_TITLES:
+    if named and named.lower() not in _NO_NAMES:
         return named
     return plain.first_heading(text)
 

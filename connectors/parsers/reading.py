@@ -15,6 +15,7 @@ from retrieval.errors import Skippable
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
+_SPLIT = "Split it into smaller files and upload those."
 _IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500})\]\((?:<[^>\n]{0,4000}>|[^()\n]{0,4000})\)")
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
 _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -31,7 +32,9 @@ def read(task: Task) -> Reply:
     if kind in (kinds.PLAIN, kinds.MARKDOWN, kinds.JSONL):
         return verbatim.read(path.read_bytes(), kind)
     result = _extracted(kind, path)
-    text = _tidied(result.content)
+    if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
+        raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
+    text = _tidied(result.content + _furniture(result, kind))
     if not text.strip():
         raise _no_text(kind, ocr=task.ocr)
     known = properties.of(result, kind, path.stat().st_size)
@@ -43,9 +46,12 @@ def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
         return Skippable("The file holds no text. Upload a file with text in it.")
     if ocr:
         return Skippable(
-            "The PDF holds no text of its own, only pictures or blank pages, and this installation has no engine for text recognition (OCR) yet."
+            "The PDF holds no text of its own, only pictures or blank pages, "
+            "and this installation has no engine for text recognition (OCR) yet."
         )
-    return Skippable("The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans.")
+    return Skippable(
+        "The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans."
+    )
 
 
 def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
@@ -59,7 +65,7 @@ def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
             _refuse_bomb(members, task.expanded_bytes)
             return kinds.packed((member.filename for member in members), _mimetype(archive, members))
     except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise damaged(kinds.ZIP) from error
+        raise damaged(kinds.named(task.name, task.media_type) or kinds.ZIP) from error
 
 
 def _mimetype(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
@@ -76,18 +82,19 @@ def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:
     size = sum(member.file_size for member in members if member.filename.lower().endswith(_PARTS))
     if size > expanded_bytes or len(members) > _MOST_MEMBERS:
         raise Skippable(
-            f"The file unfolds to {size // 2**20:,} MB in {len(members):,} parts; at most {expanded_bytes // 2**20:,} MB "
-            f"and {_MOST_MEMBERS:,} parts are read. Split it into smaller files and upload those."
+            f"The file unfolds to {size // 2**20:,} MB in {len(members):,} parts; "
+            f"at most {expanded_bytes // 2**20:,} MB in {_MOST_MEMBERS:,} parts are read. {_SPLIT}"
         )
 
 
 def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
-    config = kreuzberg.ExtractionConfig(
+    config = kreuzberg.ExtractionConfig(  # type: ignore[call-arg]  # its stub lacks disable_ocr
         output_format="markdown",
         use_cache=False,
         disable_ocr=True,
         enable_quality_processing=False,
-        include_document_structure=kind is kinds.PDF,
+        content_filter=kreuzberg.ContentFilterConfig(include_headers=True, include_footers=True),
+        include_document_structure=kind in (kinds.PDF, kinds.DOCX),
         language_detection=kreuzberg.LanguageDetectionConfig(enabled=True),
         concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
     )
@@ -106,14 +113,25 @@ def _refusal(kind: Kind, error: str) -> Skippable:
     if "password" in error.lower() or "encrypted" in error.lower():
         return Skippable(f"The {kind.label} is protected by a password. Remove the password and upload it again.")
     if "limit exceeded" in error.lower():
-        return Skippable(f"The {kind.label} unfolds to more than is read. Split it into smaller files and upload those.")
+        return Skippable(f"The {kind.label} unfolds to more than is read. {_SPLIT}")
     return damaged(kind)
 
 
 def damaged(kind: Kind) -> Skippable:
-    label = "packed document" if kind is kinds.ZIP else kind.label
     return Skippable(
-        f"The {label} is damaged or incomplete and cannot be read. Save it again from the program that made it and upload that."
+        f"The {kind.label} file is damaged or incomplete and cannot be read. "
+        "Save it again from the program that made it and upload that."
+    )
+
+
+def _furniture(result: kreuzberg.ExtractionResult, kind: Kind) -> str:
+    """Headers and footers of a DOCX, once and after its text: the library's Markdown leaves them out."""
+    if kind is not kinds.DOCX or not result.document:
+        return ""
+    layers = ("header", "footer")
+    nodes = [node for layer in layers for node in result.document["nodes"] if node.get("content_layer") == layer]
+    return "".join(
+        f"\n\n{block}" for block in dict.fromkeys(_block(node.get("content")) for node in nodes) if block.strip()
     )
 
 
@@ -139,4 +157,8 @@ def _block(content: object) -> str:
     if not isinstance(content, dict):
         return ""
     own = content.get("text") or content.get("content")
-    return own if isinstance(own, str) else " ".join(_block(part) for part in content.values() if isinstance(part, (dict, list)))
+    return (
+        own
+        if isinstance(own, str)
+        else " ".join(_block(part) for part in content.values() if isinstance(part, (dict, list)))
+    )

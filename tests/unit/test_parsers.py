@@ -1,0 +1,424 @@
+"""Files become Markdown, or a refusal that says why and what to do; a bad file never harms its neighbours."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docx
+import pytest
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.pdfgen.canvas import Canvas
+
+from connectors.parsers import kinds, limits, pages
+from connectors.parsers.documents import DocumentParser, parser
+from connectors.parsers.pool import Limits, Pool
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+from retrieval.settings import PROJECT
+
+MB = 2**20
+Save = Callable[[str, bytes], RawContent]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    """Write bytes to a file and describe it as the pipeline does."""
+
+    def write(name: str, data: bytes) -> RawContent:
+        path = tmp_path / f"raw-{len(list(tmp_path.iterdir()))}"
+        path.write_bytes(data)
+        return RawContent(path=path, name=name, media_type="", size=len(data))
+
+    return write
+
+
+@pytest.fixture
+def limited() -> Iterator[Callable[[float, int], DocumentParser]]:
+    """Parsers of one child with limits of the test's choice."""
+    pools: list[Pool] = []
+
+    def make(seconds: float, memory_bytes: int) -> DocumentParser:
+        pools.append(Pool(1, Limits(seconds=seconds, memory_bytes=memory_bytes)))
+        return DocumentParser(pools[-1], memory_bytes, seconds)
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def read(raw: RawContent, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER) -> Parsed:
+    return parser().parse(raw, ocr)
+
+
+def refusal(raw: RawContent, ocr: OcrStrategy = OcrStrategy.BASIC_PARSER, by: DocumentParser | None = None) -> str:
+    with pytest.raises(Skippable) as caught:
+        (by or parser()).parse(raw, ocr)
+    return str(caught.value)
+
+
+def pdf(*texts: str, encrypt: StandardEncryption | None = None) -> bytes:
+    """A PDF with one page a text."""
+    file = io.BytesIO()
+    canvas = Canvas(file, encrypt=encrypt)
+    canvas.setTitle("Tide tables")
+    for text in texts:
+        for line, words in enumerate(text.split("\n")):
+            canvas.drawString(72, 760 - 16 * line, words)
+        canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
+def packed(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def word(body: bytes) -> bytes:
+    """A minimal DOCX around the XML of a body."""
+    space = b"http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    return packed(
+        {
+            "[Content_Types].xml": b'<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+            b'<Default Extension="xml" ContentType="application/xml"/></Types>',
+            "word/document.xml": b'<w:document xmlns:w="%s"><w:body>%s</w:body></w:document>' % (space, body),
+        }
+    )
+
+
+PARAGRAPH = b"<w:p><w:r><w:t>The lighthouse keeper wrote it down.</w:t></w:r></w:p>"
+
+
+# Text and Markdown
+
+
+def test_plain_text_stays_as_it_is_but_for_line_endings(save: Save) -> None:
+    text = "  First line\r\nsecond *line* <b>\r\rthird\ttab  \n\n\nend "
+    assert read(save("a.txt", text.encode())).text == text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def test_markdown_keeps_every_character_and_names_its_title(save: Save) -> None:
+    text = "```\n# no title\n```\n\n# The *first* heading\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"
+    parsed = read(save("a.md", text.encode()))
+    assert parsed.text == text
+    assert parsed.title == "The first heading"
+    assert parsed.properties == {"mimeType": "text/markdown", "fileSize": len(text)}
+
+
+GREETING = "Grüße aus Köln: 5 € für den Käse"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(GREETING.encode(), id="utf-8"),
+        pytest.param(GREETING.encode("utf-8-sig"), id="utf-8 with mark"),
+        pytest.param(GREETING.encode("utf-16"), id="utf-16 with mark"),
+        pytest.param(GREETING.encode("utf-16-be"), id="utf-16 without mark"),
+        pytest.param(GREETING.encode("utf-32"), id="utf-32 with mark"),
+        pytest.param(GREETING.encode("utf-32-le"), id="utf-32 without mark"),
+        pytest.param(GREETING.encode("cp1252"), id="windows-1252"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "notes"])
+def test_the_encoding_of_a_text_is_found(save: Save, data: bytes, name: str) -> None:
+    assert read(save(name, data)).text == GREETING
+
+
+def test_a_longer_text_of_another_script_is_decoded(save: Save) -> None:
+    text = "Смотритель маяка каждый вечер записывал высоту прилива в толстую тетрадь. " * 5
+    assert read(save("a.txt", text.encode("cp1251"))).text == text
+
+
+def test_one_broken_byte_does_not_spoil_a_utf8_text(save: Save) -> None:
+    text = GREETING * 10
+    assert read(save("a.txt", text.encode() + b"\xff")).text == text + "\ufffd"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.html", "a.csv"])
+def test_zero_bytes_and_lone_surrogates_never_reach_the_text(save: Save, name: str) -> None:
+    text = read(save(name, b"before\0 the zero and the surrogate \xed\xa0\x80 after, in a row of ordinary words")).text
+    assert "\0" not in text
+    assert "before the zero" in text
+    text.encode()
+
+
+def test_a_large_text_is_read_whole(save: Save) -> None:
+    text = "A line of a long text, number ten thousand and one.\n" * 120_000
+    assert len(text) > 5 * MB
+    assert read(save("large.txt", text.encode())).text == text
+
+
+# Documents
+
+
+def test_each_page_of_a_pdf_starts_where_its_text_starts(save: Save) -> None:
+    texts = [
+        "Höhe: “spring tide” at noon.\nThe harbour floods.",
+        "Ebb tide — follows “slowly”.",
+        "Neap tide ends the week.",
+    ]
+    parsed = read(save("tides.pdf", pdf(*texts)))
+    assert parsed.title == "Tide tables"
+    assert parsed.properties["pageCount"] == 3
+    assert len(parsed.pages) == 3
+    ends = (*parsed.pages[1:], len(parsed.text))
+    found = [parsed.text[start:end].strip() for start, end in zip(parsed.pages, ends, strict=True)]
+    assert ["spring tide” at noon" in found[0], found[1][:8], found[2][:9]] == [True, "Ebb tide", "Neap tide"]
+    assert "harbour floods" in found[0]
+
+
+def test_an_empty_page_takes_no_room(save: Save) -> None:
+    parsed = read(save("a.pdf", pdf("Spring tide at noon.", "", "Neap tide ends the week.")))
+    assert parsed.pages[0] == 0
+    assert parsed.pages[1] == parsed.pages[2]
+    assert parsed.text[parsed.pages[2] :].startswith("Neap")
+
+
+def test_pages_that_start_with_the_same_words_are_told_apart() -> None:
+    heading = "Annual report of the harbour office"
+    blocks = [(1, f"{heading}\nSection 1 says a"), (2, f"{heading}\nSection 2 says b")]
+    marked = "# Annual report of the **harbour** office\n\n"
+    text = f"{marked}Section 1 says a\n\n{marked}Section 2 says b"
+    assert pages.starts(text, blocks, 2) == (0, text.rindex("# Annual"))
+
+
+def test_structure_of_a_word_document_survives(save: Save) -> None:
+    document = docx.Document()
+    document.core_properties.title = "The keeper's log"
+    document.core_properties.author = "M. Petrel"
+    document.add_heading("Weather", 1)
+    document.add_paragraph("Fog in the morning.")
+    bullet = document.add_paragraph("Lamp oil", style="List Bullet")
+    numbering = bullet._p.get_or_add_pPr().get_or_add_numPr()
+    numbering.get_or_add_numId().val = document.styles["List Bullet"].element.pPr.numPr.numId.val
+    numbering.get_or_add_ilvl().val = 0
+    table = document.add_table(2, 2)
+    for cell, words in zip(
+        [c for row in table.rows for c in row.cells], ["Day", "Wind", "Monday", "9 knots"], strict=True
+    ):
+        cell.text = words
+    document.sections[0].footer.paragraphs[0].text = "Rock station 4"
+    file = io.BytesIO()
+    document.save(file)
+    parsed = read(save("log.docx", file.getvalue()))
+    assert parsed.title == "The keeper's log"
+    assert parsed.properties["author"] == "M. Petrel"
+    lines = parsed.text.split("\n")
+    assert {"# Weather", "- Lamp oil", "| Day | Wind |", "| Monday | 9 knots |", "Rock station 4"} <= set(lines)
+
+
+def test_html_becomes_markdown_without_scripts_and_embedded_pictures(save: Save) -> None:
+    html = (
+        "<html lang='de'><head><meta charset='windows-1252'><title>Wetter</title>"
+        "<script>function x(){}</script></head><body><h2>Küste</h2><ul><li>Böen</li></ul>"
+        "<img alt='Karte' src='data:image/png;base64,iVBORw0KGgoAAAA'></body></html>"
+    )
+    parsed = read(save("a.html", html.encode("cp1252")))
+    assert "## Küste" in parsed.text
+    assert "- Böen" in parsed.text
+    assert "Karte" in parsed.text
+    assert not {"function", "base64", "iVBOR"} & set(parsed.text.replace("(", " ").split())
+    assert (parsed.title, parsed.properties["language"]) == ("Wetter", "de")
+
+
+# What a file is
+
+
+def test_content_counts_more_than_the_name(save: Save) -> None:
+    assert "spring tide" in read(save("named.docx", pdf("A spring tide at noon."))).text
+    assert "lighthouse" in read(save("named.pdf", word(PARAGRAPH))).text
+    assert "<b>" not in read(save("named.txt", b"<!DOCTYPE html><html><body><b>bold</b></body></html>")).text
+
+
+def test_a_text_about_pdf_is_a_text(save: Save) -> None:
+    text = "# File formats\n\nA PDF file starts with %PDF-1.7 in its first line.\n"
+    assert read(save("formats.md", text.encode())).text == text
+
+
+def test_an_unknown_kind_is_refused_with_the_kinds_that_are_taken(save: Save) -> None:
+    message = refusal(save("song.mp3", b"ID3\x03\0\0\0\0\0\x17" + bytes(range(256)) * 20))
+    assert all(kind in message for kind in (".mp3", "PDF", "DOCX", "HTML", "Markdown", "plain text"))
+    assert "one by one" in refusal(save("a.zip", packed({"a.txt": b"text"})))
+
+
+def test_a_name_that_promises_what_the_content_is_not_is_refused(save: Save) -> None:
+    assert "no PDF" in refusal(save("a.pdf", b"just some words"))
+
+
+def test_a_text_sent_as_text_may_have_any_name(save: Save) -> None:
+    raw = save("report.pdf", b"just some words")
+    named = RawContent(path=raw.path, name=raw.name, media_type="text/plain; charset=utf-8", size=raw.size)
+    assert read(named).text == "just some words"
+
+
+# Hostile and broken files
+
+
+def test_a_pdf_with_a_password_is_refused_in_words(save: Save) -> None:
+    locked = pdf("secret", encrypt=StandardEncryption("open sesame", "owner"))
+    assert "password" in refusal(save("a.pdf", locked))
+
+
+def test_a_pdf_with_an_owner_password_only_is_read(save: Save) -> None:
+    assert "public words" in read(save("a.pdf", pdf("public words", encrypt=StandardEncryption("", "owner")))).text
+
+
+@pytest.mark.parametrize(("name", "data"), [("a.pdf", pdf("text " * 20)[:600]), ("a.docx", word(PARAGRAPH * 50)[:-40])])
+def test_a_damaged_file_is_refused_in_words(save: Save, name: str, data: bytes) -> None:
+    message = refusal(save(name, data))
+    assert f"The {name[2:].upper()} file is damaged or incomplete" in message
+
+
+@pytest.mark.parametrize("data", [b"", b" \n\t \r\n"])
+def test_a_file_without_text_is_refused(save: Save, data: bytes) -> None:
+    assert "Upload a file with text in it." in refusal(save("a.txt", data))
+
+
+def test_a_scan_is_refused_with_the_strategy_to_use(save: Save) -> None:
+    blank = save("scan.pdf", pdf("", ""))
+    assert "STANDARD_OCR" in refusal(blank)
+    assert "no engine for text recognition" in refusal(blank, OcrStrategy.STANDARD_OCR)
+    picture = save("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64))
+    assert "STANDARD_OCR" in refusal(picture)
+    assert "no engine for text recognition" in refusal(picture, OcrStrategy.STANDARD_OCR)
+
+
+def test_an_outside_entity_is_not_read(save: Save, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the-secret-of-the-host")
+    entity = f'<!DOCTYPE r [<!ENTITY x SYSTEM "file://{secret}">]>'
+    xml = f'<?xml version="1.0"?>{entity}<r><p>harmless words</p><p>&x;</p></r>'
+    text = read(save("a.xml", xml.encode())).text
+    assert "harmless words" in text
+    assert "the-secret-of-the-host" not in text
+
+
+def test_a_bomb_is_refused_before_it_unfolds(save: Save) -> None:
+    message = refusal(save("bomb.docx", word(b" " * (200 * MB))))
+    assert "unfolds to 200 MB" in message
+
+
+# Limits of the child
+
+
+def test_a_file_that_takes_too_much_memory_is_refused(
+    save: Save, limited: Callable[[float, int], DocumentParser]
+) -> None:
+    small = limited(60, 96 * MB)
+    hungry = save("hungry.docx", word(PARAGRAPH * (20 * MB // len(PARAGRAPH))))
+    message = refusal(hungry, by=small)
+    assert "more than 96 MB of memory" in message
+    assert "spring tide" in small.parse(save("a.pdf", pdf("A spring tide.")), OcrStrategy.BASIC_PARSER).text
+
+
+def test_a_file_that_takes_too_long_is_refused(save: Save, limited: Callable[[float, int], DocumentParser]) -> None:
+    hasty = limited(0.05, 512 * MB)
+    hasty.parse(save("first.pdf", pdf("The first file of a child may wait for its start.")), OcrStrategy.BASIC_PARSER)
+    began = time.monotonic()
+    message = refusal(save("slow.docx", word(PARAGRAPH * 200_000)), by=hasty)
+    assert "more than 0.05 s" in message
+    assert time.monotonic() - began < 5
+
+
+def test_a_child_that_uses_up_its_processor_time_ends(
+    save: Save, limited: Callable[[float, int], DocumentParser]
+) -> None:
+    patient = limited(60, 512 * MB)
+    patient._seconds = 0  # processor time only: the kernel rounds up to the next whole second
+    message = refusal(save("slow.docx", word(PARAGRAPH * 500_000)), by=patient)
+    assert "was given up" in message
+
+
+def test_a_child_that_is_killed_fails_its_file_only(
+    save: Save, limited: Callable[[float, int], DocumentParser]
+) -> None:
+    killed = limited(60, 512 * MB)
+    slow = save("slow.docx", word(PARAGRAPH * 500_000))
+    killed.warm()
+    (child,) = killed.pool._all
+    timer = threading.Timer(0.5, os.kill, (child.pid, signal.SIGKILL))
+    timer.start()
+    message = refusal(slow, by=killed)
+    timer.join()
+    assert "ended from outside" in message
+    assert "spring tide" in killed.parse(save("a.pdf", pdf("A spring tide.")), OcrStrategy.BASIC_PARSER).text
+
+
+def test_a_child_that_died_between_two_files_is_replaced(
+    save: Save, limited: Callable[[float, int], DocumentParser]
+) -> None:
+    one = limited(60, 512 * MB)
+    raw = save("a.pdf", pdf("A spring tide."))
+    one.parse(raw, OcrStrategy.BASIC_PARSER)
+    (child,) = one.pool._all
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert "spring tide" in one.parse(raw, OcrStrategy.BASIC_PARSER).text
+
+
+def test_a_warm_child_reads_many_files(save: Save, limited: Callable[[float, int], DocumentParser]) -> None:
+    one = limited(60, 512 * MB)
+    raw = save("a.docx", word(PARAGRAPH))
+    one.parse(raw, OcrStrategy.BASIC_PARSER)
+    (child,) = one.pool._all
+    for _ in range(20):
+        one.parse(raw, OcrStrategy.BASIC_PARSER)
+    assert one.pool._all == {child}
+    assert limits.data_bytes_of(child.pid) < 200 * MB
+
+
+def test_files_are_read_beside_each_other(save: Save) -> None:
+    raws = [save(f"{number}.pdf", pdf(f"Tide number {number}.")) for number in range(12)]
+    texts: dict[int, str] = {}
+    threads = [
+        threading.Thread(target=lambda n=number, r=raw: texts.update({n: read(r).text}))
+        for number, raw in enumerate(raws)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [texts[number].strip() for number in range(12)] == [f"Tide number {number}." for number in range(12)]
+
+
+def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentParser]) -> None:
+    one = limited(60, 512 * MB)
+    one.warm()
+    (child,) = one.pool._all
+    child._in.close()
+    assert child._process.wait(timeout=30) == 0
+
+
+def test_a_child_can_neither_dial_nor_start_programs() -> None:
+    script = (
+        "from connectors.parsers import limits\n"
+        "limits.confine(2**29)\n"
+        "import os, socket\n"
+        "for attempt in (socket.socket, lambda: os.execv('/bin/true', ['true'])):\n"
+        "    try:\n"
+        "        attempt()\n"
+        "    except PermissionError:\n"
+        "        print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60, cwd=PROJECT
+    )
+    assert done.stdout.split() == ["refused", "refused"]
+
+
+def test_every_kind_has_a_name_and_an_ending() -> None:
+    assert len({kind.label for kind in kinds.KINDS}) == len(kinds.KINDS)
+    assert all(kind.endings for kind in kinds.KINDS)
