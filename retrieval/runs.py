@@ -137,7 +137,7 @@ async def accept_text(
             "source": "TEXT",
             "document_type": "TEXT",
             "external_id": external_id or name or digest.hex(),
-            "name": name or external_id or _first_words(text),
+            "name": name or external_id or f"text {digest.hex()[:12]}",
             "media_type": "text/plain",
             "content": text,
         },
@@ -252,7 +252,3 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
 def _no_namespace() -> ServiceError:
     return ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
 
-
-def _first_words(text: str) -> str:
-    words = " ".join(text[:400].split())
-    return words if len(words) <= 60 else words[:60].rsplit(" ", 1)[0] + " …"

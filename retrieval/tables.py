@@ -200,7 +200,10 @@ class JobRun(SQLModel, table=True):
 
 
 class Document(SQLModel, table=True):
-    """An ingested unit. Readers see the chunks of `active_generation` and no others."""
+    """An ingested unit. Readers see the chunks of `active_generation` and no others.
+
+    `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
+    """
 
     __tablename__ = "documents"
     __table_args__ = (
@@ -234,6 +237,7 @@ class Document(SQLModel, table=True):
     error: str | None = _text(nullable=True)
     connection_id: str | None = _text(nullable=True)
     active_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    latest_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     fingerprint: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     raw_key: str | None = _text(nullable=True)
     parsed_key: str | None = _text(nullable=True)

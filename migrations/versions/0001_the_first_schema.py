@@ -177,6 +177,7 @@ def upgrade() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("connection_id", sa.Text(), nullable=True),
         sa.Column("active_generation", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("latest_generation", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("fingerprint", sa.LargeBinary(), nullable=True),
         sa.Column("raw_key", sa.Text(), nullable=True),
         sa.Column("parsed_key", sa.Text(), nullable=True),

@@ -1,0 +1,1 @@
+"""File stores: where raw and parsed files lie."""

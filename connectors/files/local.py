@@ -1,0 +1,95 @@
+"""Files in a folder of this machine (or one that all machines mount)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.settings import Settings
+
+_KEY = re.compile(r"(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)*")
+
+
+class LocalFiles:
+    """A `FileStore` below one folder. A file is whole or absent: written aside, flushed to the disk, renamed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, key: str, chunks: Iterable[bytes]) -> int:
+        path = self._path(key)
+        aside = path.with_name(f"{path.name}.{secrets.token_hex(6)}.part")
+        size = 0
+        try:
+            with _create(aside) as file:
+                for chunk in chunks:
+                    size += file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+        except OSError as error:
+            raise Retryable(f"The file store could not write: {error.strerror}.") from error
+        finally:
+            aside.unlink(missing_ok=True)
+        return size
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[BinaryIO]:
+        try:
+            file = self._path(key).open("rb")
+        except FileNotFoundError as error:
+            raise Skippable("The stored file is gone from the file store; ingest the document again.") from error
+        except OSError as error:
+            raise Retryable(f"The file store could not read: {error.strerror}.") from error
+        with file:
+            yield file
+
+    def delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            path = self._path(key)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise Retryable(f"The file store could not delete: {error.strerror}.") from error
+            self._prune(path.parent)
+
+    def check(self) -> None:
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Fatal(f"The folder of the file store cannot be made: {error.strerror}.") from error
+        if not os.access(self._root, os.W_OK):
+            raise Fatal("The folder of the file store cannot be written to.")
+
+    def _path(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise Fatal("A file key may hold only letters, digits, hyphens, underscores and dots between slashes.")
+        return self._root / key
+
+    def _prune(self, folder: Path) -> None:
+        """Remove folders that the last deletion has left empty."""
+        with contextlib.suppress(OSError):
+            while folder != self._root and folder.is_relative_to(self._root):
+                folder.rmdir()
+                folder = folder.parent
+
+
+def _create(path: Path) -> BinaryIO:
+    """Open a new file; once more if a deletion beside us has just removed its empty folder."""
+    for _ in range(3):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return path.open("wb")
+    return path.open("wb")
+
+
+def make(_config: Mapping[str, Any], settings: Settings) -> LocalFiles:
+    """The folder that the operator chose; a namespace cannot name another."""
+    return LocalFiles(settings.files)

@@ -1,0 +1,76 @@
+"""From a namespace's configuration to its ports. Modules are imported on first use; what they make is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+
+from retrieval import settings
+from retrieval.errors import Fatal
+
+if TYPE_CHECKING:
+    from retrieval.database import Database
+    from retrieval.namespaces import NamespaceConfig
+    from retrieval.ports import Embedder, FileStore, Parser, VectorStore
+
+EMBEDDERS = {"LOCAL": "connectors.embedders.local:make"}
+"""embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
+
+VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make"}
+"""vectorStorageConfig.provider to `make(config, db, namespace_id, dimensions) -> VectorStore`."""
+
+FILE_STORES = {"LOCAL": "connectors.files.local:make"}
+"""fileStorageConfig.type to `make(config, settings) -> FileStore`."""
+
+_made: dict[str, Any] = {}
+_lock = Lock()
+
+
+def embedder(config: NamespaceConfig) -> Embedder:
+    """The namespace's embedding model. Fatal if the provider is not part of this installation."""
+    model = config.embedding_model
+    make = _load(EMBEDDERS, model["provider"], "embeddingModelConfig.provider")
+    return cast("Embedder", _once("embedder", model, lambda: make(model, settings.load())))
+
+
+def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
+    """The namespace's vector store."""
+    storage = config.vector_storage
+    make = _load(VECTOR_STORES, storage["provider"], "vectorStorageConfig.provider")
+    identity = {"namespace": config.id, "dimensions": config.dimensions, "db": id(db), **storage}
+    return cast("VectorStore", _once("vectors", identity, lambda: make(storage, db, config.id, config.dimensions)))
+
+
+def file_store(config: NamespaceConfig) -> FileStore:
+    """The namespace's file storage."""
+    storage = config.file_storage
+    make = _load(FILE_STORES, storage["type"], "fileStorageConfig.type")
+    return cast("FileStore", _once("files", storage, lambda: make(storage, settings.load())))
+
+
+@lru_cache(maxsize=1)
+def parser() -> Parser:
+    """The parser of every kind of file."""
+    return cast("Parser", importlib.import_module("connectors.parsers.documents").parser())
+
+
+def _load(table: Mapping[str, str], value: str, field: str) -> Any:
+    if value not in table:
+        raise Fatal(f"{field} {value} is not available in this version; use one of: {', '.join(sorted(table))}.")
+    module, _, name = table[value].partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _once(kind: str, config: Mapping[str, Any], make: Any) -> Any:
+    """One client per configuration: making them is slow, and not all are safe to make from two threads."""
+    text = json.dumps([kind, dict(config)], sort_keys=True)
+    key = hashlib.sha256(text.encode()).hexdigest()
+    with _lock:
+        if key not in _made:
+            _made[key] = make()
+        return _made[key]

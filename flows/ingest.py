@@ -1,0 +1,108 @@
+"""The ingestion flows, one per source, and the body they share.
+
+A flow's parameters are ids only: Prefect keeps and shows them in the clear.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.states import Completed
+
+from flows import context, report, tasks
+from flows.heartbeat import beating
+from flows.steps import Work
+from retrieval import batches, settings
+from retrieval.batches import Lease, Superseded
+from retrieval.errors import Fatal, Retryable
+from retrieval.pipeline import items, outcomes
+from retrieval.pipeline.items import Key
+from retrieval.pipeline.outcomes import Progress
+
+WINDOW_DOCUMENTS = 64
+WINDOW_BYTES = 16 * 1024 * 1024
+WINDOWS_AT_ONCE = 2
+"""While one window embeds, the next is fetched and parsed."""
+
+
+@flow(name="ingest-text", persist_result=False)
+async def ingest_text(batch_id: str, attempt: int) -> State[None]:
+    """Texts sent in the request."""
+    return await ingest(batch_id, attempt)
+
+
+@flow(name="ingest-file", persist_result=False)
+async def ingest_file(batch_id: str, attempt: int) -> State[None]:
+    """Uploaded files."""
+    return await ingest(batch_id, attempt)
+
+
+async def ingest(batch_id: str, attempt: int) -> State[None]:
+    """Claim the batch, take every document through the pipeline, and say how each of them ended."""
+    db, seconds = context.database(), settings.load().lease_seconds
+    lease = batches.claim(db, batch_id, attempt, seconds=seconds)
+    if lease is None:
+        return Completed(name="Superseded", message="Another flow run holds or has finished this batch.")
+    with beating(db, lease, seconds=seconds):
+        try:
+            await _pipeline(lease)
+        except Superseded as error:
+            return Completed(name="Superseded", message=str(error))
+        outcomes.settle(db, lease)
+        batches.finish(db, lease)
+    await report.results(outcomes.table(db, lease))
+    return _state(outcomes.progress(db, lease))
+
+
+async def _pipeline(lease: Lease) -> None:
+    windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES)
+    shown = await report.Shown.start(sum(map(len, windows)))
+    places = asyncio.Semaphore(WINDOWS_AT_ONCE)
+
+    async def one(window: Sequence[Key]) -> None:
+        async with places:
+            await _through(lease, window)
+            await shown.add(len(window))
+
+    ended = await asyncio.gather(*map(one, windows), return_exceptions=True)
+    if trouble := [error for error in ended if error is not None]:
+        raise trouble[0]
+
+
+async def _through(lease: Lease, window: Sequence[Key]) -> None:
+    """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
+    db = context.database()
+    try:
+        work = Work(db, context.keys(), lease, window)
+        for step in tasks.PIPELINE:
+            await _run(step, work)
+            outcomes.settle(db, lease)
+    except Superseded:
+        raise
+    except Fatal as error:
+        items.fail(db, lease, dict.fromkeys(window, str(error)))
+        outcomes.settle(db, lease)
+
+
+async def _run(step: tasks.Pipeline, work: Work) -> None:
+    try:
+        await asyncio.to_thread(step, work)
+    except Retryable as error:
+        get_run_logger().warning("%s gave up after %s retries: %s", step.name, tasks.RETRIES, error)
+        left = items.not_past(work.db, work.lease, work.window, step.name)
+        reason = f"{step.name}: {error} It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
+        items.fail(work.db, work.lease, dict.fromkeys(left, reason))
+
+
+def _state(outcome: Progress) -> State[None]:
+    total = f"{outcome.documents} document" + ("" if outcome.documents == 1 else "s")
+    if outcome.failed or outcome.cancelled:
+        return Completed(
+            name="CompletedWithFailures",
+            message=f"{total}: {outcome.failed} failed, {outcome.cancelled} cancelled. See the result table.",
+        )
+    return Completed(message=f"{total} ingested.")

@@ -1,0 +1,68 @@
+"""The few questions and orders that the dispatcher and the reconciler have for Prefect's server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Crashed
+
+from retrieval.batches import Batch
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+
+FLOWS = {"TEXT": "ingest-text", "LOCAL_FILE": "ingest-file"}
+"""Ingestion source to the flow, and deployment, that runs it."""
+
+AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
+"""What the client raises while the server is away or does not know a deployment yet."""
+
+NAME_CHARACTERS = 120
+
+
+async def start(client: PrefectClient, batch: Batch) -> str:
+    """Create the flow run of this attempt, or find it if it was created before; its id."""
+    flow = FLOWS[batch.source]
+    deployment = await client.read_deployment_by_name(f"{flow}/{flow}")
+    run = await client.create_flow_run_from_deployment(
+        deployment.id,
+        parameters={"batch_id": batch.id, "attempt": batch.attempt},
+        name=_name(batch),
+        tags=[*batch.job_runs, *(name[:NAME_CHARACTERS] for name in batch.names)],
+        idempotency_key=batch.idempotency_key,
+    )
+    return str(run.id)
+
+
+async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, str]:
+    """Flow run id to state type, such as RUNNING; ids that the server does not know are left out."""
+    found: dict[str, str] = {}
+    for start_at in range(0, len(flow_run_ids), 200):
+        wanted = [UUID(flow_run) for flow_run in flow_run_ids[start_at : start_at + 200]]
+        runs: list[FlowRun] = await client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=wanted)), limit=200
+        )
+        found |= {str(run.id): run.state_type.value for run in runs if run.state_type is not None}
+    return found
+
+
+async def declare_crashed(client: PrefectClient, flow_run_id: str) -> None:
+    """Tell the truth about a run whose worker is gone."""
+    state = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
+    try:
+        await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
+    except ObjectNotFound:
+        return
+
+
+def _name(batch: Batch) -> str:
+    attempt = f" (attempt {batch.attempt})" if batch.attempt > 1 else ""
+    if len(batch.job_runs) == 1 and batch.names:
+        return batch.names[0][:NAME_CHARACTERS] + attempt
+    return f"{len(batch.job_runs)} job runs {batch.id[-6:]}{attempt}"

@@ -1,0 +1,52 @@
+"""What a data engineer sees in Prefect beside the task bars: a progress bar and a table of results. Never a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from retrieval.pipeline.outcomes import Outcome
+
+ROWS = 500
+
+
+class Shown:
+    """A progress bar that counts documents."""
+
+    def __init__(self, artifact: UUID, total: int) -> None:
+        self._artifact = artifact
+        self._total = total
+        self._done = 0
+
+    @classmethod
+    async def start(cls, total: int) -> Shown:
+        artifact = await acreate_progress_artifact(progress=0.0, description=f"{total} documents through the pipeline")
+        return cls(artifact, total)
+
+    async def add(self, documents: int) -> None:
+        self._done += documents
+        await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
+
+
+async def results(rows: Sequence[Outcome]) -> None:
+    """One row a document; failures first. At most ROWS rows, and then a sentence that says so."""
+    ordered = sorted(rows, key=lambda outcome: outcome.status == "SUCCESS")
+    table = [
+        {
+            "document": outcome.name,
+            "status": outcome.status,
+            "error": outcome.error or "",
+            "last step": outcome.stage,
+            "chunks": outcome.chunks,
+            "document id": outcome.document_id,
+            "job run": outcome.job_run_id,
+        }
+        for outcome in ordered[:ROWS]
+    ]
+    more = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
+    await acreate_table_artifact(table=table, description=f"Documents of this run.{more}")

@@ -1,0 +1,111 @@
+"""The pipeline's steps on one window of a batch, as plain functions: `tasks` makes Prefect tasks of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import wraps
+
+import psycopg
+
+from connectors import registry
+from retrieval import namespaces, settings
+from retrieval.batches import Lease
+from retrieval.database import AWAY, Database
+from retrieval.errors import Fatal, Retryable, ServiceError
+from retrieval.pipeline import chunk as chunking
+from retrieval.pipeline import embed as embedding
+from retrieval.pipeline import fetch as fetching
+from retrieval.pipeline import items
+from retrieval.pipeline import parse as parsing
+from retrieval.pipeline import upsert as upserting
+from retrieval.pipeline.items import Key
+from retrieval.ports import Embedder, FileStore, VectorStore
+from retrieval.secrets import KeyRing
+from retrieval.tokens import tokenizer_for
+
+
+class Work:
+    """A window of documents with the ports they need. Not a dataclass, so that Prefect does not look inside."""
+
+    def __init__(self, db: Database, ring: KeyRing, lease: Lease, window: Sequence[Key]) -> None:
+        self.db = db
+        self.lease = lease
+        self.window = window
+        self._config = _namespace(db, ring, lease)
+
+    def __repr__(self) -> str:
+        return f"Work({self.lease.batch_id}, {len(self.window)} documents)"
+
+    @property
+    def files(self) -> FileStore:
+        return registry.file_store(self._config)
+
+    @property
+    def vectors(self) -> VectorStore:
+        return registry.vector_store(self._config, self.db)
+
+    @property
+    def embedder(self) -> Embedder:
+        return registry.embedder(self._config)
+
+
+Step = Callable[[Work], None]
+
+
+def step(function: Step) -> Step:
+    """Time the step, and tell what a database's trouble means without showing what it was about."""
+
+    @wraps(function)
+    def run(work: Work) -> None:
+        started = time.monotonic()
+        try:
+            function(work)
+            items.add_timing(work.db, work.lease, work.window, function.__name__, time.monotonic() - started)
+        except AWAY as error:
+            raise Retryable("The database is away.") from error
+        except psycopg.Error as error:
+            raise Fatal(f"The database refused a statement (SQLSTATE {error.sqlstate}).") from None
+
+    return run
+
+
+@step
+def fetch(work: Work) -> None:
+    """Bring new content into the file store; finish what has not changed."""
+    embedder = work.embedder
+    identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
+    fetching.run(work.db, work.lease, work.window, work.files, identity)
+
+
+@step
+def parse(work: Work) -> None:
+    """Read raw files into Markdown."""
+    parsing.run(work.db, work.lease, work.window, work.files, registry.parser())
+
+
+@step
+def chunk(work: Work) -> None:
+    """Cut texts by the model's tokens."""
+    embedder = work.embedder
+    tokenizer = tokenizer_for(embedder.provider, embedder.model)
+    chunking.run(work.db, work.lease, work.window, work.files, tokenizer, embedder)
+
+
+@step
+def embed(work: Work) -> None:
+    """Make the vectors that are not there yet."""
+    embedding.run(work.db, work.lease, work.window, work.embedder)
+
+
+@step
+def upsert(work: Work) -> None:
+    """Store the vectors and make the new generation visible."""
+    upserting.run(work.db, work.lease, work.window, work.vectors, settings.load().keyword_language)
+
+
+def _namespace(db: Database, ring: KeyRing, lease: Lease) -> namespaces.NamespaceConfig:
+    try:
+        return namespaces.load(db, ring, lease.scope.namespace)
+    except ServiceError as error:
+        raise Fatal("The namespace was deleted.") from error

@@ -1,0 +1,45 @@
+"""The steps as Prefect tasks, with the one retry policy: only `Retryable` is tried again, ever later, with jitter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import TaskRun
+from prefect.states import State
+from prefect.tasks import Task, exponential_backoff
+
+from flows import steps
+from retrieval.errors import Retryable
+
+RETRIES = 4
+
+
+def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
+    """Prefect's question before each retry."""
+    return isinstance(state.data, Retryable)
+
+
+def _task(step: steps.Step) -> Task[[steps.Work], None]:
+    return task(
+        name=step.__name__,
+        description=step.__doc__,
+        retries=RETRIES,
+        retry_delay_seconds=exponential_backoff(1),
+        retry_jitter_factor=0.5,
+        retry_condition_fn=is_retryable,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+    )(step)
+
+
+fetch = _task(steps.fetch)
+parse = _task(steps.parse)
+chunk = _task(steps.chunk)
+embed = _task(steps.embed)
+upsert = _task(steps.upsert)
+
+Pipeline = Task[[steps.Work], None]
+PIPELINE: tuple[Pipeline, ...] = (fetch, parse, chunk, embed, upsert)
+"""In the order in which every document goes through them."""

@@ -1,0 +1,216 @@
+"""The moment of change: one transaction makes a generation visible in search, keywords and listings, whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import Connection
+
+from retrieval import batches, keyword
+from retrieval.batches import Lease
+from retrieval.database import Database, Row
+from retrieval.pipeline.items import Item, Key
+
+
+def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[Key, bytes]) -> frozenset[Key]:
+    """Finish those whose visible generation was made from the same content: new name and metadata, no other work."""
+    if not waiting:
+        return frozenset()
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        rows = connection.execute(
+            """
+            with same as (
+                update documents d
+                set name = w.name, metadata = coalesce(w.metadata, d.metadata), latest_generation = w.generation,
+                    status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
+                    error = case when d.job_run_id = w.run then null else d.error end,
+                    synced_at = now(), updated_at = now()
+                from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
+                            %(metadata)s::jsonb[], %(fingerprints)s::bytea[])
+                     as w (run, document, generation, name, metadata, fingerprint)
+                where d.id = w.document and d.fingerprint = w.fingerprint and d.active_generation > 0
+                  and d.deleted_at is null and d.latest_generation < w.generation
+                returning w.run, w.document, d.raw_key
+            ),
+            unused as (
+                insert into sweeps (partition_id, kind, file_key)
+                select %(partition)s, 'file', r.raw_key from same
+                join run_documents r on r.job_run_id = same.run and r.document_id = same.document
+                where r.raw_key is distinct from same.raw_key and r.raw_key is not null
+            ),
+            read as (
+                delete from inbox i using same where i.job_run_id = same.run and i.document_id = same.document
+            )
+            update run_documents r set status = 'SUCCESS', stage = 'unchanged' from same
+            where r.job_run_id = same.run and r.document_id = same.document
+            returning r.job_run_id, r.document_id
+            """,
+            {
+                **_columns(waiting),
+                "fingerprints": [fingerprints[item.key] for item in waiting],
+                "partition": lease.partition,
+            },
+        ).fetchall()
+    return frozenset(Key(row["job_run_id"], row["document_id"]) for row in rows)
+
+
+def flip(db: Database, lease: Lease, work: Sequence[Item], language: str) -> None:
+    """Make each document's new generation the visible one, unless it was deleted or a newer one is there."""
+    if not work:
+        return
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        before = _lock(connection, work)
+        flipped = _point_to(connection, work)
+        _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
+        _leave(connection, lease, work, flipped, before)
+        _end(connection, work, flipped, before)
+
+
+def _lock(connection: Connection[Row], work: Sequence[Item]) -> dict[str, Row]:
+    """The documents as they are, held in one order everywhere so that two flips cannot block each other for ever."""
+    rows = connection.execute(
+        """
+        select id, active_generation, raw_key, parsed_key from documents
+        where id = any(%(documents)s) and deleted_at is null order by id for update
+        """,
+        {"documents": [item.key.document_id for item in work]},
+    ).fetchall()
+    return {row["id"]: row for row in rows}
+
+
+def _point_to(connection: Connection[Row], work: Sequence[Item]) -> frozenset[Key]:
+    newest = {item.key.document_id: item for item in sorted(work, key=lambda item: item.generation)}
+    chosen = list(newest.values())
+    rows = connection.execute(
+        """
+        update documents d
+        set active_generation = w.generation, latest_generation = w.generation, name = w.name,
+            metadata = coalesce(w.metadata, d.metadata), fingerprint = w.fingerprint, raw_key = w.raw_key,
+            parsed_key = w.parsed_key, properties = w.properties, embedding = w.embedding,
+            status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
+            error = case when d.job_run_id = w.run then null else d.error end,
+            synced_at = now(), updated_at = now()
+        from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
+                    %(metadata)s::jsonb[], %(fingerprints)s::bytea[], %(raw_keys)s::text[], %(parsed_keys)s::text[],
+                    %(properties)s::jsonb[], %(embeddings)s::jsonb[])
+             as w (run, document, generation, name, metadata, fingerprint, raw_key, parsed_key, properties, embedding)
+        where d.id = w.document and d.deleted_at is null and d.latest_generation < w.generation
+        returning w.run, w.document
+        """,
+        {
+            **_columns(chosen),
+            "fingerprints": [item.fingerprint for item in chosen],
+            "raw_keys": [item.raw_key for item in chosen],
+            "parsed_keys": [item.parsed_key for item in chosen],
+            "properties": [json.dumps(item.properties) for item in chosen],
+            "embeddings": [json.dumps(item.embedding) for item in chosen],
+        },
+    ).fetchall()
+    return frozenset(Key(row["run"], row["document"]) for row in rows)
+
+
+def _reindex(
+    connection: Connection[Row], lease: Lease, flipped: Sequence[Item], before: Mapping[str, Row], language: str
+) -> None:
+    """Move the keyword side from the old chunks to the new ones; the counters last, since all flips wait for them."""
+    old = _chunk_ids(connection, [(i.key.document_id, before[i.key.document_id]["active_generation"]) for i in flipped])
+    new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in flipped])
+    fewer_chunks, fewer_terms = keyword.remove(connection, old)
+    more_chunks, more_terms = keyword.index(connection, lease.partition, new, language)
+    connection.execute(
+        "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
+        {
+            "chunks": more_chunks - fewer_chunks,
+            "terms": more_terms - fewer_terms,
+            "partition": lease.partition,
+        },
+    )
+
+
+def _leave(
+    connection: Connection[Row],
+    lease: Lease,
+    work: Sequence[Item],
+    flipped: frozenset[Key],
+    before: Mapping[str, Row],
+) -> None:
+    """What nobody sees any more goes to the sweep: old generations, and new ones that came too late."""
+    generations: list[tuple[str, int]] = []
+    files: list[str] = []
+    for item in work:
+        if item.key in flipped:
+            old = before[item.key.document_id]
+            if old["active_generation"]:
+                generations.append((item.key.document_id, old["active_generation"]))
+                files += [k for k in {old["raw_key"], old["parsed_key"]} - {item.raw_key, item.parsed_key} if k]
+        else:
+            generations.append((item.key.document_id, item.generation))
+            files += [k for k in {item.raw_key, item.parsed_key} if k]
+    connection.execute(
+        """
+        insert into sweeps (partition_id, kind, document_id, generation)
+        select %(partition)s, 'generation', w.document, w.generation
+        from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+        """,
+        {
+            "partition": lease.partition,
+            "documents": [document for document, _ in generations],
+            "generations": [generation for _, generation in generations],
+        },
+    )
+    connection.execute(
+        "insert into sweeps (partition_id, kind, file_key) select %(partition)s, 'file', unnest(%(files)s::text[])",
+        {"partition": lease.partition, "files": files},
+    )
+
+
+def _end(connection: Connection[Row], work: Sequence[Item], flipped: frozenset[Key], before: Mapping[str, Row]) -> None:
+    """SUCCESS for what is visible now or was overtaken by a newer version, CANCELLED for what was deleted meanwhile."""
+    kept = [item for item in work if item.key in flipped or item.key.document_id in before]
+    gone = [item for item in work if item.key.document_id not in before]
+    for status, some in (("SUCCESS", kept), ("CANCELLED", gone)):
+        connection.execute(
+            """
+            update run_documents r set status = %(status)s, stage = 'upserted', error = null
+            from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
+            where r.job_run_id = w.run and r.document_id = w.document
+            """,
+            {
+                "status": status,
+                "runs": [item.key.job_run_id for item in some],
+                "documents": [item.key.document_id for item in some],
+            },
+        )
+    connection.execute(
+        "delete from inbox where job_run_id = any(%(runs)s)",
+        {"runs": [item.key.job_run_id for item in work]},
+    )
+
+
+def _chunk_ids(connection: Connection[Row], generations: Sequence[tuple[str, int]]) -> list[int]:
+    rows = connection.execute(
+        """
+        select c.id from chunks c
+        join unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+          on c.document_id = w.document and c.generation = w.generation
+        """,
+        {
+            "documents": [document for document, _ in generations],
+            "generations": [generation for _, generation in generations],
+        },
+    ).fetchall()
+    return [row["id"] for row in rows]
+
+
+def _columns(work: Sequence[Item]) -> dict[str, list[Any]]:
+    return {
+        "runs": [item.key.job_run_id for item in work],
+        "documents": [item.key.document_id for item in work],
+        "generations": [item.generation for item in work],
+        "names": [item.name for item in work],
+        "metadata": [None if item.metadata is None else json.dumps(item.metadata) for item in work],
+    }

@@ -1,0 +1,108 @@
+"""Chunk: cut the parsed text by the model's tokens, and write the pieces with the key of what will be embedded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import Connection
+
+from retrieval import batches
+from retrieval.batches import Lease
+from retrieval.database import Database, Row
+from retrieval.errors import Skippable
+from retrieval.pipeline import items
+from retrieval.pipeline.chunk import effective_size, split
+from retrieval.pipeline.items import Item, Key
+from retrieval.pipeline.parse import read_text
+from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
+
+
+def run(
+    db: Database, lease: Lease, window: Sequence[Key], files: FileStore, tokenizer: Tokenizer, embedder: Embedder
+) -> None:
+    """Cut what is parsed. A document without text fails alone."""
+    done: list[tuple[Item, Mapping[str, Any]]] = []
+    pieces: list[tuple[Item, list[Chunk]]] = []
+    failures: dict[Key, str] = {}
+    for item in items.at_stage(db, lease, window, "parsed"):
+        try:
+            chunks, found = _cut(item, files, tokenizer, embedder)
+        except Skippable as error:
+            failures[item.key] = str(error)
+            continue
+        pieces.append((item, chunks))
+        done.append((item, found))
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        _write(connection, lease, pieces, embedder)
+        items.write_stage(connection, done, "chunked")
+    items.fail(db, lease, failures)
+
+
+def embedding_key(text: str, embedder: Embedder) -> bytes:
+    """The same text under the same model has the same key, whichever document it stands in."""
+    model = f"{embedder.provider}\n{embedder.model}\n{embedder.dimensions}\n"
+    return hashlib.blake2b((model + text).encode(), digest_size=16).digest()
+
+
+def _cut(
+    item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder
+) -> tuple[list[Chunk], Mapping[str, Any]]:
+    text = read_text(files, item.parsed_key or "")
+    size, overlap = effective_size(item.chunk_size, item.chunk_overlap, embedder.max_tokens)
+    chunks = split(Parsed(text, item.title, item.pages), tokenizer, size, overlap)
+    if not chunks:
+        raise Skippable("The document holds no text to search; check the file, or use STANDARD_OCR if it is a scan.")
+    properties = {
+        **item.properties,
+        "characterCount": len(text),
+        "tokenCount": sum(chunk.tokens for chunk in chunks),
+        "embeddingCount": len(chunks),
+    }
+    embedding = {
+        "provider": embedder.provider,
+        "model": embedder.model,
+        "dimensions": embedder.dimensions,
+        "chunkSize": size,
+        "chunkOverlap": overlap,
+    }
+    return chunks, {"properties": properties, "embedding": embedding}
+
+
+def _write(
+    connection: Connection[Row], lease: Lease, pieces: Sequence[tuple[Item, list[Chunk]]], embedder: Embedder
+) -> None:
+    """Replace whatever an earlier attempt wrote. The shared lock keeps the sweep from taking a vector we count on."""
+    connection.execute("select pg_advisory_xact_lock_shared(%(partition)s)", {"partition": lease.partition})
+    connection.execute(
+        """
+        delete from chunks c using unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+        where c.document_id = w.document and c.generation = w.generation
+        """,
+        {
+            "documents": [item.key.document_id for item, _ in pieces],
+            "generations": [item.generation for item, _ in pieces],
+        },
+    )
+    with connection.cursor().copy(
+        'copy chunks (partition_id, document_id, generation, index, start, "end", page, tokens, content,'
+        " embedding_key) from stdin"
+    ) as copy:
+        for item, chunks in pieces:
+            for chunk in chunks:
+                copy.write_row(
+                    (
+                        lease.partition,
+                        item.key.document_id,
+                        item.generation,
+                        chunk.index,
+                        chunk.start,
+                        chunk.end,
+                        chunk.page,
+                        chunk.tokens,
+                        chunk.text,
+                        embedding_key(chunk.text, embedder),
+                    )
+                )

@@ -1,0 +1,83 @@
+"""Embed: make the vectors that the partition does not have yet, and keep each as soon as it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from retrieval import batches
+from retrieval.batches import Lease
+from retrieval.database import Database, Row
+from retrieval.errors import Fatal
+from retrieval.pipeline import items
+from retrieval.pipeline.items import Item, Key
+from retrieval.ports import Embedder
+
+if TYPE_CHECKING:
+    from retrieval.ports import Embeddings
+
+CALLS = 4
+"""Embedder batches between two commits: what a crash can cost."""
+
+
+def run(db: Database, lease: Lease, window: Sequence[Key], embedder: Embedder) -> int:
+    """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
+    work = items.at_stage(db, lease, window, "chunked")
+    made = missing(db, lease, work, embedder)
+    items.advance(db, lease, [(item, {}) for item in work], "embedded")
+    return made
+
+
+def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder) -> int:
+    """Embed every text of these documents that has no vector in the partition."""
+    texts = db.rows(
+        """
+        select distinct on (c.embedding_key) c.embedding_key, c.content
+        from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+        join chunks c on c.document_id = w.document and c.generation = w.generation
+        left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+        where e.key is null
+        """,
+        {
+            "documents": [item.key.document_id for item in work],
+            "generations": [item.generation for item in work],
+        },
+    )
+    texts.sort(key=lambda row: len(row["content"]))
+    size = embedder.batch_size * CALLS
+    for start in range(0, len(texts), size):
+        part = texts[start : start + size]
+        vectors = embedder.embed([row["content"] for row in part], "document")
+        _check(vectors, len(part), embedder)
+        _keep(db, lease, part, vectors)
+    return len(texts)
+
+
+def _check(vectors: Embeddings, count: int, embedder: Embedder) -> None:
+    import numpy as np
+
+    if vectors.shape != (count, embedder.dimensions):
+        raise Fatal(
+            f"The embedding model answered with {vectors.shape[0]} vectors of {vectors.shape[-1]} dimensions"
+            f" where {count} of {embedder.dimensions} were due."
+        )
+    if not np.isfinite(vectors).all():
+        raise Fatal("The embedding model answered with numbers that are not finite.")
+
+
+def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings) -> None:
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            """
+            insert into embeddings (partition_id, key, values)
+            select %(partition)s, w.key, w.value::halfvec
+            from unnest(%(keys)s::bytea[], %(values)s::text[]) as w (key, value)
+            on conflict do nothing
+            """,
+            {
+                "partition": lease.partition,
+                "keys": [row["embedding_key"] for row in part],
+                "values": [str(vector.tolist()) for vector in vectors],
+            },
+        )

@@ -1,0 +1,75 @@
+"""Parse: from the raw file to Markdown in the file store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from retrieval.batches import Lease
+from retrieval.database import Database
+from retrieval.errors import Retryable, Skippable
+from retrieval.pipeline import items
+from retrieval.pipeline.items import Item, Key
+from retrieval.ports import FileStore, Parsed, Parser, RawContent
+
+ENCODING = "utf-8"
+
+
+def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, parser: Parser) -> None:
+    """Parse what is fetched, several files beside each other. A file that cannot be read fails alone."""
+    work = items.at_stage(db, lease, window, "fetched")
+    failures: dict[Key, str] = {}
+    trouble: list[Retryable] = []
+
+    def one(item: Item) -> tuple[Item, Mapping[str, Any]] | None:
+        try:
+            return item, _parse(item, lease, files, parser)
+        except Skippable as error:
+            failures[item.key] = str(error)
+        except Retryable as error:
+            trouble.append(error)
+        return None
+
+    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="parse") as pool:
+        parsed = [result for result in pool.map(one, work) if result is not None]
+    items.advance(db, lease, parsed, "parsed")
+    items.fail(db, lease, failures)
+    if trouble:
+        raise trouble[0]
+
+
+def read_text(files: FileStore, key: str) -> str:
+    """The parsed text, exactly as its chunks' offsets count it."""
+    with files.open(key) as stream:
+        return stream.read().decode(ENCODING)
+
+
+def _parse(item: Item, lease: Lease, files: FileStore, parser: Parser) -> dict[str, Any]:
+    if item.raw_key is None:
+        raise Skippable("There is no stored file to parse; ingest the document again.")
+    if lease.source == "TEXT":
+        properties = {"mimeType": "text/plain", "fileSize": item.raw_size}
+        return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}
+    parsed = _with_local_file(item, files, parser)
+    key = item.folder(lease.scope) + "/parsed.md"
+    files.put(key, [parsed.text.encode(ENCODING)])
+    return {
+        "parsed_key": key,
+        "title": parsed.title,
+        "pages": list(parsed.pages),
+        "properties": {"fileSize": item.raw_size, **parsed.properties},
+    }
+
+
+def _with_local_file(item: Item, files: FileStore, parser: Parser) -> Parsed:
+    with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
+        path = Path(folder) / "raw"
+        with files.open(item.raw_key or "") as stream, path.open("wb") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+        raw = RawContent(path, item.name, item.media_type, path.stat().st_size)
+        return parser.parse(raw, item.ocr)

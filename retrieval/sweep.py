@@ -1,0 +1,121 @@
+"""Second phase of every deletion: what is gone from all answers is removed from the stores, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from retrieval.database import Database, Row
+from retrieval.errors import StepError
+from retrieval.ports import FileStore, Scope, VectorStore
+
+log = structlog.get_logger()
+
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where a namespace's things lie."""
+
+    vectors: VectorStore
+    files: FileStore
+
+
+def run(db: Database, stores: Callable[[str], Stores], *, limit: int = 200) -> int:
+    """Do what is due, `stores` by namespace id; how many were done. What fails is tried again, later each time."""
+    due = db.rows(
+        """
+        update sweeps s
+        set tries = tries + 1, due_at = now() + interval '1 minute' * least(power(2, s.tries), 720)
+        from (select id from sweeps where due_at <= now() order by due_at limit %(limit)s for update skip locked) d,
+             partitions p join namespaces n on n.id = p.namespace_id
+        where s.id = d.id and p.id = s.partition_id
+        returning s.*, p.namespace_id, p.tenant, n.organization_id
+        """,
+        {"limit": limit},
+    )
+    done: list[int] = []
+    for row in due:
+        try:
+            _ACTIONS[row["kind"]](db, stores(row["namespace_id"]), row)
+        except StepError as error:
+            log.warning("sweep.postponed", sweep=row["id"], kind=row["kind"], tries=row["tries"], reason=str(error))
+            continue
+        done.append(row["id"])
+    if done:
+        db.rows("delete from sweeps where id = any(%(done)s)", {"done": done})
+    return len(done)
+
+
+def _file(_db: Database, stores: Stores, row: Row) -> None:
+    stores.files.delete([row["file_key"]])
+
+
+def _generation(db: Database, stores: Stores, row: Row) -> None:
+    """One generation of a document, unless it is the visible one."""
+    visible = db.row(
+        "select 1 as yes from documents where id = %(document_id)s and active_generation = %(generation)s"
+        " and deleted_at is null",
+        row,
+    )
+    if visible is None:
+        _vectors_and_chunks(db, stores, row, row["generation"])
+
+
+def _document(db: Database, stores: Stores, row: Row) -> None:
+    """A deleted document: every generation, every file, then the row itself."""
+    generations = db.rows("select distinct generation from chunks where document_id = %(document_id)s", row)
+    for found in generations:
+        _vectors_and_chunks(db, stores, row, found["generation"])
+    files = db.rows(
+        """
+        select raw_key as key from run_documents where document_id = %(document_id)s and raw_key is not null
+        union select parsed_key from run_documents where document_id = %(document_id)s and parsed_key is not null
+        """,
+        row,
+    )
+    stores.files.delete([file["key"] for file in files])
+    with db.transaction() as connection:
+        connection.execute("delete from inbox where document_id = %(document_id)s", row)
+        connection.execute("delete from documents where id = %(document_id)s and deleted_at is not null", row)
+
+
+def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int) -> None:
+    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
+    values = {**row, "generation": generation}
+    indexes = db.rows(
+        "select index from chunks where document_id = %(document_id)s and generation = %(generation)s order by index",
+        values,
+    )
+    prefix = f"{row['document_id']}#{generation}#"
+    names = [f"{prefix}{found['index']}" for found in indexes]
+    for start in range(0, len(names), PAGE):
+        stores.vectors.delete(scope, names[start : start + PAGE])
+    left = list(stores.vectors.ids(scope, prefix))
+    if left:
+        stores.vectors.delete(scope, left)
+    with db.transaction() as connection:
+        connection.execute("select pg_advisory_xact_lock(%(partition_id)s)", row)
+        gone = connection.execute(
+            "delete from chunks where document_id = %(document_id)s and generation = %(generation)s"
+            " returning embedding_key",
+            values,
+        ).fetchall()
+        connection.execute(
+            """
+            delete from embeddings e
+            where e.partition_id = %(partition_id)s and e.key = any(%(keys)s)
+              and not exists (select from chunks c where c.partition_id = e.partition_id and c.embedding_key = e.key)
+            """,
+            {**values, "keys": [found["embedding_key"] for found in gone]},
+        )
+
+
+_ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
+    "file": _file,
+    "generation": _generation,
+    "document": _document,
+}

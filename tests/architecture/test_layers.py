@@ -1,0 +1,64 @@
+"""The house's rules, held by tools: who may import whom, what is loaded at start, what a file may look like."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PACKAGES = ("api", "connectors", "flows", "local", "retrieval")
+SOURCES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
+
+
+def test_imports_go_down_only():
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+HEAVY = ("prefect", "numpy", "sqlmodel", "sqlalchemy", "onnxruntime", "tokenizers", "boto3", "pinecone", "openai", "kreuzberg")
+
+
+def test_the_api_starts_without_prefect_models_or_vendors():
+    code = "import sys, api.app; print([name for name in sys.argv[1:] if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *HEAVY], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_flows_start_without_vendors_or_models():
+    code = "import sys, flows.ingest; print([name for name in sys.argv[1:] if name in sys.modules])"
+    heavy = ("onnxruntime", "onnx", "wordllama", "boto3", "pinecone", "openai", "kreuzberg")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *heavy], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_a_module_says_what_it_is_for(path):
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+
+
+def test_only_the_settings_read_the_environment():
+    """`local` starts processes and hands them their environment; nobody else looks at it."""
+    readers = [
+        str(path.relative_to(PROJECT))
+        for path in SOURCES
+        if path.parts[len(PROJECT.parts)] != "local"
+        and ("os.environ" in (text := path.read_text()) or "os.getenv" in text)
+    ]
+    assert readers == []
+
+
+def test_no_module_is_longer_than_300_lines():
+    long = {str(path.relative_to(PROJECT)): n for path in SOURCES if (n := len(path.read_text().splitlines())) > 300}
+    assert long == {}
