@@ -176,7 +176,7 @@ def test_each_page_of_a_pdf_starts_where_its_text_starts(save: Save) -> None:
     assert len(parsed.pages) == 3
     ends = (*parsed.pages[1:], len(parsed.text))
     found = [parsed.text[start:end].strip() for start, end in zip(parsed.pages, ends, strict=True)]
-    assert ["spring tide” at noon" in found[0], found[1][:8], found[2][:9]] == [True, "Ebb tide", "Neap tide"]
+    assert ["spring tide" in found[0], found[1][:8], found[2][:9]] == [True, "Ebb tide", "Neap tide"]
     assert "harbour floods" in found[0]
 
 
