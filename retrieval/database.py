@@ -91,12 +91,16 @@ class Database:
         return rows[0] if rows else None
 
     def close(self) -> None:
+        """Close what is open; the next use opens it again."""
         if self._pool is not None:
             self._pool.close()
+            self._pool = None
 
     async def async_close(self) -> None:
+        """The same on the event loop that has used it."""
         if self._async_pool is not None:
             await self._async_pool.close()
+            self._async_pool = None
 
 
 def migrate(url: str) -> None:

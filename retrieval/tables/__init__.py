@@ -1,0 +1,41 @@
+"""The one definition of the schema: SQLModel tables. Alembic's history is made from them and tested against them.
+
+A `partition` is one (namespace, tenant) pair, the unit of isolation; its small number keeps the bulk tables narrow.
+A `generation` is the number of the job run that made it, so a newer one is always greater.
+"""
+
+from retrieval.tables.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
+from retrieval.tables.identity import (
+    ApiKey,
+    IdempotentAnswer,
+    Namespace,
+    Organization,
+    Partition,
+    RateWindow,
+    ServerSecret,
+    Tenant,
+)
+from retrieval.tables.work import Batch, InboxText, Job, JobRun, RunDocument, Sweep
+
+__all__ = [
+    "ApiKey",
+    "Batch",
+    "Chunk",
+    "Document",
+    "Embedding",
+    "IdempotentAnswer",
+    "InboxText",
+    "Job",
+    "JobRun",
+    "Namespace",
+    "Organization",
+    "Partition",
+    "Posting",
+    "RateWindow",
+    "RunDocument",
+    "ServerSecret",
+    "StoredVector",
+    "Sweep",
+    "Tenant",
+    "TermCount",
+]

@@ -1,0 +1,83 @@
+"""What every kind of test may ask for: one real PostgreSQL for the session, and scopes of one's own in it."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from local import postgres
+from retrieval import database, ids
+from retrieval.database import Database
+from retrieval.ports import Scope
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def postgres_url():
+    """The embedded PostgreSQL in a folder of its own, empty."""
+    home = Path(tempfile.mkdtemp(prefix="rt-"))
+    try:
+        yield postgres.start(home)
+    finally:
+        postgres.stop(home)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def database_url(postgres_url):
+    """The same with the newest schema. Tests share it: each makes an organization of its own."""
+    database.migrate(postgres_url)
+    return postgres_url
+
+
+@pytest.fixture(scope="session")
+def fresh_database(postgres_url):
+    """A function that makes another migrated database, for tests that need one to themselves."""
+
+    def make(name: str) -> str:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(psycopg.sql.SQL("create database {}").format(psycopg.sql.Identifier(name)))
+        url = postgres_url.replace("/retrieval?", f"/{name}?")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("create extension if not exists vector")
+        database.migrate(url)
+        return url
+
+    return make
+
+
+@pytest.fixture
+def db(database_url):
+    """A pool for one test."""
+    opened = Database(database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def new_scope(db):
+    """A function that makes an organization with one namespace, and answers its scope for a tenant."""
+
+    def make(tenant: str = "") -> Scope:
+        scope = Scope(ids.organization_id(), ids.namespace_id(), tenant)
+        values = {"organization": scope.organization, "namespace": scope.namespace}
+        db.rows("insert into organizations (id, name) values (%(organization)s, 'test')", values)
+        db.rows(
+            "insert into namespaces (id, organization_id, name, secrets)"
+            " values (%(namespace)s, %(organization)s, 'test', '')",
+            values,
+        )
+        return scope
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The shared test data beside the project; a test that needs it says so when it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(f"the shared test data is not there: {SHARED}")
+    return SHARED

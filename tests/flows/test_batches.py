@@ -1,0 +1,118 @@
+"""Batches: formed from what waits, held under a lease, fenced, tried again, ended."""
+
+import asyncio
+
+import pytest
+
+from retrieval import batches, runs
+from retrieval.batches import Superseded
+from retrieval.pipeline import items, outcomes
+from retrieval.runs import Ingestion
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_waits(db):
+    """These tests look at everything that waits, so what others left must not be there."""
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+
+
+def post(db, scope, *texts):
+    async def accept():
+        accepted = [
+            await runs.accept_text(db, scope, text=text, name=f"text {number}", ingestion=Ingestion())
+            for number, text in enumerate(texts)
+        ]
+        await db.async_close()
+        return accepted
+
+    return asyncio.run(accept())
+
+
+def read(db, scope, run):
+    async def look():
+        found = await runs.read(db, scope, run.job_run_id)
+        await db.async_close()
+        return found
+
+    return asyncio.run(look())
+
+
+def claimed(db):
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    batches.dispatched(db, batch, "run")
+    lease = batches.claim(db, batch.id, batch.attempt, seconds=30)
+    assert lease is not None
+    return lease
+
+
+def test_waiting_job_runs_of_one_scope_share_a_batch_up_to_its_size(db, new_scope):
+    post(db, new_scope(), *"abcde")
+    assert batches.form(db, size=2, batches=8) == 3
+    assert sorted(len(batch.job_runs) for batch in batches.undispatched(db)) == [1, 2, 2]
+
+
+def test_two_scopes_never_share_a_batch(db, new_scope):
+    one, other = new_scope(), new_scope()
+    post(db, one, "a")
+    post(db, other, "b")
+    assert batches.form(db, size=64, batches=8) == 2
+
+
+def test_a_batch_is_held_by_one_worker(db, new_scope):
+    post(db, new_scope(), "a")
+    lease = claimed(db)
+    assert batches.claim(db, lease.batch_id, 1, seconds=30) is None
+
+
+def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
+    post(db, new_scope(), "a")
+    lease = claimed(db)
+    (batch,) = batches.open_batches(db)
+    batches.retry(db, batch)
+    with pytest.raises(Superseded):
+        items.start(db, lease, [])
+    assert not batches.renew(db, lease, seconds=30)
+    (again,) = batches.undispatched(db)
+    assert again.attempt == 2
+    assert again.idempotency_key != f"{lease.batch_id}:1"
+
+
+def test_a_lost_lease_shows(db, new_scope):
+    post(db, new_scope(), "a")
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    batches.dispatched(db, batch, "run")
+    batches.claim(db, batch.id, 1, seconds=-1)
+    (seen,) = batches.open_batches(db)
+    assert seen.lease_lost
+
+
+def test_giving_up_fails_what_is_not_done_and_completes_the_job_run(db, new_scope):
+    scope = new_scope()
+    (run,) = post(db, scope, "a")
+    claimed(db)
+    (batch,) = batches.open_batches(db)
+    batches.end(db, batch, status="FAILED", error="The worker died 3 times on this.")
+    seen = read(db, scope, run)
+    assert seen.status == "COMPLETED"
+    assert [entry.error for entry in seen.failed] == ["The worker died 3 times on this."]
+
+
+def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
+    scope = new_scope()
+    one, other = post(db, scope, "a", "b")
+    lease = claimed(db)
+    db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": one.job_run_id})
+    outcomes.settle(db, lease)
+    assert len(read(db, scope, one).cancelled) == 1
+    assert read(db, scope, one).status == "COMPLETED"
+    assert len(read(db, scope, other).queued) == 1
+
+
+def test_windows_are_cut_by_count_and_by_size(db, new_scope):
+    post(db, new_scope(), *["x" * 600] * 5)
+    lease = claimed(db)
+    assert [len(window) for window in items.windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
+    assert [len(window) for window in items.windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
