@@ -1,0 +1,1 @@
+"""What clients see: the HTTP API."""

@@ -1,0 +1,62 @@
+"""The composition root of HTTP: settings, database and keys in, an ASGI application out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+from litestar import Litestar, Request, Response
+from litestar.datastructures import State
+
+from api import exchange
+from api.auth import Authenticator
+from api.door import Door
+from api.errors import render, understand
+from api.operation import Operation
+from api.routes import docs, health, ingest, namespaces, runs
+from api.services import THREADS, Services
+from retrieval.database import Database
+from retrieval.errors import ErrorCode
+from retrieval.secrets import KeyRing
+from retrieval.settings import Settings
+
+HANDLERS = (*namespaces.HANDLERS, *ingest.HANDLERS, *runs.HANDLERS, *health.HANDLERS, *docs.HANDLERS)
+
+
+def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
+    """The application. It opens the database on the first request, so it starts while the database is away."""
+    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
+    services = Services(database, ring, settings, threads)
+
+    @asynccontextmanager
+    async def lifespan(_: Litestar) -> AsyncIterator[None]:
+        yield
+        await database.async_close()
+        database.close()
+        threads.shutdown(wait=False, cancel_futures=True)
+
+    router = Litestar(
+        route_handlers=HANDLERS,
+        exception_handlers={Exception: _on_error},
+        lifespan=[lifespan],
+        state=State({"services": services, "handlers": HANDLERS}),
+        openapi_config=None,
+        logging_config=None,
+        request_max_body_size=None,
+        debug=False,
+    )
+    return Door(router, Authenticator(database, ring))
+
+
+def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Every exception of the router and of a handler becomes an answer here."""
+    handler = request.scope.get("route_handler")
+    about: Operation | None = handler.opt.get("operation") if handler else None
+    understood = understand(error, failed=about.failed if about else ErrorCode.INTERNAL_ERROR)
+    exchange.of(request.scope).code = understood.code
+    rendered = render(understood)
+    return Response(
+        rendered.body, status_code=rendered.status, media_type="application/json", headers=dict(rendered.headers)
+    )

@@ -1,0 +1,201 @@
+"""Who asks: one statement looks up the key, counts the request and looks up the tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import LiteralString
+
+from api.errors import unavailable
+from retrieval import tenants, vault
+from retrieval.database import AWAY, Database, Row
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.secrets import KeyRing, hash_api_key
+
+ADDRESS_LIMIT = 600
+"""Requests without a valid key that one client address may make in a minute."""
+
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What the three rate headers say. `reset`: Unix seconds."""
+
+    limit: int
+    remaining: int
+    reset: int
+
+    def headers(self) -> dict[str, str]:
+        return {
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": str(self.remaining),
+            "X-RateLimit-Reset": str(self.reset),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An authenticated key. `tenant` is the header as it was sent, None without one."""
+
+    key_id: str
+    organization: str
+    scopes: frozenset[str]
+    namespace: str | None
+    bound_tenant: str | None
+    tenant: str | None
+    tenant_known: bool
+    tenants_open: bool
+    tenant_required: bool
+
+
+@dataclass(slots=True)
+class Credentials:
+    """What a request brings: the bearer key, X-Tenant-ID (each None if absent) and the client's address."""
+
+    api_key: str | None = field(repr=False)
+    tenant: str | None
+    address: str
+
+
+_AUTHENTICATE: LiteralString = """
+    with caller as (
+        select k.id, k.organization_id, k.scopes, k.namespace_id, k.tenant, o.requests_per_minute, o.tenants,
+               o.tenant_required
+        from api_keys k join organizations o on o.id = k.organization_id
+        where k.hash = %(hash)s and k.revoked_at is null
+    ),
+    counted as (
+        insert into rate_windows as w (caller, minute, requests)
+        values (coalesce((select organization_id from caller), %(address)s),
+                floor(extract(epoch from clock_timestamp()) / 60)::bigint, 1)
+        on conflict (caller) do update set
+            requests = case when w.minute >= excluded.minute then least(w.requests, 1000000000) + 1 else 1 end,
+            minute = greatest(w.minute, excluded.minute)
+        returning minute, requests
+    )
+    select counted.minute, counted.requests, caller.*,
+           exists (select from tenants t where t.organization_id = caller.organization_id and t.id = %(tenant)s)
+               as tenant_known
+    from counted left join caller on true
+"""
+
+
+class Authenticator:
+    """Holds the pepper of the installation and, for answers while the database is away, the last rates."""
+
+    def __init__(self, db: Database, ring: KeyRing) -> None:
+        self._db = db
+        self._ring = ring
+        self._pepper: bytes | None = None
+        self._last: OrderedDict[bytes, Rate] = OrderedDict()
+
+    async def authenticate(self, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
+        """The rate to report, and the caller or the reason of refusal: 401 before 429 (D48)."""
+        key_hash = b""
+        try:
+            key_hash = hash_api_key(credentials.api_key or "", pepper=await self._load_pepper())
+            row = await self._db.async_row(
+                _AUTHENTICATE,
+                {"hash": key_hash, "tenant": credentials.tenant, "address": f"address:{credentials.address}"},
+            )
+        except AWAY:
+            return self._last.get(key_hash) or _unknown_rate(), unavailable()
+        if row is None:
+            raise RuntimeError("the rate count gave no row")
+        rate = _rate(row)
+        self._remember(key_hash, rate)
+        return rate, _judge(row, rate, credentials.tenant)
+
+    async def _load_pepper(self) -> bytes:
+        if self._pepper is None:
+            self._pepper = await asyncio.to_thread(vault.server_secret, self._db, self._ring, vault.PEPPER)
+        return self._pepper
+
+    def _remember(self, key_hash: bytes, rate: Rate) -> None:
+        self._last[key_hash] = rate
+        self._last.move_to_end(key_hash)
+        if len(self._last) > _REMEMBERED:
+            self._last.popitem(last=False)
+
+
+def credentials_of(headers: list[tuple[bytes, bytes]], address: str) -> Credentials:
+    """Read the two headers. `Bearer` in any case; a tenant header sent twice is malformed and so becomes empty."""
+    found: dict[bytes, list[bytes]] = {b"authorization": [], b"x-tenant-id": []}
+    for name, value in headers:
+        if name in found:
+            found[name].append(value)
+    scheme, _, api_key = b"".join(found[b"authorization"][:1]).strip().partition(b" ")
+    sent = found[b"x-tenant-id"]
+    tenant = sent[0].decode("latin-1") if len(sent) == 1 else ""
+    return Credentials(
+        api_key=api_key.strip().decode("latin-1") if scheme.lower() == b"bearer" else None,
+        tenant=(tenant if tenants.is_name(tenant) else "") if sent else None,
+        address=address,
+    )
+
+
+def tenant_of(caller: Caller, *, may_be_new: bool) -> str:
+    """The tenant to act for, "" for the scope without one; the rules of D40."""
+    sent = caller.tenant
+    if sent is not None and not sent:
+        raise ServiceError(
+            ErrorCode.INVALID_TENANT_ID,
+            "X-Tenant-ID has up to 64 letters, digits, hyphens and underscores, and is sent once.",
+        )
+    if caller.bound_tenant is not None:
+        if sent not in {None, caller.bound_tenant}:
+            raise ServiceError(ErrorCode.FORBIDDEN, "This API key is bound to another tenant.", reason="other_tenant")
+        return caller.bound_tenant
+    if sent is None:
+        if caller.tenant_required:
+            raise ServiceError(ErrorCode.MISSING_TENANT_ID, "The X-Tenant-ID header is required.")
+        return ""
+    if not caller.tenant_known and not (may_be_new and caller.tenants_open):
+        raise ServiceError(ErrorCode.INVALID_TENANT_ID, "The tenant in X-Tenant-ID is not known.")
+    return sent
+
+
+def allow(caller: Caller, scope: str | None) -> None:
+    """403 unless the key carries the scope."""
+    if scope is not None and scope not in caller.scopes:
+        raise ServiceError(
+            ErrorCode.FORBIDDEN, f"This API key may not do this: it lacks the scope {scope}.", reason="missing_scope"
+        )
+
+
+def _judge(row: Row, rate: Rate, tenant: str | None) -> Caller | ServiceError:
+    over = row["requests"] > rate.limit
+    if row["id"] is None and not over:
+        return ServiceError(
+            ErrorCode.UNAUTHORIZED, "The API key is missing, wrong or revoked. Send `Authorization: Bearer <API_KEY>`."
+        )
+    if over:
+        return ServiceError(
+            ErrorCode.RATE_LIMIT_EXCEEDED,
+            f"The limit of {rate.limit} requests a minute is reached. Try again when the next minute begins.",
+            headers={"Retry-After": str(max(1, rate.reset - int(time.time())))},
+        )
+    return Caller(
+        key_id=row["id"],
+        organization=row["organization_id"],
+        scopes=frozenset(row["scopes"]),
+        namespace=row["namespace_id"],
+        bound_tenant=row["tenant"],
+        tenant=tenant,
+        tenant_known=row["tenant_known"],
+        tenants_open=row["tenants"] == "open",
+        tenant_required=row["tenant_required"],
+    )
+
+
+def _rate(row: Row | Mapping[str, int]) -> Rate:
+    limit = row["requests_per_minute"] or ADDRESS_LIMIT
+    return Rate(limit, max(0, limit - row["requests"]), (row["minute"] + 1) * 60)
+
+
+def _unknown_rate() -> Rate:
+    return Rate(ADDRESS_LIMIT, ADDRESS_LIMIT, (int(time.time()) // 60 + 1) * 60)

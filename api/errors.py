@@ -1,0 +1,123 @@
+"""THE table from error codes to HTTP statuses, and the one way in which every error becomes an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import structlog
+from litestar.exceptions import HTTPException
+
+from api.wire.common import ErrorAnswer, ErrorDetails, ErrorInfo, TenantErrorAnswer
+from retrieval.database import AWAY
+from retrieval.errors import ErrorCode, ServiceError, StepError
+
+log = structlog.get_logger()
+
+STATUS: Mapping[ErrorCode, int] = {
+    ErrorCode.UNAUTHORIZED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.METHOD_NOT_ALLOWED: 405,
+    ErrorCode.REQUEST_TIMEOUT: 408,
+    ErrorCode.IDEMPOTENCY_CONFLICT: 409,
+    ErrorCode.PAYLOAD_TOO_LARGE: 413,
+    ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
+    ErrorCode.RATE_LIMIT_EXCEEDED: 429,
+    ErrorCode.INTERNAL_ERROR: 500,
+    ErrorCode.SERVICE_UNAVAILABLE: 503,
+    ErrorCode.INVALID_REQUEST: 400,
+    ErrorCode.NAMESPACE_NOT_FOUND: 404,
+    ErrorCode.MISSING_TENANT_ID: 400,
+    ErrorCode.INVALID_TENANT_ID: 400,
+    ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET: 400,
+    ErrorCode.INVALID_INGEST_CONFIG: 400,
+    ErrorCode.INVALID_CHUNK_CONFIG: 400,
+    ErrorCode.INVALID_SCRAPE_OPTIONS: 400,
+    ErrorCode.INGESTION_FAILED: 500,
+    ErrorCode.INGEST_JOB_RUN_NOT_FOUND: 404,
+    ErrorCode.INVALID_SEARCH_REQUEST: 400,
+    ErrorCode.INVALID_HYBRID_CONFIG: 400,
+    ErrorCode.SEARCH_FAILED: 500,
+    ErrorCode.CONNECTION_NOT_FOUND: 404,
+    ErrorCode.CREATE_CONNECTION_FAILED: 500,
+    ErrorCode.FETCH_CONNECTIONS_FAILED: 500,
+    ErrorCode.INVALID_NAMESPACE_CONFIG: 400,
+    ErrorCode.STORAGE_CONFIG_ERROR: 400,
+    ErrorCode.VECTOR_DB_CONFIG_ERROR: 400,
+    ErrorCode.EMBEDDING_CONFIG_ERROR: 400,
+    ErrorCode.NAMESPACE_LIMIT_EXCEEDED: 403,
+    ErrorCode.DOCUMENTS_NOT_FOUND: 404,
+    ErrorCode.INVALID_FILTER_CONFIG: 400,
+    ErrorCode.UPDATE_DOCUMENTS_FAILED: 500,
+    ErrorCode.DELETE_DOCUMENTS_FAILED: 500,
+}
+TENANT_CODES = frozenset({ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID})
+_BY_STATUS = {
+    404: (ErrorCode.NOT_FOUND, "There is nothing at this path. GET /openapi.json lists every operation."),
+    405: (ErrorCode.METHOD_NOT_ALLOWED, "This path does not take this method. GET /openapi.json lists what it takes."),
+    413: (ErrorCode.PAYLOAD_TOO_LARGE, "The request is larger than allowed."),
+}
+_EXTRA_HEADERS: Mapping[ErrorCode, Mapping[str, str]] = {
+    ErrorCode.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
+    ErrorCode.SERVICE_UNAVAILABLE: {"Retry-After": "2"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """An error as it goes over the wire."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def render(error: ServiceError) -> Rendered:
+    """The two tenant errors have the contract's own shape, all others that of D04."""
+    answer: ErrorAnswer | TenantErrorAnswer
+    if error.code in TENANT_CODES:
+        answer = TenantErrorAnswer(error=error.code, message=error.message)
+    else:
+        details = ErrorDetails(reason=error.reason or error.code.lower(), field=error.field or msgspec.UNSET)
+        answer = ErrorAnswer(message=error.message, error=ErrorInfo(error.code, error.message, details))
+    headers = {**_EXTRA_HEADERS.get(error.code, {}), **error.headers}
+    return Rendered(STATUS[error.code], msgspec.json.encode(answer), headers)
+
+
+def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR) -> ServiceError:
+    """What a client is told about an exception. `failed`: the code of the area for what nobody expected."""
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, AWAY):
+        log.warning("database.away", error=type(error).__name__)
+        return unavailable()
+    if isinstance(error, StepError):
+        log.warning("request.step_failed", error=str(error))
+        return ServiceError(failed, str(error))
+    if isinstance(error, HTTPException):
+        code, message = _BY_STATUS.get(
+            error.status_code, (ErrorCode.INVALID_REQUEST, "The request is not valid HTTP for this service.")
+        )
+        return ServiceError(code, message, headers=_allow(error))
+    log.error("request.failed", exc_info=error)
+    return ServiceError(failed, "Something went wrong on our side. Try again; if it stays, report the X-Request-Id.")
+
+
+def unavailable() -> ServiceError:
+    return ServiceError(
+        ErrorCode.SERVICE_UNAVAILABLE, "The service cannot reach its database right now. Try again in a moment."
+    )
+
+
+def raises(*codes: ErrorCode) -> dict[int, list[ErrorCode]]:
+    """Codes by status, for the documentation of an operation."""
+    by_status: dict[int, list[ErrorCode]] = {}
+    for code in codes:
+        by_status.setdefault(STATUS[code], []).append(code)
+    return dict(sorted(by_status.items()))
+
+
+def _allow(error: HTTPException) -> dict[str, str]:
+    return {name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"}

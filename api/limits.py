@@ -1,0 +1,113 @@
+"""How much a request may bring, how long it may take over it, and in which form: bodies are read only here."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import cast
+
+from litestar.types import HTTPReceiveMessage, Receive
+
+from retrieval.errors import ErrorCode, ServiceError
+
+DEPTH = 32
+"""Levels of nesting in a JSON body (D06)."""
+
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_BRACKETS = b"[]{}"
+_NO_BRACKETS = bytes(c for c in range(256) if c not in _BRACKETS)
+_SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
+
+
+class Disconnected(Exception):
+    """The client went away before its body was complete: nobody is left to answer."""
+
+
+def media_type(headers: list[tuple[bytes, bytes]]) -> str:
+    """The content type without parameters, lowercase; "" if none was sent."""
+    for name, value in headers:
+        if name == b"content-type":
+            return value.decode("latin-1").partition(";")[0].strip().lower()
+    return ""
+
+
+def require_media_type(headers: list[tuple[bytes, bytes]], wanted: str) -> None:
+    """415 unless the body is of the wanted type and not compressed. An absent type passes for JSON."""
+    got = media_type(headers)
+    if got != wanted and (got or wanted != "application/json"):
+        raise ServiceError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, f"Send this body as Content-Type: {wanted}.")
+    for name, value in headers:
+        if name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
+            raise ServiceError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, "Send the body without a Content-Encoding.")
+
+
+async def body_chunks(
+    receive: Receive, headers: list[tuple[bytes, bytes]], *, cap: int, seconds: float
+) -> AsyncIterator[bytes]:
+    """The body as it comes in: 413 above `cap` bytes, 408 if it is not complete after `seconds` in all."""
+    announced = next((value for name, value in headers if name == b"content-length"), b"0")
+    if announced.isdigit() and int(announced) > cap:
+        raise _too_large(cap)
+    deadline = asyncio.get_running_loop().time() + seconds
+    total = 0
+    more = True
+    while more:
+        message = await _receive(receive, deadline)
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        chunk = message.get("body", b"")
+        total += len(chunk)
+        if total > cap:
+            raise _too_large(cap)
+        yield chunk
+        more = message.get("more_body", False)
+
+
+async def read_json(
+    receive: Receive, headers: list[tuple[bytes, bytes]], *, cap: int, seconds: float, invalid: ErrorCode
+) -> bytes:
+    """A whole JSON body, checked for what a decoder would stumble over; `invalid` is the area's code."""
+    require_media_type(headers, "application/json")
+    chunks = [chunk async for chunk in body_chunks(receive, headers, cap=cap, seconds=seconds)]
+    body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    check_json(body, invalid)
+    return body
+
+
+def check_json(body: bytes, invalid: ErrorCode, field: str | None = None) -> None:
+    """Refuse NUL characters, invalid UTF-8 and nesting deeper than `DEPTH` in JSON text (D06)."""
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ServiceError(invalid, "The JSON is not valid UTF-8.", reason="invalid_utf8", field=field) from error
+    if b"\x00" in body or (b"\\u0000" in body and _NUL.search(body)):
+        raise ServiceError(invalid, "The JSON holds a NUL character; leave it out.", reason="nul", field=field)
+    if body.count(b"[") + body.count(b"{") > DEPTH and _deeper_than(body, DEPTH):
+        raise ServiceError(invalid, f"The JSON is nested deeper than {DEPTH} levels.", reason="too_deep", field=field)
+
+
+def _deeper_than(body: bytes, levels: int) -> bool:
+    """Take away one level of brackets at a time, at the speed of `replace`. Unbalanced text is the decoder's matter."""
+    left = _STRINGS.sub(b"", body).translate(_SAME_BRACKETS, _NO_BRACKETS)
+    for _ in range(levels):
+        shorter = left.replace(b"[]", b"")
+        if len(shorter) == len(left):
+            break
+        left = shorter
+    return b"[]" in left or b"[" * (levels + 1) in left
+
+
+async def _receive(receive: Receive, deadline: float) -> HTTPReceiveMessage:
+    try:
+        async with asyncio.timeout_at(deadline):
+            return cast("HTTPReceiveMessage", await receive())
+    except TimeoutError as error:
+        raise ServiceError(
+            ErrorCode.REQUEST_TIMEOUT, "The request body took too long to arrive.", headers={"Connection": "close"}
+        ) from error
+
+
+def _too_large(cap: int) -> ServiceError:
+    return ServiceError(ErrorCode.PAYLOAD_TOO_LARGE, f"The body is larger than the {cap:,} bytes allowed here.")

@@ -1,0 +1,142 @@
+"""One operation of the API: a thin handler with everything said about it in one place.
+
+The order of checks is that of D48: key and rate (the door), tenant, scope, body, and then the handler's look-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, Literal, TypeVar, cast
+
+import msgspec
+from litestar import Request, Response
+from litestar.handlers import HTTPRouteHandler, route
+
+from api import auth, decode, exchange, limits
+from api.auth import Caller
+from api.services import Services
+from api.wire.common import Answer
+from retrieval import namespaces, tenants
+from retrieval.errors import ErrorCode
+from retrieval.ports import Scope
+
+B = TypeVar("B")
+Q = TypeVar("Q")
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+
+
+class TenantUse(StrEnum):
+    """`IGNORED`: the header plays no part. `KNOWN`: it must name a known tenant. `MADE`: it may name a new one."""
+
+    IGNORED = "ignored"
+    KNOWN = "known"
+    MADE = "made"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What is said about an operation once: for the checks, for the router and for the documentation."""
+
+    method: Method
+    path: str
+    tag: str
+    summary: str
+    answer: type[Answer]
+    invalid: ErrorCode
+    scope: str | None
+    tenant: TenantUse = TenantUse.KNOWN
+    body: type[Any] | None = None
+    query: type[Any] | None = None
+    form: type[Any] | None = None
+    """The fields of a multipart form; the handler reads the body itself, for it is streamed."""
+    failed: ErrorCode = ErrorCode.INTERNAL_ERROR
+    raises: tuple[ErrorCode, ...] = ()
+    example: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[B, Q]):
+    """A request that has passed its checks. `tenant` is "" for the scope without one."""
+
+    services: Services
+    caller: Caller
+    tenant: str
+    body: B
+    query: Q
+    path: Mapping[str, str]
+    request: Request[Any, Any, Any]
+
+    def scope(self, namespace_id: str) -> Scope:
+        """The scope in a namespace; one that the key is not bound to looks as if it never was (D08)."""
+        self.require_namespace(namespace_id)
+        return Scope(self.caller.organization, namespace_id, self.tenant)
+
+    def require_namespace(self, namespace_id: str) -> None:
+        if not namespace_id or "\x00" in namespace_id or self.caller.namespace not in {None, namespace_id}:
+            raise namespaces.not_found()
+
+    async def make_tenant_known(self) -> None:
+        """What the first ingestion of a tenant does."""
+        if self.tenant and not self.caller.tenant_known and self.caller.tenants_open:
+            await tenants.make_known(self.services.db, self.caller.organization, self.tenant)
+
+
+def operation(
+    method: Method, path: str, **said: Any
+) -> Callable[[Callable[[Call[Any, Any]], Awaitable[Answer]]], HTTPRouteHandler]:
+    """Register a handler under `method` and `path` with what `Operation` says about it."""
+    about = Operation(method=method, path=path, **said)
+    read_query = decode.query_reader(about.query, about.invalid)
+    read_body = decode.body_reader(about.body, about.invalid)
+
+    def register(handler: Callable[[Call[Any, Any]], Awaitable[Answer]]) -> HTTPRouteHandler:
+        async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
+            services = cast("Services", request.app.state.services)
+            caller = cast("Caller", exchange.of(request.scope).caller)
+            tenant = _tenant(caller, about.tenant)
+            auth.allow(caller, about.scope)
+            call: Call[Any, Any] = Call(
+                services=services,
+                caller=caller,
+                tenant=tenant,
+                query=read_query(request.scope["query_string"]),
+                body=read_body(await _json(request, services, about.invalid)) if about.body else None,
+                path=_path(request),
+                request=request,
+            )
+            return answer(await handler(call))
+
+        handle.__name__ = handler.__name__
+        handle.__doc__ = handler.__doc__
+        return route(path, http_method=[method], status_code=200, opt={"operation": about, "name": handler.__name__})(
+            handle
+        )
+
+    return register
+
+
+def answer(content: Answer) -> Response[bytes]:
+    """200 with a JSON body, always (D03)."""
+    return Response(msgspec.json.encode(content), media_type="application/json", status_code=200)
+
+
+def _tenant(caller: Caller, use: TenantUse) -> str:
+    return "" if use is TenantUse.IGNORED else auth.tenant_of(caller, may_be_new=use is TenantUse.MADE)
+
+
+async def _json(request: Request[Any, Any, Any], services: Services, invalid: ErrorCode) -> bytes:
+    settings = services.settings
+    return await limits.read_json(
+        request.receive,
+        list(request.scope["headers"]),
+        cap=settings.max_body_bytes,
+        seconds=settings.body_seconds,
+        invalid=invalid,
+    )
+
+
+def _path(request: Request[Any, Any, Any]) -> Mapping[str, str]:
+    """Path parameters; a NUL, which no id holds and the database refuses, becomes something that is never found."""
+    return {name: str(value).replace("\x00", "\ufffd") for name, value in request.path_params.items()}

@@ -1,0 +1,1 @@
+"""Thin handlers, one file per part of the contract."""

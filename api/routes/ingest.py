@@ -1,0 +1,143 @@
+"""Ingestion: every request is checked, recorded durably and answered; a flow does the work."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from api import decode, limits, uploads
+from api.operation import Call, TenantUse, operation
+from api.services import Services
+from api.uploads import Form
+from api.wire.ingest import ChunkConfig, FileForm, IngestAnswer, IngestText, OcrConfig, TextIngestion, ingestion
+from connectors import registry
+from retrieval import metadata, namespaces, runs
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import Scope
+from retrieval.runs import Upload
+
+INVALID = ErrorCode.INVALID_INGEST_CONFIG
+JSON_FIELDS = {
+    "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
+    "chunkConfig": decode.json_reader(ChunkConfig, INVALID, at="chunkConfig"),
+    "ocrConfig": decode.json_reader(OcrConfig, INVALID, at="ocrConfig"),
+}
+"""Form fields that hold JSON as text."""
+
+_operation = partial(
+    operation,
+    method="POST",
+    tag="Ingestion",
+    scope="ingest:write",
+    tenant=TenantUse.MADE,
+    invalid=INVALID,
+    failed=ErrorCode.INGESTION_FAILED,
+    answer=IngestAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG),
+)
+
+
+@_operation(
+    path="/v1/ingest/text",
+    summary="Ingest a text",
+    body=IngestText,
+    example={
+        "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
+        "ingestConfig": {
+            "source": "TEXT",
+            "config": {"text": "Turn the key to the left to open the cover.", "metadata": {"manual": "A-7"}},
+            "chunkConfig": {"chunkSize": 1000, "chunkOverlap": 200},
+        },
+    },
+)
+async def ingest_text(call: Call[IngestText, None]) -> IngestAnswer:
+    """Searchable within about a second. The same identity again replaces the document."""
+    scope = call.scope(call.body.namespace_id)
+    asked = call.body.ingest_config
+    config = asked.config
+    _check_text(asked, call.services)
+    chunks = asked.chunk_config or config.chunk_config
+    accepted = await runs.accept_text(
+        call.services.db,
+        scope,
+        text=config.text,
+        ingestion=ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig"),
+        name=config.name,
+        external_id=config.external_id,
+    )
+    await call.make_tenant_known()
+    return IngestAnswer.of(accepted, "text")
+
+
+@_operation(
+    path="/v1/ingest/file",
+    summary="Ingest a file",
+    form=FileForm,
+)
+async def ingest_file(call: Call[None, None]) -> IngestAnswer:
+    """A multipart form; the order of its fields does not matter. Up to 50 MiB."""
+    services = call.services
+    async with uploads.read_form(call.request, services) as form:
+        fields = _fields(form)
+        scope = call.scope(fields.namespace_id)
+        if fields.metadata is not None:
+            metadata.check(fields.metadata, services.settings, INVALID, "metadata")
+        asked = ingestion(fields.metadata, fields.chunk_config, chunks_at="chunkConfig", ocr=fields.ocr_config)
+        upload = await _store(services, scope, form)
+        accepted = await runs.accept_file(
+            services.db,
+            scope,
+            upload=upload,
+            name=form.name or uploads.FILE,
+            media_type=form.media_type,
+            size=form.size,
+            sha256=form.sha256,
+            ingestion=asked,
+            external_id=fields.external_id,
+        )
+    await call.make_tenant_known()
+    return IngestAnswer.of(accepted, "file")
+
+
+HANDLERS = (ingest_text, ingest_file)
+
+
+def _check_text(asked: TextIngestion, services: Services) -> None:
+    config, field = asked.config, "ingestConfig.config"
+    if not config.text.strip():
+        raise ServiceError(INVALID, f"{field}.text is blank.", field=f"{field}.text", reason="blank")
+    allowed = services.settings.max_text_bytes
+    if len(config.text) > allowed or len(config.text.encode()) > allowed:
+        raise ServiceError(
+            ErrorCode.PAYLOAD_TOO_LARGE,
+            f"{field}.text is larger than the {allowed:,} bytes allowed; send it as a file.",
+            field=f"{field}.text",
+            reason="text_too_large",
+        )
+    if config.metadata is not None:
+        metadata.check(config.metadata, services.settings, INVALID, f"{field}.metadata")
+
+
+def _fields(form: Form) -> FileForm:
+    """The form's fields as if they had come as one JSON object; an empty optional one means absent."""
+    members: dict[str, Any] = {}
+    for name, value in form.fields.items():
+        if name in JSON_FIELDS and value.strip():
+            limits.check_json(value, INVALID, name)
+            members[name] = JSON_FIELDS[name](value)
+        elif name == "namespaceId" or (name in {"source", "externalId"} and value):
+            limits.check_json(value, INVALID, name)
+            members[name] = value.decode()
+    if form.name is None:
+        raise ServiceError(INVALID, "The form has no part named file.", field=uploads.FILE, reason="missing")
+    if form.size == 0:
+        raise ServiceError(INVALID, "The file is empty.", field=uploads.FILE, reason="empty")
+    return decode.convert(members, FileForm, INVALID)
+
+
+async def _store(services: Services, scope: Scope, form: Form) -> Upload:
+    """Into the namespace's file store, before anything is recorded: an accepted file is a stored one."""
+    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    upload = await runs.begin_upload(services.db, scope)
+    await services.in_thread(lambda: registry.file_store(config).put(upload.key, form.pieces()))
+    return upload

@@ -1,0 +1,185 @@
+"""Namespaces: create, list, read, change, delete. The tenant header plays no part here (D57)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from api import probes
+from api.operation import Call, TenantUse, operation
+from api.wire.namespaces import (
+    CreateNamespace,
+    DeletedNamespace,
+    Namespace,
+    NamespaceAnswer,
+    NamespaceData,
+    NamespaceDeletedAnswer,
+    NamespacesAnswer,
+    NamespacesData,
+    UpdateNamespace,
+)
+from retrieval import ids, namespace_rules, namespaces
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import CONFIGS, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
+
+_operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
+_PROBE_CODES = (
+    ErrorCode.STORAGE_CONFIG_ERROR,
+    ErrorCode.VECTOR_DB_CONFIG_ERROR,
+    ErrorCode.EMBEDDING_CONFIG_ERROR,
+)
+
+
+@_operation(
+    "POST",
+    "/v1/namespaces",
+    summary="Create a namespace",
+    scope="namespaces:write",
+    body=CreateNamespace,
+    answer=NamespaceAnswer,
+    raises=(ErrorCode.NAMESPACE_LIMIT_EXCEEDED, *_PROBE_CODES),
+    example={
+        "name": "Product manuals",
+        "fileStorageConfig": {"type": "LOCAL"},
+        "vectorStorageConfig": {"provider": "PGVECTOR"},
+        "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
+    },
+)
+async def create_namespace(call: Call[CreateNamespace, None]) -> NamespaceAnswer:
+    """Storage, index and model are tried out first, each within 5 seconds."""
+    if call.caller.namespace is not None:
+        raise ServiceError(
+            ErrorCode.FORBIDDEN, "This API key is bound to one namespace and may not create others.", reason="bound_key"
+        )
+    services = call.services
+    name, sent = _parts(call.body)
+    configs = {key: namespace_rules.unmask(value, {}, key) for key, value in sent.items() if value is not None}
+    namespace_rules.check_allowed(services.settings, configs)
+    now = datetime.now(UTC)
+    draft = NamespaceConfig(
+        id=ids.namespace_id(),
+        organization_id=call.caller.organization,
+        name=name,
+        dimensions=None,
+        created_at=now,
+        updated_at=now,
+        **namespaces.split(configs),
+    )
+    await probes.check(services, draft, configs)
+    made = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
+    return NamespaceAnswer(message="Namespace created successfully", data=NamespaceData(Namespace.of(made)))
+
+
+@_operation(
+    "GET",
+    "/v1/namespaces",
+    summary="List namespaces",
+    scope="namespaces:read",
+    answer=NamespacesAnswer,
+)
+async def list_namespaces(call: Call[None, None]) -> NamespacesAnswer:
+    """All namespaces of the organization, newest first."""
+    services, bound = call.services, call.caller.namespace
+    found = await namespaces.list_all(services.db, services.ring, call.caller.organization)
+    shown = [Namespace.of(namespace) for namespace in found if bound in {None, namespace.id}]
+    return NamespacesAnswer(message="Namespaces fetched successfully", data=NamespacesData(shown))
+
+
+@_operation(
+    "GET",
+    "/v1/namespaces/{namespace_id:str}",
+    summary="Get a namespace",
+    scope="namespaces:read",
+    answer=NamespaceAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def get_namespace(call: Call[None, None]) -> NamespaceAnswer:
+    """Secrets are absent or masked."""
+    found = await _find(call)
+    return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(Namespace.of(found)))
+
+
+@_operation(
+    "PATCH",
+    "/v1/namespaces/{namespace_id:str}",
+    summary="Change a namespace",
+    scope="namespaces:write",
+    body=UpdateNamespace,
+    answer=NamespaceAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, *_PROBE_CODES),
+    example={"name": "Product manuals, all languages"},
+)
+async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer:
+    """Each config that is sent replaces the stored one; what is not sent stays."""
+    services = call.services
+    stored = await _find(call)
+    name, sent = _parts(call.body)
+    before = stored.configs()
+    changes = {key: value and namespace_rules.unmask(value, before.get(key) or {}, key) for key, value in sent.items()}
+    namespace_rules.check_allowed(services.settings, changes)
+    changed = replace(stored, name=name or stored.name, **namespaces.split({**before, **changes}))
+    await _refuse_orphaning(call, stored, changed)
+    await probes.check(services, changed, [key for key in changes if changes[key] != before.get(key)])
+    saved = await namespaces.update(services.db, services.ring, changed)
+    return NamespaceAnswer(message="Namespace updated successfully", data=NamespaceData(Namespace.of(saved)))
+
+
+@_operation(
+    "DELETE",
+    "/v1/namespaces/{namespace_id:str}",
+    summary="Delete a namespace",
+    scope="namespaces:write",
+    answer=NamespaceDeletedAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def delete_namespace(call: Call[None, None]) -> NamespaceDeletedAnswer:
+    """Gone from every answer at once; its files and vectors are removed in the background."""
+    namespace_id = call.path["namespace_id"]
+    call.require_namespace(namespace_id)
+    await namespaces.delete(call.services.db, call.caller.organization, namespace_id)
+    return NamespaceDeletedAnswer(
+        message="Namespace deleted successfully", data=DeletedNamespace(namespace_id, namespace_id)
+    )
+
+
+HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, delete_namespace)
+
+
+async def _find(call: Call[Any, None]) -> NamespaceConfig:
+    namespace_id = call.path["namespace_id"]
+    call.require_namespace(namespace_id)
+    return await namespaces.get(call.services.db, call.services.ring, call.caller.organization, namespace_id)
+
+
+def _parts(body: CreateNamespace | UpdateNamespace) -> tuple[str, dict[str, Any]]:
+    """The name, "" if it was not sent, and the configs that were sent; None stands for an explicit null."""
+    sent = msgspec.to_builtins(body)
+    return sent.get("name", ""), {key: sent[key] for key in CONFIGS if key in sent}
+
+
+async def _refuse_orphaning(call: Call[Any, None], stored: NamespaceConfig, changed: NamespaceConfig) -> None:
+    """Another model or index would leave the stored vectors behind (D43)."""
+    moved = [
+        name
+        for name, was, becomes in (
+            (EMBEDDING_MODEL, _identity(stored.embedding_model), _identity(changed.embedding_model)),
+            (VECTOR_STORAGE, _identity(stored.vector_storage), _identity(changed.vector_storage)),
+        )
+        if was != becomes
+    ]
+    if moved and await namespaces.has_documents(call.services.db, stored.id):
+        raise ServiceError(
+            ErrorCode.INVALID_NAMESPACE_CONFIG,
+            f"{moved[0]} cannot change while the namespace has documents: their vectors belong to the present one.",
+            field=moved[0],
+            reason="reembed_required",
+        )
+
+
+def _identity(config: Any) -> dict[str, Any]:
+    """What makes a model or an index another one: everything but its key."""
+    return {key: value for key, value in config.items() if key != "apiKey"}

@@ -1,0 +1,34 @@
+"""What handlers work with, made once by the composition root."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from retrieval.database import Database
+from retrieval.secrets import KeyRing
+from retrieval.settings import Settings
+
+THREADS = 8
+"""Calls of sync ports at once: embedding a query, asking a vector store, writing a file, probing a config."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The database, the key ring, the settings, and the bounded threads in which sync ports are called."""
+
+    db: Database
+    ring: KeyRing
+    settings: Settings
+    threads: ThreadPoolExecutor
+
+    async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call something that blocks; waits while all threads are busy."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.threads, lambda: function(*args, **kwargs))

@@ -1,0 +1,63 @@
+"""The envelope of every answer, the body of every error, and timestamps."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from retrieval.errors import ErrorCode
+
+
+class Timestamp(Struct, rename="camel"):
+    """A moment in UTC, ISO 8601 with milliseconds."""
+
+    iso_string: Annotated[str, Meta(examples=["2026-11-20T12:00:00.000Z"], extra_json_schema={"format": "date-time"})]
+
+    @classmethod
+    def of(cls, moment: datetime) -> Timestamp:
+        return cls(moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+
+
+class Identified(Struct):
+    """Another object, by its id."""
+
+    id: str
+
+
+class Answer(Struct, kw_only=True):
+    """What every successful answer carries; `data` is added by each operation's own struct."""
+
+    success: Literal[True] = True
+    message: Annotated[str, Meta(description="What happened, for people.")]
+
+
+class ErrorDetails(Struct):
+    """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is."""
+
+    reason: str
+    field: str | UnsetType = UNSET
+
+
+class ErrorInfo(Struct):
+    """The code, in the words of the contract."""
+
+    code: ErrorCode
+    message: str
+    details: ErrorDetails
+
+
+class ErrorAnswer(Struct, kw_only=True):
+    """What every error answers, but the two about tenants."""
+
+    success: Literal[False] = False
+    message: str
+    error: ErrorInfo
+
+
+class TenantErrorAnswer(Struct):
+    """What a missing or unknown X-Tenant-ID answers."""
+
+    error: Annotated[str, Meta(extra_json_schema={"enum": ["missing_tenant_id", "invalid_tenant_id"]})]
+    message: str

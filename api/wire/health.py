@@ -1,0 +1,20 @@
+"""Health on the wire: a flat object, for probes that look no further than the status."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Health(Struct):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(Struct):
+    """Whether requests can be served; `reason` says why not."""
+
+    status: Literal["ready", "unavailable"]
+    reason: str | None = None

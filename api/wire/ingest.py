@@ -1,0 +1,195 @@
+"""Ingestion on the wire: what to take in and how to cut it, and the receipt."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from api.wire.common import Answer, Timestamp
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import OcrStrategy
+from retrieval.runs import Accepted, Entry, Ingestion, JobRun
+
+Metadata = Annotated[
+    dict[str, Any],
+    Meta(description="Free-form, up to 50 keys; filters work on scalars and lists of scalars.", examples=[{"page": 7}]),
+]
+NamespaceId = Annotated[
+    str, Meta(description="The namespace's id.", examples=["ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"])
+]
+ShortText = Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+class ChunkConfig(Struct, rename="camel"):
+    """How to cut documents, in tokens of the embedding model. What is above the model's limit is lowered to it."""
+
+    chunk_size: Annotated[int, Meta(ge=1, le=8191, examples=[1000])]
+    chunk_overlap: Annotated[int, Meta(ge=0, le=8190, examples=[200])]
+
+    def check(self, field: str) -> None:
+        if self.chunk_overlap >= self.chunk_size:
+            raise ServiceError(
+                ErrorCode.INVALID_CHUNK_CONFIG,
+                f"{field}.chunkOverlap must be smaller than chunkSize.",
+                field=f"{field}.chunkOverlap",
+                reason="overlap_too_large",
+            )
+
+
+class OcrConfig(Struct, rename="camel"):
+    """How to find the text of a file."""
+
+    strategy: OcrStrategy = OcrStrategy.BASIC_PARSER
+
+
+class TextConfig(Struct, rename="camel"):
+    """A text. Its identity is `externalId`, else `name`, else the text itself: the same identity again replaces it."""
+
+    text: Annotated[str, Meta(min_length=1, examples=["Turn the key to the left to open the cover."])]
+    metadata: Metadata | None = None
+    name: ShortText | None = None
+    external_id: ShortText | None = None
+    chunk_config: ChunkConfig | None = None
+
+
+class TextIngestion(Struct, rename="camel"):
+    """A text with how to cut it. A `chunkConfig` within `config` is honoured where there is none beside it."""
+
+    source: Literal["TEXT"]
+    config: TextConfig
+    chunk_config: ChunkConfig | None = None
+
+
+class IngestText(Struct, rename="camel"):
+    """A text to ingest into a namespace."""
+
+    namespace_id: NamespaceId
+    ingest_config: TextIngestion
+
+
+class FileSource(StrEnum):
+    """Where a file comes from; both mean this request."""
+
+    FILE = "FILE"
+    LOCAL_FILE = "LOCAL_FILE"
+
+
+class FileForm(Struct, rename="camel", kw_only=True):
+    """The fields of the form beside the file; the three configs are JSON as text."""
+
+    namespace_id: NamespaceId
+    source: FileSource = FileSource.LOCAL_FILE
+    metadata: Metadata | None = None
+    chunk_config: ChunkConfig | None = None
+    ocr_config: OcrConfig | None = None
+    external_id: ShortText | None = None
+
+
+class JobRunDocument(Struct, rename="camel"):
+    """A document within a job run. `error` is null unless it failed."""
+
+    id: str
+    status: Annotated[
+        str,
+        Meta(
+            extra_json_schema={
+                "enum": ["BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"]
+            }
+        ),
+    ]
+    error: str | None
+
+    @classmethod
+    def of(cls, entry: Entry) -> JobRunDocument:
+        return cls(entry.id, entry.status, entry.error)
+
+
+class IngestData(Struct, rename="camel"):
+    """The receipt: read the job run to follow its progress."""
+
+    ingest_job_run_id: str
+    documents: list[JobRunDocument]
+
+
+class IngestAnswer(Answer, kw_only=True):
+    """The request is queued, durably."""
+
+    data: IngestData
+
+    @classmethod
+    def of(cls, accepted: Accepted, what: str) -> IngestAnswer:
+        known = [JobRunDocument(accepted.document_id, "QUEUED", None)]
+        message = f"Added {what} ingestion request to the queue"
+        if accepted.replaces:
+            message += "; it replaces the document of the same identity, which stays searchable until then"
+        return cls(message=message, data=IngestData(accepted.job_run_id, known))
+
+
+class JobRunDocuments(Struct):
+    """The documents of a run by how far they have come."""
+
+    queued: list[JobRunDocument]
+    processing: list[JobRunDocument]
+    completed: list[JobRunDocument]
+    failed: list[JobRunDocument]
+    cancelled: list[JobRunDocument]
+
+
+class JobRunData(Struct, rename="camel"):
+    """A job run. COMPLETED when every document is at its end, failed ones too."""
+
+    id: str
+    status: Annotated[str, Meta(extra_json_schema={"enum": ["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]})]
+    documents: JobRunDocuments
+    created_at: Timestamp
+    updated_at: Timestamp
+
+    @classmethod
+    def of(cls, run: JobRun) -> JobRunData:
+        def entries(group: list[Entry]) -> list[JobRunDocument]:
+            return [JobRunDocument.of(entry) for entry in group]
+
+        return cls(
+            id=run.id,
+            status=run.status,
+            documents=JobRunDocuments(
+                entries(run.queued),
+                entries(run.processing),
+                entries(run.completed),
+                entries(run.failed),
+                entries(run.cancelled),
+            ),
+            created_at=Timestamp.of(run.created_at),
+            updated_at=Timestamp.of(run.updated_at),
+        )
+
+
+class JobRunAnswer(Answer, kw_only=True):
+    """A job run as it stands."""
+
+    data: JobRunData
+
+
+class NamespaceQuery(Struct, rename="camel"):
+    """Which namespace."""
+
+    namespace_id: NamespaceId
+
+
+def ingestion(
+    metadata: dict[str, Any] | None,
+    chunks: ChunkConfig | None,
+    *,
+    chunks_at: str,
+    ocr: OcrConfig | None = None,
+) -> Ingestion:
+    """The wire's options as the service's own; what was not sent takes the service's defaults."""
+    given: dict[str, Any] = {"metadata": metadata}
+    if chunks is not None:
+        chunks.check(chunks_at)
+        given |= {"chunk_size": chunks.chunk_size, "chunk_overlap": chunks.chunk_overlap}
+    if ocr is not None:
+        given["ocr"] = ocr.strategy
+    return Ingestion(**given)

@@ -1,0 +1,288 @@
+"""Namespaces on the wire: configs come in with their secrets and go out without them (D09)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.wire.common import Answer, Identified, Timestamp
+from retrieval.namespaces import CONNECTORS, NamespaceConfig
+from retrieval.secrets import mask
+
+Text = Annotated[str, Meta(min_length=1, max_length=2048)]
+Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
+Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Product manuals"])]
+HttpsUrl = Annotated[str, Meta(pattern=r"^https://\S+$", max_length=2048)]
+
+
+class S3Credentials(Struct, rename="camel"):
+    """An access key that may read, write and delete in the bucket."""
+
+    access_key_id: Secret
+    secret_access_key: Secret
+
+
+class S3Storage(Struct, rename="camel", tag_field="type", tag="S3_COMPATIBLE"):
+    """A bucket of any S3-compatible storage."""
+
+    bucket: Text
+    region: Text
+    endpoint: Text
+    credentials: S3Credentials
+
+
+class LocalStorage(Struct, rename="camel", tag_field="type", tag="LOCAL"):
+    """A folder beside the service; needs no account."""
+
+
+class PineconeStore(Struct, rename="camel", tag_field="provider", tag="PINECONE"):
+    """A Pinecone index."""
+
+    api_key: Secret
+    index_host: Text
+
+
+class PgvectorStore(Struct, rename="camel", tag_field="provider", tag="PGVECTOR"):
+    """The service's own PostgreSQL; needs no account."""
+
+
+class OpenAIModel(Struct, rename="camel", tag_field="provider", tag="OPENAI"):
+    """An embedding model of OpenAI."""
+
+    model: Text
+    api_key: Secret
+
+
+class CohereModel(Struct, rename="camel", tag_field="provider", tag="COHERE"):
+    """An embedding model of Cohere."""
+
+    model: Text
+    api_key: Secret
+
+
+class JinaModel(Struct, rename="camel", tag_field="provider", tag="JINA"):
+    """An embedding model of Jina."""
+
+    model: Text
+    api_key: Secret
+
+
+class LocalModel(Struct, rename="camel", tag_field="provider", tag="LOCAL"):
+    """A model that runs inside the service; needs no account."""
+
+    model: Text
+
+
+class FirecrawlScraper(Struct, rename="camel", tag_field="provider", tag="FIRECRAWL"):
+    """Firecrawl."""
+
+    api_key: Secret
+
+
+class JinaScraper(Struct, rename="camel", tag_field="provider", tag="JINA"):
+    """Jina Reader."""
+
+    api_key: Secret
+
+
+class ScrapingBeeScraper(Struct, rename="camel", tag_field="provider", tag="SCRAPINGBEE"):
+    """ScrapingBee."""
+
+    api_key: Secret
+
+
+class BuiltinScraper(Struct, rename="camel", tag_field="provider", tag="BUILTIN", omit_defaults=True):
+    """The service's own crawler; a key is not needed and not used."""
+
+    api_key: Secret | UnsetType = UNSET
+
+
+class NotionApp(Struct, rename="camel", omit_defaults=True):
+    """The Notion integration that users authorize."""
+
+    client_id: Text
+    client_secret: Secret
+    authorization_url: HttpsUrl | UnsetType = UNSET
+
+
+class GoogleDriveApp(Struct, rename="camel"):
+    """The Google Cloud app that users authorize."""
+
+    client_id: Text
+    client_secret: Secret
+    api_key: Secret
+
+
+class ConnectorApp(Struct, rename="camel"):
+    """The app of Dropbox, OneDrive or Box that users authorize."""
+
+    client_id: Text
+    client_secret: Secret
+
+
+FileStorage = S3Storage | LocalStorage
+VectorStore = PineconeStore | PgvectorStore
+EmbeddingModel = OpenAIModel | CohereModel | JinaModel | LocalModel
+WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper
+
+
+class CreateNamespace(Struct, rename="camel", kw_only=True):
+    """A namespace to create. Credentials are stored encrypted."""
+
+    name: Name
+    file_storage_config: FileStorage
+    vector_storage_config: VectorStore
+    embedding_model_config: EmbeddingModel
+    web_scraper_config: WebScraper | None = None
+    notion_config: NotionApp | None = None
+    google_drive_config: GoogleDriveApp | None = None
+    dropbox_config: ConnectorApp | None = None
+    onedrive_config: ConnectorApp | None = None
+    box_config: ConnectorApp | None = None
+
+
+class UpdateNamespace(Struct, rename="camel", kw_only=True):
+    """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
+
+    name: Name | UnsetType = UNSET
+    file_storage_config: FileStorage | UnsetType = UNSET
+    vector_storage_config: VectorStore | UnsetType = UNSET
+    embedding_model_config: EmbeddingModel | UnsetType = UNSET
+    web_scraper_config: WebScraper | UnsetType | None = UNSET
+    notion_config: NotionApp | UnsetType | None = UNSET
+    google_drive_config: GoogleDriveApp | UnsetType | None = UNSET
+    dropbox_config: ConnectorApp | UnsetType | None = UNSET
+    onedrive_config: ConnectorApp | UnsetType | None = UNSET
+    box_config: ConnectorApp | UnsetType | None = UNSET
+
+
+class FileStorageView(Struct, rename="camel", omit_defaults=True):
+    """File storage without its credentials."""
+
+    type: str
+    bucket: str | UnsetType = UNSET
+    region: str | UnsetType = UNSET
+    endpoint: str | UnsetType = UNSET
+
+
+class VectorStorageView(Struct, rename="camel", omit_defaults=True):
+    """Vector storage without its key."""
+
+    provider: str
+    index_host: str | UnsetType = UNSET
+
+
+class EmbeddingModelView(Struct, rename="camel"):
+    """The embedding model without its key."""
+
+    provider: str
+    model: str
+
+
+class WebScraperView(Struct, rename="camel", omit_defaults=True):
+    """The web scraper with its key masked."""
+
+    provider: str
+    api_key: Annotated[str, Meta(examples=["••••1234"])] | UnsetType = UNSET
+
+
+class ConnectorAppView(Struct, rename="camel", omit_defaults=True):
+    """A connector app with its secrets masked."""
+
+    client_id: str
+    client_secret: Annotated[str, Meta(examples=["••••1234"])]
+    api_key: str | UnsetType = UNSET
+    authorization_url: str | UnsetType = UNSET
+
+
+class Namespace(Struct, rename="camel", kw_only=True):
+    """A namespace as answers show it."""
+
+    id: str
+    identifier: str
+    name: str
+    organization: Identified
+    file_storage_config: FileStorageView
+    vector_storage_config: VectorStorageView
+    embedding_model_config: EmbeddingModelView
+    web_scraper_config: WebScraperView | None
+    notion_config: ConnectorAppView | None
+    google_drive_config: ConnectorAppView | None
+    dropbox_config: ConnectorAppView | None
+    onedrive_config: ConnectorAppView | None
+    box_config: ConnectorAppView | None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+    @classmethod
+    def of(cls, namespace: NamespaceConfig) -> Namespace:
+        """The one place that says what of a namespace is echoed, and what masked."""
+        scraper = namespace.web_scraper
+        apps: dict[str, ConnectorAppView | None] = {
+            _snake(name): _app(namespace.connectors.get(name)) for name in CONNECTORS
+        }
+        return cls(
+            id=namespace.id,
+            identifier=namespace.id,
+            name=namespace.name,
+            organization=Identified(namespace.organization_id),
+            file_storage_config=msgspec.convert(namespace.file_storage, FileStorageView),
+            vector_storage_config=msgspec.convert(namespace.vector_storage, VectorStorageView),
+            embedding_model_config=msgspec.convert(namespace.embedding_model, EmbeddingModelView),
+            web_scraper_config=msgspec.convert(_masked(scraper), WebScraperView) if scraper else None,
+            created_at=Timestamp.of(namespace.created_at),
+            updated_at=Timestamp.of(namespace.updated_at),
+            **apps,
+        )
+
+
+class NamespaceData(Struct):
+    """One namespace."""
+
+    namespace: Namespace
+
+
+class NamespacesData(Struct):
+    """All namespaces, newest first."""
+
+    namespaces: list[Namespace]
+
+
+class DeletedNamespace(Struct):
+    """The id of what is gone, under both of its names."""
+
+    id: str
+    identifier: str
+
+
+class NamespaceAnswer(Answer, kw_only=True):
+    """One namespace."""
+
+    data: NamespaceData
+
+
+class NamespacesAnswer(Answer, kw_only=True):
+    """Every namespace that the key may see."""
+
+    data: NamespacesData
+
+
+class NamespaceDeletedAnswer(Answer, kw_only=True):
+    """The namespace is gone from every answer; what it stored follows in the background."""
+
+    data: DeletedNamespace
+
+
+def _app(config: Mapping[str, Any] | None) -> ConnectorAppView | None:
+    return msgspec.convert(_masked(config), ConnectorAppView) if config else None
+
+
+def _masked(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: mask(value) if key in {"apiKey", "clientSecret"} else value for key, value in config.items()}
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() else c for c in name)

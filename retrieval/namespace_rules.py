@@ -1,0 +1,67 @@
+"""What a namespace's configs may say: known models, embedded values that can be switched off, masks (D09 to D12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, WEB_SCRAPER, Config
+from retrieval.secrets import is_mask
+from retrieval.settings import Settings
+
+
+def check_allowed(settings: Settings, configs: Config) -> None:
+    """INVALID_NAMESPACE_CONFIG for an embedded value that is switched off, or a model that is not on the list."""
+    switches = (
+        (FILE_STORAGE, "type", "LOCAL", settings.allow_local_files),
+        (VECTOR_STORAGE, "provider", "PGVECTOR", settings.allow_pgvector),
+        (EMBEDDING_MODEL, "provider", "LOCAL", settings.allow_local_embeddings),
+        (WEB_SCRAPER, "provider", "BUILTIN", settings.allow_builtin_scraper),
+    )
+    for name, key, value, allowed in switches:
+        if not allowed and (configs.get(name) or {}).get(key) == value:
+            raise invalid(f"{name}.{key}", f"{name}.{key} {value} is switched off on this service.", "switched_off")
+    model = configs.get(EMBEDDING_MODEL) or {}
+    known = models(settings).get(model.get("provider", ""), [])
+    if model and model["model"] not in known:
+        raise invalid(
+            f"{EMBEDDING_MODEL}.model",
+            f"{EMBEDDING_MODEL}.model is not a known model of this provider. Known: {', '.join(known)}.",
+            "unknown_model",
+        )
+
+
+def models(settings: Settings) -> Mapping[str, list[str]]:
+    """The embedding models of each provider (D12)."""
+    return {
+        "OPENAI": settings.openai_models,
+        "COHERE": settings.cohere_models,
+        "JINA": settings.jina_models,
+        "LOCAL": LOCAL_MODELS,
+    }
+
+
+LOCAL_MODELS = ["all-MiniLM-L6-v2", "wordllama-256"]
+
+
+def unmask(sent: Mapping[str, Any], stored: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """`sent` with each masked secret replaced by the stored one (D09); a mask of nothing is refused."""
+    result: dict[str, Any] = {}
+    for key, value in sent.items():
+        here = f"{path}.{key}"
+        if isinstance(value, Mapping):
+            result[key] = unmask(value, stored.get(key) or {}, here)
+        elif isinstance(value, str) and is_mask(value):
+            if key not in stored:
+                raise invalid(
+                    here, f"{here} is masked and there is no stored value to keep: send the real one.", "masked"
+                )
+            result[key] = stored[key]
+        else:
+            result[key] = value
+    return result
+
+
+def invalid(field: str, message: str, reason: str) -> ServiceError:
+    return ServiceError(ErrorCode.INVALID_NAMESPACE_CONFIG, message, field=field, reason=reason)
