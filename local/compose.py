@@ -108,7 +108,7 @@ def _start(
     supervisor.start(roles.api(settings, at, child))
     if not settings.prefect_api_url:
         supervisor.wait_ready(["prefect"], seconds=_START_SECONDS)
-    supervisor.run(roles.registration(child), attempts=3)
+    supervisor.run(roles.registration(child), attempts=2)
     supervisor.start(roles.worker(settings, at, child, f"{os.uname().nodename}-{record.token[:6]}"))
     supervisor.start(roles.dispatcher(settings, child))
     if at.ui:

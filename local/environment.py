@@ -78,6 +78,8 @@ def build(settings: Settings, resolved: Resolved) -> dict[str, str]:
     if not settings.prefect_api_url:
         for name in _OTHER_SERVERS:
             inherited.pop(name, None)
+    # Compiled modules are kept, or each of five processes would compile Prefect again at every start.
+    inherited.pop("PYTHONDONTWRITEBYTECODE", None)
     home = settings.home.resolve()
     environment = inherited | {
         "RETRIEVAL_HOME": str(home),

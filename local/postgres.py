@@ -33,7 +33,7 @@ _SOCKET_NAME = "/.s.PGSQL.5432"
 _READY_SECONDS = 60.0
 
 _started: dict[Path, subprocess.Popen[bytes]] = {}
-"""What `start` began in this process, by home: `stop` reaps it."""
+"""What `start` began in this process, by home: `stop` or the next `start` reaps it."""
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -114,6 +114,7 @@ def ready(cluster: Cluster) -> bool:
 def start(home: Path) -> str:
     """Start Postgres in the background and return its URL once it answers. `stop` ends it."""
     cluster = prepare(home)
+    _reap(cluster.home)
     with (cluster.home / "postgres.log").open("ab") as log:
         process = subprocess.Popen(
             command(cluster),
@@ -138,12 +139,16 @@ def stop(home: Path) -> None:
     """End what runs on the data of this home, in order if it can; no error if nothing does."""
     home = home.resolve()
     _end(home / "postgres")
-    if process := _started.pop(home, None):
-        process.wait(timeout=5)
+    _reap(home)
     with contextlib.suppress(LocalError):
         socket = Path(_recorded(home, "postgres.socket"))
         if socket.parent != home:
             shutil.rmtree(socket, ignore_errors=True)
+
+
+def _reap(home: Path) -> None:
+    if process := _started.pop(home, None):
+        process.wait(timeout=5)
 
 
 def _program(name: str) -> Path:

@@ -1,0 +1,182 @@
+"""The embedded Postgres with real processes: it starts anywhere, keeps what it acknowledged, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from local import identity, postgres, processes
+from local.trouble import LocalError
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield from _home(tmp_path / "home")
+
+
+@pytest.fixture
+def other_home(tmp_path: Path) -> Iterator[Path]:
+    yield from _home(tmp_path / "other")
+
+
+def _home(path: Path) -> Iterator[Path]:
+    yield path
+    postgres.stop(path)
+    assert _running(path) == []
+
+
+def _running(home: Path) -> list[processes.Process]:
+    return processes.working_in(home / "postgres", "postgres")
+
+
+def _note(url: str, text: str) -> list[str]:
+    """Write one row and read all of them."""
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS notes (text text)")
+        connection.execute("INSERT INTO notes VALUES (%s)", [text])
+        connection.commit()
+        return [row[0] for row in connection.execute("SELECT text FROM notes ORDER BY text")]
+
+
+def _postmaster(home: Path) -> int:
+    return int((home / "postgres" / "postmaster.pid").read_text().split()[0])
+
+
+def test_it_starts_with_vectors_on_a_private_socket_only(home: Path) -> None:
+    url = postgres.start(home)
+    with psycopg.connect(url) as connection:
+        distance = connection.execute("SELECT '[1,0]'::vector <=> '[0,1]'::vector").fetchone()
+        listens = connection.execute("SHOW listen_addresses").fetchone()
+        durable = connection.execute("SHOW synchronous_commit").fetchone()
+    assert distance == (1.0,)
+    assert listens == ("",)
+    assert durable == ("on",)
+    socket = Path((home / "postgres.socket").read_text())
+    assert stat.S_IMODE(socket.stat().st_mode) == 0o700
+    assert stat.S_IMODE((home / "postgres.password").stat().st_mode) == 0o600
+
+
+def test_what_was_acknowledged_survives_a_kill_of_all_its_processes(home: Path) -> None:
+    assert _note(postgres.start(home), "before") == ["before"]
+    for process in _running(home):
+        process.signal(signal.SIGKILL)
+    assert _note(postgres.start(home), "later") == ["before", "later"]
+
+
+def test_backends_that_outlive_a_killed_postmaster_do_not_block_the_next_start(home: Path) -> None:
+    with psycopg.connect(postgres.start(home)):
+        os.kill(_postmaster(home), signal.SIGKILL)
+        assert _note(postgres.start(home), "again") == ["again"]
+
+
+def test_a_lock_file_that_names_another_living_process_is_not_believed(home: Path) -> None:
+    url = postgres.start(home)
+    _note(url, "kept")
+    lock_file = (home / "postgres" / "postmaster.pid").read_text()
+    postgres.stop(home)
+    lines = lock_file.split("\n")
+    (home / "postgres" / "postmaster.pid").write_text("\n".join([str(os.getppid()), *lines[1:]]))
+    assert _note(postgres.start(home), "next") == ["kept", "next"]
+
+
+def test_a_start_that_was_cut_off_while_making_the_data_begins_again(home: Path) -> None:
+    (home / "postgres.new" / "data").mkdir(parents=True)
+    (home / "postgres.new" / "data" / "PG_VERSION").write_text("18")
+    assert _note(postgres.start(home), "made") == ["made"]
+
+
+def test_it_asks_for_the_password(home: Path) -> None:
+    url = postgres.start(home)
+    password = (home / "postgres.password").read_text()
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(url.replace(password, "wrong"))
+
+
+def test_a_long_home_gets_a_short_socket_which_goes_with_it(tmp_path: Path) -> None:
+    home = tmp_path / ("long" * 30)
+    try:
+        assert _note(postgres.start(home), "far") == ["far"]
+        socket = Path((home / "postgres.socket").read_text())
+        assert home not in socket.parents
+        assert stat.S_IMODE(socket.stat().st_mode) == 0o700
+    finally:
+        postgres.stop(home)
+    assert not socket.exists()
+
+
+def test_two_homes_run_side_by_side(home: Path, other_home: Path) -> None:
+    one, two = postgres.start(home), postgres.start(other_home)
+    assert _note(one, "one") == ["one"]
+    assert _note(two, "two") == ["two"]
+    postgres.stop(home)
+    assert _note(two, "three") == ["three", "two"]
+
+
+def test_its_log_holds_no_value_of_a_failed_statement(home: Path) -> None:
+    with psycopg.connect(postgres.start(home), autocommit=True) as connection:
+        connection.execute("CREATE TABLE once (value text PRIMARY KEY)")
+        connection.execute("INSERT INTO once VALUES ('canary-in-a-row')")
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute("INSERT INTO once VALUES ('canary-in-a-row')")
+    log = (home / "postgres.log").read_text()
+    assert "duplicate key" in log
+    assert "canary" not in log
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
+def test_root_without_user_namespaces_becomes_an_existing_user(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "_user_namespace", lambda: ())
+    home = tmp_path_factory.mktemp("open") / "home"
+    for folder in (home.parent, home.parent.parent, home.parent.parent.parent):
+        folder.chmod(0o755)
+    try:
+        assert _note(postgres.start(home), "as another") == ["as another"]
+        owner = pwd.getpwuid((home / "postgres").stat().st_uid).pw_name
+        assert owner in ("postgres", "nobody")
+        assert Path(f"/proc/{_postmaster(home)}").stat().st_uid != 0
+    finally:
+        postgres.stop(home)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
+def test_root_without_any_way_out_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_user_namespace", lambda: ())
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(LocalError, match=r"does not run as root.*may not enter .*RETRIEVAL_DATABASE_URL"):
+        postgres.start(closed / "home")
+
+
+def test_it_ends_in_order_when_its_parent_is_killed(home: Path) -> None:
+    """The supervisor's way of starting it: the kernel tells Postgres when the supervisor dies."""
+    program = f"""
+import subprocess, sys, time
+from pathlib import Path
+from local import postgres, processes
+cluster = postgres.prepare(Path({str(home)!r}))
+child = subprocess.Popen(postgres.command(cluster), preexec_fn=processes.end_with_parent({int(signal.SIGINT)}))
+while not postgres.ready(cluster):
+    time.sleep(0.05)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"ready\n"
+        running = _running(home)
+        assert running
+        parent.kill()
+    processes.end(running, first=0, grace=10)
+    assert _running(home) == []
+    assert not (home / "postgres" / "postmaster.pid").exists(), "it was killed, not shut down"
