@@ -16,7 +16,8 @@ from retrieval.errors import Skippable
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
 _SPLIT = "Split it into smaller files and upload those."
-_IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500})\]\((?:<[^>\n]{0,4000}>|[^()\n]{0,4000})\)")
+_IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500}+)\]\((?:<[^>\n]{0,4000}+>|[^()\n]{0,4000}+)\)")
+_ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\\([!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
 _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -112,6 +113,10 @@ def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
 def _refusal(kind: Kind, error: str) -> Skippable:
     if "password" in error.lower() or "encrypted" in error.lower():
         return Skippable(f"The {kind.label} is protected by a password. Remove the password and upload it again.")
+    if "recursion" in error.lower():
+        return Skippable(
+            f"The {kind.label} is nested too deeply to be read. Save it with fewer levels and upload that."
+        )
     if "limit exceeded" in error.lower():
         return Skippable(f"The {kind.label} unfolds to more than is read. {_SPLIT}")
     return damaged(kind)
@@ -136,9 +141,12 @@ def _furniture(result: kreuzberg.ExtractionResult, kind: Kind) -> str:
 
 
 def _tidied(markdown: str) -> str:
-    """Without image links, which lead nowhere for a reader (their descriptions stay), and control characters."""
+    """Without what helps no reader: links to images (their descriptions stay), control characters, and backslashes
+    before punctuation outside of code, which would tear `part\\_number` apart for the keyword side.
+    """
     text = markdown.replace("\r\n", "\n").replace("\r", "\n")
-    return _IMAGE_LINK.sub(r"\1", plain.storable(_CONTROL.sub("", text)))
+    text = _IMAGE_LINK.sub(r"\1", plain.storable(_CONTROL.sub("", text)))
+    return _ESCAPED.sub(lambda found: found[1] or found[0], text)
 
 
 def _pages(result: kreuzberg.ExtractionResult, kind: Kind, text: str) -> tuple[int, ...]:

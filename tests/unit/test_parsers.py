@@ -234,6 +234,15 @@ def test_html_becomes_markdown_without_scripts_and_embedded_pictures(save: Save)
     assert (parsed.title, parsed.properties["language"]) == ("Wetter", "de")
 
 
+def test_identifiers_and_addresses_keep_their_spelling(save: Save) -> None:
+    mail = b"From: Ann <ann@example.org>\nSubject: part_number #42\n\nSee *this* and <https://example.org/a_b_c>!\n"
+    text = read(save("a.eml", mail)).text
+    assert [part for part in ("part_number #42", "<ann@example.org>", "a_b_c>!") if part not in text] == []
+    code = read(save("a.html", b"<p>a_b.</p><pre><code>re.match(r'\\.\\_')</code></pre>")).text
+    assert "a_b." in code
+    assert "re.match(r'\\.\\_')" in code
+
+
 # What a file is
 
 
