@@ -15,14 +15,15 @@ from api.auth import Authenticator
 from api.door import Door
 from api.errors import render, understand
 from api.operation import Operation
-from api.routes import docs, health, ingest, namespaces, runs
+from api.routes import docs, documents, health, ingest, namespaces, runs, search
 from api.services import THREADS, Services
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
 from retrieval.secrets import KeyRing
 from retrieval.settings import Settings
 
-HANDLERS = (*namespaces.HANDLERS, *ingest.HANDLERS, *runs.HANDLERS, *health.HANDLERS, *docs.HANDLERS)
+ROUTES = (namespaces, ingest, runs, search, documents, health, docs)
+HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 
 
 def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:

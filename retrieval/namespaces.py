@@ -157,6 +157,16 @@ async def delete(db: Database, organization: str, namespace_id: str) -> None:
         raise not_found()
 
 
+async def require(db: Database, organization: str, namespace_id: str) -> None:
+    """NAMESPACE_NOT_FOUND unless the organization has it: for telling which of two things was not found."""
+    found = await db.async_row(
+        "select id from namespaces where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
+        {"id": namespace_id, "organization": organization},
+    )
+    if found is None:
+        raise not_found()
+
+
 async def has_documents(db: Database, namespace_id: str) -> bool:
     row = await db.async_row(
         "select exists (select from documents d join partitions p on p.id = d.partition_id"
@@ -189,7 +199,8 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
 def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
     """The namespace of a row."""
     configs = row["config"]
-    for path, value in json.loads(keys.open(row["secrets"], row=_row_name(row["id"]))).items():
+    hidden = json.loads(keys.open(row["secrets"], row=_row_name(row["id"]))) if row["secrets"] else {}
+    for path, value in hidden.items():
         *parents, key = path.split(".")
         place = configs
         for parent in parents:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from api.operation import Call, operation
 from api.wire.ingest import JobRunAnswer, JobRunData, NamespaceQuery
-from retrieval import runs
-from retrieval.errors import ErrorCode
+from retrieval import namespaces, runs
+from retrieval.errors import ErrorCode, ServiceError
 
 
 @operation(
@@ -21,7 +21,12 @@ from retrieval.errors import ErrorCode
 )
 async def get_job_run(call: Call[None, NamespaceQuery]) -> JobRunAnswer:
     """QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards."""
-    run = await runs.read(call.services.db, call.scope(call.query.namespace_id), call.path["ingest_job_run_id"])
+    db, scope = call.services.db, call.scope(call.query.namespace_id)
+    try:
+        run = await runs.read(db, scope, call.path["ingest_job_run_id"])
+    except ServiceError:
+        await namespaces.require(db, scope.organization, scope.namespace)
+        raise
     return JobRunAnswer(message="Ingestion job run fetched successfully", data=JobRunData.of(run))
 
 

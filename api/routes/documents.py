@@ -1,0 +1,112 @@
+"""Documents: list, change their metadata, delete, each by a filter."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from api.operation import Call, operation
+from api.wire.documents import (
+    DeleteDocuments,
+    DocumentsAnswer,
+    DocumentsData,
+    DocumentsDeletedAnswer,
+    DocumentsUpdatedAnswer,
+    FetchDocuments,
+    IncludeConfig,
+    Pagination,
+    Surroundings,
+    UpdatedDocumentsData,
+    UpdateDocuments,
+)
+from retrieval import documents, namespaces
+from retrieval.errors import ErrorCode
+from retrieval.ports import Scope
+
+_operation = partial(operation, path="/v1/documents", tag="Documents", invalid=ErrorCode.INVALID_FILTER_CONFIG)
+_NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
+_FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT"], "metadata": {"manual": "A-7"}}
+
+
+@_operation(
+    method="POST",
+    summary="List documents",
+    scope="documents:read",
+    body=FetchDocuments,
+    answer=DocumentsAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "pagination": {"pageSize": 20}},
+)
+async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
+    """Newest first. A filter that restricts nothing lists the whole scope."""
+    scope = call.scope(call.body.namespace_id)
+    where = call.body.filter_config.meant()
+    around = await _surroundings(call, scope)
+    page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
+    found = await documents.list_page(
+        call.services.db, scope, where, page.page_size or documents.MOST, page.cursor or None
+    )
+    data = DocumentsData(
+        items_returned=len(found.items), has_next_page=found.cursor is not None, next_cursor=found.cursor
+    )
+    if include.documents is not False:
+        data.documents = [around.show(row) for row in found.items]
+    if include.stats_by_source or include.stats_by_status:
+        data.count(await documents.stats(call.services.db, scope, where), include)
+    return DocumentsAnswer(message="Documents fetched successfully", data=data)
+
+
+@_operation(
+    method="PATCH",
+    summary="Change metadata of documents",
+    scope="documents:write",
+    body=UpdateDocuments,
+    answer=DocumentsUpdatedAnswer,
+    failed=ErrorCode.UPDATE_DOCUMENTS_FAILED,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
+    example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER, "data": {"metadata": {"reviewed": True}}},
+)
+async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdatedAnswer:
+    """All that match are changed, or none. Nothing is embedded again."""
+    scope = call.scope(call.body.namespace_id)
+    where, change = call.body.filter_config.meant(), call.body.data
+    around = await _surroundings(call, scope)
+    operators = change.operators
+    rows = await documents.patch_metadata(
+        call.services.db,
+        scope,
+        where,
+        {**(change.metadata or {}), **((operators and operators.set) or {})},
+        (operators and operators.append) or {},
+        (operators and operators.remove) or {},
+    )
+    data = UpdatedDocumentsData([around.show(row) for row in rows], len(rows))
+    return DocumentsUpdatedAnswer(message="Documents updated successfully", data=data)
+
+
+@_operation(
+    method="DELETE",
+    summary="Delete documents",
+    scope="documents:write",
+    body=DeleteDocuments,
+    answer=DocumentsDeletedAnswer,
+    failed=ErrorCode.DELETE_DOCUMENTS_FAILED,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
+    example={"namespaceId": _NAMESPACE, "filterConfig": _FILTER},
+)
+async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDeletedAnswer:
+    """Gone from documents and search at once; files and vectors are removed in the background."""
+    scope = call.scope(call.body.namespace_id)
+    where = call.body.filter_config.meant()
+    await _surroundings(call, scope)
+    number = await documents.delete(call.services.db, scope, where)
+    return DocumentsDeletedAnswer(message=f"{number} {'document' if number == 1 else 'documents'} deleted successfully")
+
+
+HANDLERS = (fetch_documents, update_documents, delete_documents)
+
+
+async def _surroundings(
+    call: Call[FetchDocuments, None] | Call[UpdateDocuments, None] | Call[DeleteDocuments, None], scope: Scope
+) -> Surroundings:
+    services = call.services
+    return Surroundings.of(scope, await namespaces.get(services.db, services.ring, scope.organization, scope.namespace))

@@ -1,0 +1,77 @@
+"""Search: semantic, and hybrid of meaning and words."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from api.operation import Call, operation
+from api.wire.search import HybridSearchRequest, SearchAnswer, SearchData, SearchRequest, SearchResult
+from connectors import registry
+from retrieval import namespaces, search
+from retrieval.errors import ErrorCode
+from retrieval.search import Query
+
+_operation = partial(
+    operation,
+    "POST",
+    tag="Search",
+    scope="search",
+    invalid=ErrorCode.INVALID_SEARCH_REQUEST,
+    failed=ErrorCode.SEARCH_FAILED,
+    answer=SearchAnswer,
+)
+_EXAMPLE = {
+    "query": "How do I open the cover?",
+    "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
+    "topK": 5,
+    "scoreThreshold": 0.2,
+}
+
+
+@_operation(
+    "/v1/search",
+    summary="Search by meaning",
+    body=SearchRequest,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    example=_EXAMPLE,
+)
+async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
+    """The score of a result is the cosine similarity of query and content."""
+    return await _search(call, call.body.meant())
+
+
+@_operation(
+    "/v1/search/hybrid",
+    summary="Search by meaning and words",
+    body=HybridSearchRequest,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),
+    example={**_EXAMPLE, "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5}},
+)
+async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
+    """The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
+    return await _search(call, call.body.meant())
+
+
+HANDLERS = (semantic_search, hybrid_search)
+
+
+async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, None], query: Query) -> SearchAnswer:
+    services = call.services
+    scope = call.scope(call.body.namespace_id)
+    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+
+    def find() -> search.SearchResult:
+        by_meaning = query.semantic_weight > 0
+        return search.run(
+            services.db,
+            scope,
+            query,
+            embedder=registry.embedder(config) if by_meaning else None,
+            vectors=registry.vector_store(config, services.db) if by_meaning else None,
+            language=services.settings.keyword_language,
+        )
+
+    found = await services.in_thread(find)
+    return SearchAnswer(
+        message="Search completed successfully", data=SearchData([SearchResult.of(hit) for hit in found.hits])
+    )

@@ -1,0 +1,264 @@
+"""Documents on the wire: filters, pages, changes of metadata, and a document with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.wire.common import Answer, Identified, Timestamp
+from api.wire.ingest import Metadata, NamespaceId
+from retrieval import filters
+from retrieval.documents import DocumentRow, Stats
+from retrieval.errors import ErrorCode
+from retrieval.filters import SOURCES, STATUSES, TYPES, DocumentFilter
+from retrieval.namespaces import NamespaceConfig
+from retrieval.ports import Scope
+
+INVALID = ErrorCode.INVALID_FILTER_CONFIG
+
+Ids = Annotated[list[str], Meta(max_length=filters.ENTRIES)]
+
+
+def _one_of(values: frozenset[str]) -> Meta:
+    return Meta(max_length=filters.ENTRIES, extra_json_schema={"items": {"type": "string", "enum": sorted(values)}})
+
+
+class FilterConfig(Struct, rename="camel", omit_defaults=True):
+    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
+
+    document_ids: Ids | None = None
+    document_external_ids: Ids | None = None
+    document_types: Annotated[list[str], _one_of(TYPES)] | None = None
+    document_connection_ids: Ids | None = None
+    document_ingestion_sources: Annotated[list[str], _one_of(SOURCES)] | None = None
+    document_ingestion_statuses: Annotated[list[str], _one_of(STATUSES)] | None = None
+    metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None = None
+
+    def meant(self) -> DocumentFilter:
+        return filters.parse(msgspec.to_builtins(self), INVALID)
+
+
+class Pagination(Struct, rename="camel"):
+    """A page of a listing; `cursor` is the `nextCursor` of the page before."""
+
+    page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
+    cursor: str | None = None
+
+
+class IncludeConfig(Struct, rename="camel"):
+    """What an answer holds beside or instead of the documents."""
+
+    documents: bool | None = True
+    stats_by_source: bool | None = False
+    stats_by_status: bool | None = False
+
+
+class FetchDocuments(Struct, rename="camel", kw_only=True):
+    """Which documents to list. Without pagination up to 1000 and a cursor."""
+
+    namespace_id: NamespaceId
+    filter_config: FilterConfig
+    pagination: Pagination | None = None
+    include_config: IncludeConfig | None = None
+
+
+class MetadataOperators(Struct, rename={"set": "$set", "append": "$append", "remove": "$remove"}):
+    """`$set` replaces by key, `$append` adds values to lists, `$remove` takes values out of lists."""
+
+    set: Metadata | None = None
+    append: Metadata | None = None
+    remove: Metadata | None = None
+
+
+class DocumentChange(Struct, rename={"operators": "$metadata"}):
+    """`metadata` merges by key: keys that are not named stay."""
+
+    metadata: Metadata | None = None
+    operators: MetadataOperators | None = None
+
+
+class UpdateDocuments(Struct, rename="camel", kw_only=True):
+    """Which documents to change, and how. A filter that restricts nothing is refused."""
+
+    namespace_id: NamespaceId
+    filter_config: FilterConfig
+    data: DocumentChange
+
+
+class DeleteDocuments(Struct, rename="camel", kw_only=True):
+    """Which documents to delete. A filter that restricts nothing is refused."""
+
+    namespace_id: NamespaceId
+    filter_config: FilterConfig
+
+
+class DocumentProperties(Struct, rename="camel"):
+    """What was found out about a document's content; null while it is not known."""
+
+    mime_type: str | None = None
+    file_size: int | None = None
+    character_count: int | None = None
+    token_count: int | None = None
+    embedding_count: int | None = None
+
+
+class EmbeddingConfig(Struct, rename="camel"):
+    """How a document was cut and embedded: the values used, which may be lower than those asked for."""
+
+    provider: str | None = None
+    model: str | None = None
+    dimensions: int | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+
+
+class Providers(Struct, rename="camel"):
+    """Who serves the namespace."""
+
+    file_storage: str
+    vector_storage: str
+    embedding_model: str
+    web_scraper: str | None
+
+
+class NamespaceReference(Struct):
+    """The owning namespace."""
+
+    identifier: str
+
+
+class Document(Struct, rename="camel", kw_only=True):
+    """An ingested unit."""
+
+    id: str
+    external_id: str
+    name: str
+    document_type: Annotated[str, Meta(extra_json_schema={"enum": sorted(TYPES - {"SITEMAP", "WEBSITE"})})]
+    metadata: dict[str, Any]
+    ingestion_source: Annotated[str, Meta(extra_json_schema={"enum": sorted(SOURCES - {"FILE"})})]
+    ingestion_status: Annotated[str, Meta(extra_json_schema={"enum": sorted(STATUSES)})]
+    ingestion_error: str | None
+    ingest_job: Identified
+    ingest_job_run: Identified
+    connection: Identified | None
+    document_properties: DocumentProperties
+    embedding_config: EmbeddingConfig
+    providers: Providers
+    tenant_id: str | None
+    namespace: NamespaceReference
+    organization: Identified
+    created_at: Timestamp
+    updated_at: Timestamp
+    last_synced_at: Timestamp | None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a document says of where it lies."""
+
+    scope: Scope
+    providers: Providers
+
+    @classmethod
+    def of(cls, scope: Scope, namespace: NamespaceConfig) -> Surroundings:
+        scraper = namespace.web_scraper
+        return cls(
+            scope,
+            Providers(
+                namespace.file_storage["type"],
+                namespace.vector_storage["provider"],
+                namespace.embedding_model["provider"],
+                scraper["provider"] if scraper else None,
+            ),
+        )
+
+    def show(self, row: DocumentRow) -> Document:
+        """The one place that says what of a document is echoed."""
+        return Document(
+            id=row.id,
+            external_id=row.external_id,
+            name=row.name,
+            document_type=row.document_type,
+            metadata=dict(row.metadata),
+            ingestion_source=row.source,
+            ingestion_status=row.status,
+            ingestion_error=row.error,
+            ingest_job=Identified(row.job_id),
+            ingest_job_run=Identified(row.job_run_id),
+            connection=Identified(row.connection_id) if row.connection_id else None,
+            document_properties=_known(row.properties, DocumentProperties),
+            embedding_config=_known(row.embedding, EmbeddingConfig),
+            providers=self.providers,
+            tenant_id=self.scope.tenant or None,
+            namespace=NamespaceReference(self.scope.namespace),
+            organization=Identified(self.scope.organization),
+            created_at=Timestamp.of(row.created_at),
+            updated_at=Timestamp.of(row.updated_at),
+            last_synced_at=Timestamp.of(row.synced_at) if row.synced_at else None,
+        )
+
+
+class SourceCount(Struct, rename="camel"):
+    """Documents of one source."""
+
+    source: str
+    total_count: int
+
+
+class StatusCount(Struct, rename="camel"):
+    """Documents of one status."""
+
+    status: str
+    total_count: int
+
+
+class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
+    """A page of documents, newest first; statistics, if they were asked for, count all that match."""
+
+    documents: list[Document] | UnsetType = UNSET
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    stats_by_source: list[SourceCount] | UnsetType = UNSET
+    stats_by_status: list[StatusCount] | UnsetType = UNSET
+
+    def count(self, stats: Stats, include: IncludeConfig) -> None:
+        """Add the statistics that were asked for."""
+        if include.stats_by_source:
+            self.stats_by_source = [SourceCount(name, number) for name, number in stats.by_source.items()]
+        if include.stats_by_status:
+            self.stats_by_status = [StatusCount(name, number) for name, number in stats.by_status.items()]
+
+
+class UpdatedDocumentsData(Struct, rename="camel"):
+    """The documents as they are now."""
+
+    documents: list[Document]
+    items_updated: int
+
+
+class DocumentsAnswer(Answer, kw_only=True):
+    """The documents that match, newest first."""
+
+    data: DocumentsData
+
+
+class DocumentsUpdatedAnswer(Answer, kw_only=True):
+    """The documents that were changed."""
+
+    data: UpdatedDocumentsData
+
+
+class DocumentsDeletedAnswer(Answer, kw_only=True):
+    """The documents are gone from every answer; the message says how many."""
+
+    data: None = None
+
+
+def _known(values: Mapping[str, Any], kind: type[Any]) -> Any:
+    """The values of the pipeline that the struct names."""
+    return msgspec.convert(values, kind)

@@ -1,0 +1,155 @@
+"""Search on the wire: the two requests share their fields; results carry where they come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from api.wire.common import Answer
+from api.wire.ingest import NamespaceId
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.filters import DocumentFilter, parse_metadata
+from retrieval.search import Hit, Query
+
+QUERY_BYTES = 8 * 1024
+INVALID = ErrorCode.INVALID_SEARCH_REQUEST
+
+QueryText = Annotated[str, Meta(min_length=1, max_length=QUERY_BYTES, examples=["How do I open the cover?"])]
+TopK = Annotated[int, Meta(ge=1, le=100, description="Results at most.")]
+Threshold = Annotated[float, Meta(ge=0, le=1, description="The least score of a result.")]
+Weight = Annotated[float, Meta(ge=0, le=1)]
+
+
+class SearchFilter(Struct):
+    """Every metadata key must match: a value or any of a list; against a list in the document: contains."""
+
+    metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": "A-7"}])] | None = None
+
+
+class SearchRequest(Struct, rename="camel", kw_only=True):
+    """A semantic search."""
+
+    query: QueryText
+    namespace_id: NamespaceId
+    top_k: TopK | None = 10
+    score_threshold: Threshold | None = 0.0
+    filter: SearchFilter | None = None
+    search_type: Literal["SEMANTIC"] | None = "SEMANTIC"
+
+    def meant(self) -> Query:
+        return Query(text=checked(self.query), **_common(self))
+
+
+class HybridConfig(Struct, rename="camel"):
+    """How much meaning and how much words count; the two sum to 1.0."""
+
+    semantic_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5])]
+    keyword_weight: Annotated[float, Meta(ge=0, le=1, examples=[0.5])]
+
+
+class HybridSearchRequest(Struct, rename="camel", kw_only=True):
+    """A hybrid search."""
+
+    query: QueryText
+    namespace_id: NamespaceId
+    hybrid_config: HybridConfig
+    top_k: TopK | None = 10
+    score_threshold: Threshold | None = 0.0
+    filter: SearchFilter | None = None
+    search_type: Literal["HYBRID"] | None = "HYBRID"
+
+    def meant(self) -> Query:
+        config = self.hybrid_config
+        if abs(config.semantic_weight + config.keyword_weight - 1) > 1e-6:
+            raise ServiceError(
+                ErrorCode.INVALID_HYBRID_CONFIG,
+                "hybridConfig: semanticWeight and keywordWeight must sum to 1.0.",
+                field="hybridConfig",
+                reason="weights_do_not_sum_to_one",
+            )
+        return Query(
+            text=checked(self.query),
+            semantic_weight=config.semantic_weight,
+            keyword_weight=config.keyword_weight,
+            **_common(self),
+        )
+
+
+class ResultDocument(Struct, rename="camel"):
+    """The document that a result is from."""
+
+    id: str
+    name: str
+    external_id: str
+    document_type: str
+
+
+class ResultChunk(Struct):
+    """Which piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
+
+    index: int
+    start: int
+    end: int
+    page: int | None
+
+
+class SearchResult(Struct, rename="camel"):
+    """A piece of a document that matches."""
+
+    content: str
+    score: Annotated[float, Meta(ge=0, le=1)]
+    metadata: Annotated[
+        dict[str, Any],
+        Meta(
+            description="The document's own metadata beside its id, source and type.",
+            extra_json_schema={
+                "properties": {"id": {"type": "string"}, "source": {"type": "string"}, "type": {"type": "string"}},
+                "required": ["id", "source", "type"],
+            },
+        ),
+    ]
+    document: ResultDocument
+    chunk: ResultChunk
+
+    @classmethod
+    def of(cls, hit: Hit) -> SearchResult:
+        source = hit.external_id if hit.document_type == "URL" else hit.name
+        return cls(
+            content=hit.content,
+            score=hit.score,
+            metadata={**hit.metadata, "id": hit.document_id, "source": source, "type": hit.document_type},
+            document=ResultDocument(hit.document_id, hit.name, hit.external_id, hit.document_type),
+            chunk=ResultChunk(hit.index, hit.start, hit.end, hit.page),
+        )
+
+
+class SearchData(Struct):
+    """Best first."""
+
+    results: list[SearchResult]
+
+
+class SearchAnswer(Answer, kw_only=True):
+    """What was found, best first."""
+
+    data: SearchData
+
+
+def checked(query: str) -> str:
+    if not query.strip():
+        raise ServiceError(INVALID, "query is blank.", field="query", reason="blank")
+    if len(query.encode()) > QUERY_BYTES:
+        raise ServiceError(INVALID, f"query may take {QUERY_BYTES} bytes.", field="query", reason="too_long")
+    return query
+
+
+def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
+    given = {"top_k": request.top_k, "threshold": request.score_threshold, "where": _where(request.filter)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _where(sent: SearchFilter | None) -> DocumentFilter | None:
+    if sent is None or not sent.metadata:
+        return None
+    return DocumentFilter(metadata=parse_metadata(sent.metadata, INVALID, where="filter.metadata"))
