@@ -27,14 +27,19 @@ def main() -> None:
     threading.Thread(target=_leave_with_parent, args=(requests.fileno(),), daemon=True).start()
     from connectors.parsers import reading
 
+    _say(replies, Reply())  # ready
     grown = limits.data_bytes() + int(sys.argv[1]) // 4
     while task := _next(requests):
         limits.allow_cpu(task.cpu_seconds)
         reply = _answer(reading.read, task)
         if limits.data_bytes() > grown:
             reply = msgspec.structs.replace(reply, spent=True)
-        replies.write(messages.frame(reply))
-        replies.flush()
+        _say(replies, reply)
+
+
+def _say(replies: BinaryIO, reply: Reply) -> None:
+    replies.write(messages.frame(reply))
+    replies.flush()
 
 
 def _next(requests: BinaryIO) -> Task | None:

@@ -12,7 +12,7 @@ from connectors.parsers import kinds, verbatim
 from connectors.parsers.messages import Reply, Task
 from connectors.parsers.pool import Limits, Pool
 from retrieval import settings
-from retrieval.errors import Skippable
+from retrieval.errors import Retryable, Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 
 log = structlog.get_logger(__name__)
@@ -30,6 +30,14 @@ class DocumentParser:
 
     def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed:
         """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read."""
+        try:
+            reply = self._here(raw, ocr)
+        except OSError as error:
+            raise Retryable("The file could not be read from the worker's disk.") from error
+        return _parsed(reply or self._in_child(raw, ocr))
+
+    def _here(self, raw: RawContent, ocr: OcrStrategy) -> Reply | None:
+        """The text of a file that needs no library; None for the others."""
         with raw.path.open("rb") as file:
             head = file.read(kinds.HEAD)
             if not head:
@@ -38,10 +46,10 @@ class DocumentParser:
             if kind in (kinds.PLAIN, kinds.MARKDOWN):
                 data = head + file.read(_HERE_BYTES + 1)
                 if len(data) <= _HERE_BYTES:
-                    return _parsed(verbatim.read(data, kind))
+                    return verbatim.read(data, kind)
             if kind is kinds.IMAGE:
                 raise kinds.not_taken(kind, ocr=ocr is OcrStrategy.STANDARD_OCR)
-        return _parsed(self._in_child(raw, ocr))
+        return None
 
     def warm(self) -> None:
         """Start a child ahead of the first file."""

@@ -25,6 +25,7 @@ _FILES_PER_CHILD = 200
 _GLANCE = 0.25
 _START_SECONDS = 60.0
 _ENVIRONMENT = {"LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2", "RUST_BACKTRACE": "0", "RAYON_NUM_THREADS": "1"}
+_NOT_STARTED = "The process that reads files could not be started on the worker."
 _ADVICE = "Split it into smaller files and upload those."
 
 
@@ -51,6 +52,7 @@ class Child:
         self._limits = allowed
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._most_memory = 0
+        self._ready = False
         self.files = 0
         command = [sys.executable, "-m", "connectors.parsers.child", str(allowed.memory_bytes)]
         self._process = subprocess.Popen(
@@ -72,15 +74,25 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
+    def start(self) -> None:
+        """Wait until the child is ready. Retryable if it never is: the machine's fault, no file's."""
+        if self._ready:
+            return
+        try:
+            self._receive(time.monotonic() + _START_SECONDS)
+        except (_Late, _Gone) as error:
+            log.warning("parser.child_not_started", said=self._said()[:300].decode("utf-8", "replace"))
+            raise Retryable(_NOT_STARTED) from error
+        self._ready = True
+
     def run(self, task: Task) -> Reply:
         """The child's answer. Skippable with the reason if it has none within the limits."""
+        self.start()
         self.files += 1
-        seconds = self._limits.seconds + (_START_SECONDS if self.files == 1 else 0)
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + self._limits.seconds
         try:
             self._in.write(messages.frame(task))
-            size = messages.LENGTH.unpack(self._read(messages.LENGTH.size, deadline))[0]
-            return msgspec.msgpack.decode(self._read(size, deadline), type=Reply)
+            return self._receive(deadline)
         except _Late:
             reason = self._too_long()
         except (_Gone, BrokenPipeError):
@@ -104,6 +116,10 @@ class Child:
         for file in (self._in, self._out, self._errors):
             file.close()
 
+    def _receive(self, deadline: float) -> Reply:
+        size = messages.LENGTH.unpack(self._read(messages.LENGTH.size, deadline))[0]
+        return msgspec.msgpack.decode(self._read(size, deadline), type=Reply)
+
     def _read(self, size: int, deadline: float) -> bytes:
         data = bytearray()
         while len(data) < size:
@@ -119,13 +135,16 @@ class Child:
             data += piece
         return bytes(data)
 
+    def _said(self) -> bytes:
+        return os.pread(self._errors.fileno(), 65536, 0)
+
     def _too_long(self) -> str:
         return f"Reading the file took more than {self._limits.seconds:g} s and was given up. {_ADVICE}"
 
     def _death(self) -> str:
         """Why the child died, in words for the user."""
         status = self._process.wait()
-        said = os.pread(self._errors.fileno(), 65536, 0)
+        said = self._said()
         log.warning(
             "parser.child_died",
             status=status,
@@ -168,7 +187,11 @@ class Pool:
     def warm(self) -> None:
         """Start a child now, so that the first file does not wait for its start."""
         with self._free:
-            self._give_back(self._take(), keep=True)
+            child = self._take()
+            try:
+                child.start()
+            finally:
+                self._give_back(child, keep=child.alive())
 
     def close(self) -> None:
         with self._lock:
@@ -194,7 +217,7 @@ class Pool:
         try:
             child = Child(self._limits)
         except OSError as error:
-            raise Retryable("The process that reads files could not be started on the worker.") from error
+            raise Retryable(_NOT_STARTED) from error
         with self._lock:
             self._all.add(child)
         return child
