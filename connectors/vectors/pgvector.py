@@ -1,0 +1,244 @@
+"""Vectors in the service's own PostgreSQL with pgvector: an exact scan while a scope is small, HNSW when it is not.
+
+Dimensions differ by namespace, so the column has none and each large partition gets an index of its own: partial, on
+the cast to its dimensions. PostgreSQL uses it only for a query that spells out the partition's number.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import Connection
+
+from retrieval.database import AWAY, Database, Row
+from retrieval.errors import Fatal, Retryable
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Match, Scope, Vector
+
+INDEX_FROM = 20_000
+"""Rows of a partition from which an index is worth its upkeep; below it an exact scan is quick enough."""
+EF_SEARCH = 120
+"""Candidates that HNSW keeps at least; more if more are asked for."""
+EF_MOST = 1_000
+"""The highest ef_search that pgvector takes; beyond it the scan is exact."""
+DIMENSIONS_MOST = 4_000
+"""What pgvector can index as half precision."""
+_PART = 5_000
+"""Ids that one statement deletes or reads."""
+_COPY_HEAD, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
+
+_PARTITION: LiteralString = """
+    select p.id, exists (
+        select from pg_index where indexrelid = to_regclass('vectors_near_' || p.id || '_' || %(dimensions)s::int)
+                               and indisvalid
+    ) as indexed
+    from partitions p where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+"""
+_MAKE: LiteralString = (
+    "insert into partitions (namespace_id, tenant) values (%(namespace)s, %(tenant)s) on conflict do nothing"
+)
+_DELETE: LiteralString = "delete from vectors where partition_id = %(partition)s and id = any(%(ids)s)"
+_IDS: LiteralString = """
+    select id from vectors
+    where partition_id = %(partition)s and id > %(after)s and id >= %(prefix)s and starts_with(id, %(prefix)s)
+    order by id limit %(limit)s
+"""
+_OF_DOCUMENTS: LiteralString = """
+    and exists (select from documents d where d.id = v.document_id and d.partition_id = {partition}
+                and d.deleted_at is null and """
+_TUNE: LiteralString = (
+    "select set_config('hnsw.ef_search', %(ef)s, true), set_config('hnsw.iterative_scan', 'strict_order', true)"
+)
+
+
+class PgVectorStore:
+    """The PGVECTOR store of one namespace."""
+
+    def __init__(self, db: Database, namespace_id: str, dimensions: int) -> None:
+        self._db = db
+        self._namespace = namespace_id
+        self._dimensions = dimensions
+
+    def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None:
+        """Put vectors in, replacing by id, in one transaction; the last one of an id wins."""
+        latest = {vector.id: vector for vector in vectors}
+        with self._connection() as connection:
+            partition = self._made(connection, scope)
+            rows = b"".join(self._binary(partition, vector) for vector in latest.values())
+            connection.execute(_DELETE, {"partition": partition, "ids": list(latest)})
+            into = "copy vectors (partition_id, id, document_id, values) from stdin (format binary)"
+            with connection.cursor().copy(into) as copy:
+                copy.write(_COPY_HEAD + rows + _COPY_END)
+
+    def query(
+        self, scope: Scope, values: Sequence[float], top_k: int, where: DocumentFilter | None = None
+    ) -> list[Match]:
+        """The nearest, best first; exact unless the partition has an index."""
+        with self._connection() as connection:
+            found = self._found(connection, scope)
+            if found is None:
+                return []
+            params: dict[str, Any] = {"values": _text(self._checked(values)), "top_k": top_k}
+            if found["indexed"] and top_k <= EF_MOST:
+                connection.execute(_TUNE, {"ef": str(min(max(EF_SEARCH, top_k), EF_MOST))})
+                rows = self._nearest(connection, found["id"], params, where, exact=False)
+                if len(rows) == top_k:
+                    return [Match(row["id"], row["score"]) for row in rows]
+            rows = self._nearest(connection, found["id"], params, where, exact=True)
+            return [Match(row["id"], row["score"]) for row in rows]
+
+    def delete(self, scope: Scope, ids: Sequence[str]) -> None:
+        """Remove by id; unknown ids are no error."""
+        with self._connection() as connection:
+            found = self._found(connection, scope)
+            for start in range(0, len(ids) if found else 0, _PART):
+                part = list(ids[start : start + _PART])
+                connection.execute(_DELETE, {"partition": found["id"] if found else None, "ids": part})
+
+    def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
+        """Every id that starts with `prefix`, in order, read in parts."""
+        after, size = "", _PART
+        while size == _PART:
+            with self._connection() as connection:
+                found = self._found(connection, scope)
+                params = {"partition": found and found["id"], "after": after, "prefix": prefix, "limit": _PART}
+                names = [row["id"] for row in connection.execute(_IDS, params).fetchall()]
+            yield from names
+            size, after = len(names), names[-1] if names else after
+
+    def check(self) -> None:
+        """Fatal unless pgvector is there and can hold vectors of these dimensions."""
+        if not 1 <= self._dimensions <= DIMENSIONS_MOST:
+            raise Fatal(f"The embedded vector store holds vectors of 1 to {DIMENSIONS_MOST} dimensions.")
+        with self._connection() as connection:
+            connection.execute("select '[1]'::halfvec(1) <=> '[1]'::halfvec(1)")
+
+    def ensure_index(self, scope: Scope) -> bool:
+        """Give a large partition its index, without holding up readers or writers; whether one was built.
+
+        Takes about a minute for 100,000 vectors: for maintenance after big ingestions, never within a request.
+        """
+        with self._connection() as connection:
+            found = self._found(connection, scope)
+            if found is None or found["indexed"] or self._is_small(connection, found["id"]):
+                return False
+        with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
+            return self._build(connection, int(found["id"]))
+
+    def drop_index(self, scope: Scope) -> None:
+        """Take the partition's index away, whatever became of it."""
+        with self._connection() as connection:
+            found = self._found(connection, scope)
+        if found is not None:
+            with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
+                connection.execute(f"drop index concurrently if exists {self._index(found['id'])}".encode())
+
+    def _build(self, connection: Connection[Any], partition: int) -> bool:
+        ours = connection.execute("select pg_try_advisory_lock(1986356071, %s)", [partition]).fetchone()
+        if not ours or not ours[0]:
+            return False
+        name = self._index(partition)
+        connection.execute("set maintenance_work_mem = '256MB'")
+        connection.execute(f"drop index concurrently if exists {name}".encode())
+        connection.execute(
+            f"create index concurrently {name} on vectors"
+            f" using hnsw ((values::halfvec({self._dimensions})) halfvec_cosine_ops)"
+            f" where partition_id = {partition} and vector_dims(values) = {self._dimensions}".encode()
+        )
+        return True
+
+    def _is_small(self, connection: Connection[Row], partition: int) -> bool:
+        row = connection.execute(
+            "select 1 from vectors where partition_id = %(partition)s offset %(rows)s limit 1",
+            {"partition": partition, "rows": INDEX_FROM - 1},
+        ).fetchone()
+        return row is None
+
+    def _index(self, partition: int) -> str:
+        return f"vectors_near_{int(partition)}_{int(self._dimensions)}"
+
+    def _nearest(
+        self,
+        connection: Connection[Row],
+        partition: int,
+        params: dict[str, Any],
+        where: DocumentFilter | None,
+        *,
+        exact: bool,
+    ) -> list[Row]:
+        """One query in the form the index is for, or in one that it cannot serve; equals are in the order of ids."""
+        condition: LiteralString = ""
+        filtering: dict[str, Any] = {}
+        if where is not None and where.restricts():
+            fragment, filtering = where.sql("d")
+            condition = f"{_OF_DOCUMENTS.format(partition=partition)}{fragment})"
+        size = int(self._dimensions)
+        distance = f"(v.values::halfvec({size}) <=> %(values)s::halfvec({size}))"
+        order = f"{distance} + 0, v.id" if exact else distance
+        statement = f"""
+            select id, 1 - coalesce(nullif(distance, 'NaN'), 1) as score from (
+                select v.id, {distance} as distance from vectors v
+                where v.partition_id = {int(partition)} and vector_dims(v.values) = {size} {condition}
+                order by {order} limit %(top_k)s
+            ) nearest order by 2 desc, 1
+        """
+        return connection.execute(statement, {**params, **filtering}).fetchall()
+
+    def _binary(self, partition: int, vector: Vector) -> bytes:
+        """A row in the binary format of COPY; a halfvec is its size, two empty bytes and IEEE half floats."""
+        values = self._checked(vector.values)
+        try:
+            halves = struct.pack(f">hh{len(values)}e", len(values), 0, *values)
+        except (OverflowError, struct.error) as error:
+            raise Fatal("An embedding has a value that half precision cannot hold.") from error
+        names = b"".join(
+            struct.pack(">i", len(name)) + name for name in (vector.id.encode(), vector.document_id.encode())
+        )
+        return struct.pack(">hii", 4, 4, partition) + names + struct.pack(">i", len(halves)) + halves
+
+    def _checked(self, values: Sequence[float]) -> list[float]:
+        numbers: list[float] = values.tolist() if hasattr(values, "tolist") else list(values)
+        if len(numbers) != self._dimensions:
+            raise Fatal(f"The embedding has {len(numbers)} dimensions; this namespace's have {self._dimensions}.")
+        return numbers
+
+    def _found(self, connection: Connection[Row], scope: Scope) -> Row | None:
+        return connection.execute(_PARTITION, self._params(scope)).fetchone()
+
+    def _made(self, connection: Connection[Row], scope: Scope) -> int:
+        found = self._found(connection, scope)
+        if found is None:
+            connection.execute(_MAKE, self._params(scope))
+            found = self._found(connection, scope)
+        if found is None:
+            raise Retryable("The scope is just being made.")
+        return int(found["id"])
+
+    def _params(self, scope: Scope) -> dict[str, Any]:
+        if scope.namespace != self._namespace:
+            raise Fatal("This vector store belongs to another namespace.")
+        return {"namespace": scope.namespace, "tenant": scope.tenant, "dimensions": self._dimensions}
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection[Row]]:
+        with _errors(), self._db.transaction() as connection:
+            yield connection
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """PostgreSQL's troubles in the words of the ports."""
+    try:
+        yield
+    except (*AWAY, psycopg.errors.UniqueViolation) as error:
+        raise Retryable("The vector store cannot be reached or is busy.") from error
+    except psycopg.Error as error:
+        raise Fatal("The vector store refused the request.") from error
+
+
+def _text(values: Sequence[float]) -> str:
+    return "[" + ",".join(map(repr, values)) + "]"

@@ -1,0 +1,246 @@
+"""Documents as clients manage them: listed page by page, their metadata changed, deleted (D31 to D37)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection
+
+from retrieval import keyword, metadata, scopes, settings
+from retrieval.database import Database, Row
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+
+MOST = 1_000
+"""Documents that one answer without paging holds (D34)."""
+_PART = 20_000
+"""Chunks that one statement takes out of the keyword side."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """A document as its row has it. `properties` and `embedding` hold what the pipeline found out (D36)."""
+
+    id: str
+    external_id: str
+    document_type: str
+    name: str
+    source: str
+    status: str
+    error: str | None
+    metadata: Mapping[str, Any]
+    connection_id: str | None
+    job_id: str
+    job_run_id: str
+    active_generation: int
+    raw_key: str | None
+    parsed_key: str | None
+    properties: Mapping[str, Any]
+    embedding: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    synced_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a listing, newest first; `cursor` leads to the next one and is None at the end."""
+
+    items: list[DocumentRow]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How many documents match, by ingestion source and by status."""
+
+    by_source: Mapping[str, int]
+    by_status: Mapping[str, int]
+
+
+_FIELDS: LiteralString = """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
+    d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
+    d.created_at, d.updated_at, d.synced_at"""
+
+_IN_SCOPE: LiteralString = """
+    d.deleted_at is null and d.partition_id = (
+        select p.id from partitions p
+        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+    )
+"""
+
+
+async def list_page(
+    db: Database, scope: Scope, where: DocumentFilter, page_size: int = MOST, cursor: str | None = None
+) -> Page:
+    """Documents that match, newest first. A page begins after the cursor's document, whatever came in since."""
+    condition, params = where.sql("d")
+    params |= {**scopes.params(scope), "limit": page_size + 1}
+    after: LiteralString = ""
+    if cursor is not None:
+        params["created_at"], params["id"] = _read_cursor(scope, cursor)
+        after = "and (d.created_at, d.id) < (%(created_at)s, %(id)s)"
+    rows = await db.async_rows(
+        f"select {_FIELDS} from documents d where {_IN_SCOPE} and {condition} {after}"
+        " order by d.created_at desc, d.id desc limit %(limit)s",
+        params,
+    )
+    items = [DocumentRow(**row) for row in rows[:page_size]]
+    return Page(items, _cursor(scope, items[-1]) if len(rows) > page_size else None)
+
+
+async def stats(db: Database, scope: Scope, where: DocumentFilter) -> Stats:
+    """Counts of the documents that match, in one statement."""
+    condition, params = where.sql("d")
+    rows = await db.async_rows(
+        f"select d.source, d.status, count(*) as documents from documents d where {_IN_SCOPE} and {condition}"
+        " group by d.source, d.status order by d.source, d.status",
+        params | scopes.params(scope),
+    )
+    return Stats(_summed(rows, "source"), _summed(rows, "status"))
+
+
+async def patch_metadata(
+    db: Database,
+    scope: Scope,
+    where: DocumentFilter,
+    set_: Mapping[str, Any],
+    append: Mapping[str, Any],
+    remove: Mapping[str, Any],
+) -> list[DocumentRow]:
+    """Change the metadata of the documents that match and answer them, newest first; all or none are changed."""
+    _require_restriction(where)
+    change = metadata.Change(set_, append, remove)
+    async with db.async_transaction() as connection:
+        rows = await _matching(connection, scope, where)
+        if not change:
+            return [DocumentRow(**row) for row in _newest_first(rows)]
+        merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
+        for one in merged.values():
+            metadata.check(one, settings.load(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata")
+        cursor = await connection.execute(
+            f"""
+            update documents d set metadata = c.metadata::jsonb, updated_at = clock_timestamp()
+            from unnest(%(ids)s::text[], %(metadata)s::text[]) c(id, metadata)
+            where d.id = c.id returning {_FIELDS}
+            """,
+            {"ids": list(merged), "metadata": [json.dumps(one) for one in merged.values()]},
+        )
+        return [DocumentRow(**row) for row in _newest_first(await cursor.fetchall())]
+
+
+async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
+    """Take the documents that match out of every answer, at once; how many.
+
+    What lies in the stores is removed by the sweep. A run that is working on one of them cannot bring it back.
+    """
+    _require_restriction(where)
+    async with db.async_transaction() as connection:
+        rows = await _matching(connection, scope, where)
+        gone = {"ids": [row["id"] for row in rows]}
+        await connection.execute(
+            """
+            with gone as (
+                update documents set deleted_at = now(), updated_at = now() where id = any(%(ids)s)
+                returning id, partition_id
+            )
+            insert into sweeps (partition_id, kind, document_id)
+            select partition_id, 'document', id from gone
+            """,
+            gone,
+        )
+        await _unindex(connection, gone)
+    return len(rows)
+
+
+async def _matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:
+    """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none (D33)."""
+    condition, params = where.sql("d")
+    cursor = await connection.execute(
+        f"select {_FIELDS} from documents d where {_IN_SCOPE} and {condition} order by d.id for no key update",
+        params | scopes.params(scope),
+    )
+    rows = await cursor.fetchall()
+    if not rows:
+        raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "No documents match the filter.", field="filterConfig")
+    return rows
+
+
+async def _unindex(connection: AsyncConnection[Row], gone: Mapping[str, Any]) -> None:
+    """Take the documents' chunks out of the keyword side: a statement after their rows are locked sees them all."""
+    cursor = await connection.execute(
+        """
+        select c.id, d.partition_id from documents d
+        join chunks c on c.document_id = d.id and c.generation = d.active_generation where d.id = any(%(ids)s)
+        order by c.id
+        """,
+        gone,
+    )
+    rows = await cursor.fetchall()
+    chunks = terms = 0
+    for start in range(0, len(rows), _PART):
+        part = [row["id"] for row in rows[start : start + _PART]]
+        removed = await (await connection.execute(keyword.REMOVE, {"chunks": part})).fetchone()
+        chunks, terms = (chunks + int(removed["chunks"]), terms + int(removed["terms"])) if removed else (chunks, terms)
+    if chunks:
+        await connection.execute(
+            "update partitions set chunks = chunks - %(chunks)s, terms = terms - %(terms)s where id = %(partition)s",
+            {"chunks": chunks, "terms": terms, "partition": rows[0]["partition_id"]},
+        )
+
+
+def _require_restriction(where: DocumentFilter) -> None:
+    """A change needs a filter: without one it would hit the whole namespace by a slip (D32)."""
+    if not where.restricts():
+        message = "The filter restricts nothing; name at least one id, type, source, status or metadata value."
+        raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="filterConfig")
+
+
+def _newest_first(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)
+
+
+def _summed(rows: list[Row], key: str) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row[key]] = sums.get(row[key], 0) + int(row["documents"])
+    return sums
+
+
+def _cursor(scope: Scope, last: DocumentRow) -> str:
+    """Where a page ended, with a check mark that fits this scope only. It grants nothing: the scope always holds."""
+    place = f"{(last.created_at - _EPOCH) // timedelta(microseconds=1)}:{last.id}".encode()
+    return base64.urlsafe_b64encode(_mark(scope, place) + place).decode().rstrip("=")
+
+
+def _read_cursor(scope: Scope, cursor: str) -> tuple[datetime, str]:
+    try:
+        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        mark, place = data[:8], data[8:]
+        micros, document_id = place.decode().split(":", 1)
+        moment = _EPOCH + timedelta(microseconds=int(micros))
+    except (binascii.Error, ValueError, OverflowError) as error:
+        raise _bad_cursor() from error
+    if mark != _mark(scope, place):
+        raise _bad_cursor()
+    return moment, document_id
+
+
+def _bad_cursor() -> ServiceError:
+    message = "The cursor is not one that this listing gave; start again without it."
+    return ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="pagination.cursor")
+
+
+def _mark(scope: Scope, place: bytes) -> bytes:
+    owner = f"{scope.organization}/{scope.namespace}/{scope.tenant}".encode()
+    return hashlib.blake2b(place, digest_size=8, key=hashlib.sha256(owner).digest()).digest()

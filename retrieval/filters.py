@@ -1,0 +1,225 @@
+"""Which documents are meant: one rule for search and documents (D16, D29, D31), as SQL and as plain Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, LiteralString, Protocol, TypeGuard, cast
+
+from retrieval.errors import ErrorCode, ServiceError
+
+Scalar = str | int | float | bool | None
+
+ENTRIES = 10_000
+"""Entries that one list of ids, types, sources or statuses may have."""
+VALUES = 1_000
+"""Values that the metadata part of a filter may have, all keys together."""
+
+_CAME_BY = frozenset({"SITEMAP", "WEBSITE"})
+"""As a type these mean web pages that came by that way (D16); as a source they are what the table holds."""
+TYPES = _CAME_BY | {
+    "TEXT",
+    "URL",
+    "FILE",
+    "NOTION_DOCUMENT",
+    "GOOGLE_DRIVE_DOCUMENT",
+    "DROPBOX_DOCUMENT",
+    "ONEDRIVE_DOCUMENT",
+    "BOX_DOCUMENT",
+}
+SOURCES = _CAME_BY | {"TEXT", "FILE", "LOCAL_FILE", "URLS_LIST", "NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "BOX"}
+_SOURCE_NAMES = {"FILE": "LOCAL_FILE"}
+"""A client may name the source as it sent it (D15); documents report and hold the other."""
+STATUSES = frozenset({"BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"})
+
+
+class Filterable(Protocol):
+    """What a filter looks at."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def external_id(self) -> str: ...
+    @property
+    def document_type(self) -> str: ...
+    @property
+    def connection_id(self) -> str | None: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """AND between the fields, OR within one; an empty field restricts nothing.
+
+    A metadata value is a scalar or several of them (any of); a list in the document matches if it contains one.
+    """
+
+    document_ids: tuple[str, ...] = ()
+    external_ids: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    connection_ids: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    metadata: Mapping[str, Scalar | Sequence[Scalar]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def wanted(self) -> dict[str, tuple[Scalar, ...]]:
+        """The metadata keys that restrict, each with the values of which one must be there."""
+        lists = {key: value if _is_list(value) else (value,) for key, value in self.metadata.items()}
+        return {key: tuple(cast("Sequence[Scalar]", values)) for key, values in lists.items() if values}
+
+    def restricts(self) -> bool:
+        """Whether there may be a document that does not match."""
+        return any(getattr(self, name) for name in _COLUMNS) or bool(self.types) or bool(self.wanted())
+
+    def sql(self, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
+        """A condition on the `documents` table under `alias`, and its parameters, named `filter_…`."""
+        clauses: list[LiteralString] = []
+        params: dict[str, Any] = {}
+        for name, column in _COLUMNS.items():
+            if values := getattr(self, name):
+                clauses.append(f"{alias}.{column} = any(%(filter_{name})s)")
+                params[f"filter_{name}"] = list(values)
+        if self.types:
+            clauses.append(
+                f"({alias}.document_type = any(%(filter_types)s)"
+                f" or {alias}.document_type = 'URL' and {alias}.source = any(%(filter_ways)s))"
+            )
+            params["filter_types"] = sorted(set(self.types) - _CAME_BY)
+            params["filter_ways"] = sorted(_CAME_BY.intersection(self.types))
+        for number, (key, wanted) in enumerate(self.wanted().items()):
+            position = str(number)
+            clauses.append(f"{alias}.metadata @> any(%(filter_metadata_{position})s::jsonb[])")
+            params[f"filter_metadata_{position}"] = [
+                json.dumps({key: shape}) for value in wanted for shape in (value, [value])
+            ]
+        return " and ".join(clauses) or "true", params
+
+    def matches(self, document: Filterable) -> bool:
+        """The same rule on a document in memory."""
+        return (
+            all(
+                not (values := getattr(self, name)) or getattr(document, attribute) in values
+                for name, attribute in _ATTRIBUTES.items()
+            )
+            and (not self.types or _fits_type(document, self.types))
+            and all(_fits(document.metadata, key, wanted) for key, wanted in self.wanted().items())
+        )
+
+
+_COLUMNS: dict[str, LiteralString] = {
+    "document_ids": "id",
+    "external_ids": "external_id",
+    "connection_ids": "connection_id",
+    "sources": "source",
+    "statuses": "status",
+}
+_ATTRIBUTES: dict[str, str] = dict(_COLUMNS)
+
+
+def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfig") -> DocumentFilter:
+    """A filter from decoded JSON; ServiceError `code` naming the field that is wrong. `where`: the object's path."""
+    path = f"{where}." if where else ""
+
+    def entries(key: str, allowed: frozenset[str] | None = None) -> tuple[str, ...]:
+        return _strings(data.get(key), code, f"{path}{key}", allowed)
+
+    return DocumentFilter(
+        document_ids=entries("documentIds"),
+        external_ids=entries("documentExternalIds"),
+        types=entries("documentTypes", TYPES),
+        connection_ids=entries("documentConnectionIds"),
+        sources=tuple(_SOURCE_NAMES.get(name, name) for name in entries("documentIngestionSources", SOURCES)),
+        statuses=entries("documentIngestionStatuses", STATUSES),
+        metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),
+    )
+
+
+def parse_metadata(data: object, code: ErrorCode, *, where: str) -> Mapping[str, Scalar | tuple[Scalar, ...]]:
+    """The metadata part alone, as search takes it."""
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise ServiceError(code, "The metadata filter must be an object.", field=where)
+    parsed = {_key(key, code, where): _wanted(value, code, f"{where}.{key}") for key, value in data.items()}
+    if sum(len(value) if isinstance(value, tuple) else 1 for value in parsed.values()) > VALUES:
+        raise ServiceError(code, f"A metadata filter may name at most {VALUES} values.", field=where)
+    return parsed
+
+
+def _strings(value: object, code: ErrorCode, where: str, allowed: frozenset[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not _is_list(value) or not all(isinstance(entry, str) and _storable(entry) for entry in value):
+        raise ServiceError(code, "This must be an array of strings.", field=where)
+    if len(value) > ENTRIES:
+        raise ServiceError(code, f"This array may have at most {ENTRIES} entries.", field=where)
+    entries = tuple(dict.fromkeys(cast("Sequence[str]", value)))
+    if allowed is not None and not allowed.issuperset(entries):
+        raise ServiceError(code, f"Each entry must be one of {', '.join(sorted(allowed))}.", field=where)
+    return entries
+
+
+def _key(key: object, code: ErrorCode, where: str) -> str:
+    if not isinstance(key, str) or not _storable(key):
+        raise ServiceError(code, "A metadata key must be a string without NUL characters.", field=where)
+    if key.startswith("$"):
+        raise ServiceError(code, "A metadata key must not start with `$`: there are no operators.", field=where)
+    return key
+
+
+def _wanted(value: object, code: ErrorCode, where: str) -> Scalar | tuple[Scalar, ...]:
+    if _is_scalar(value):
+        return value
+    if _is_list(value) and all(_is_scalar(entry) for entry in value):
+        return tuple(cast("Sequence[Scalar]", value))
+    raise ServiceError(
+        code, "A metadata filter value must be a string, number, boolean or null, or an array of these.", field=where
+    )
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, list | tuple)
+
+
+def _is_scalar(value: object) -> TypeGuard[Scalar]:
+    if isinstance(value, str):
+        return _storable(value)
+    if isinstance(value, float):
+        return value - value == 0  # neither infinite nor NaN
+    return value is None or isinstance(value, bool | int)
+
+
+def _storable(text: str) -> bool:
+    """Whether PostgreSQL can hold it: no NUL, no half of a surrogate pair."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _fits_type(document: Filterable, types: tuple[str, ...]) -> bool:
+    if document.document_type in types and document.document_type not in _CAME_BY:
+        return True
+    return document.document_type == "URL" and document.source in _CAME_BY.intersection(types)
+
+
+def _fits(metadata: Mapping[str, Any], key: str, wanted: Sequence[Scalar]) -> bool:
+    if key not in metadata:
+        return False
+    value = metadata[key]
+    candidates = value if isinstance(value, list) else [value]
+    return any(same(candidate, one) for candidate in candidates for one in wanted)
+
+
+def same(left: object, right: object) -> bool:
+    """Equal as JSON values: 1 and 1.0 are one number; 1, "1" and true are three values."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return Decimal(repr(left)) == Decimal(repr(right))
+    return type(left) is type(right) and left == right

@@ -1,0 +1,165 @@
+"""Filters: the SQL and the plain rule agree on everything, and what a client gets wrong is named."""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.filters import DocumentFilter, parse
+
+CODE = ErrorCode.INVALID_FILTER_CONFIG
+
+
+@dataclass
+class Doc:
+    id: str = "doc_1"
+    external_id: str = "e1"
+    document_type: str = "TEXT"
+    connection_id: str | None = None
+    source: str = "TEXT"
+    status: str = "SUCCESS"
+    metadata: dict = field(default_factory=dict)
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from([0, 1, -1, 2**53, 10**30])
+    | st.sampled_from([0.0, -0.0, 1.0, 1.5, 1e30, 0.1, 1e-7])
+    | st.sampled_from(["", "1", "true", "null", "a", "é", "\U0001f600", "[1]"])
+)
+KEYS = st.sampled_from(["k", "", "é", "a.b", "1"])
+VALUES = (
+    SCALARS
+    | st.lists(SCALARS | st.lists(SCALARS, max_size=2), max_size=3)
+    | st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=2), max_size=2)
+)
+NAMES = st.sampled_from(["a", "b", "c"])
+FEW = st.lists(NAMES, max_size=2).map(tuple)
+DOCS = st.builds(
+    Doc,
+    id=NAMES,
+    external_id=NAMES,
+    document_type=st.sampled_from(["TEXT", "URL", "FILE"]),
+    connection_id=st.none() | NAMES,
+    source=st.sampled_from(["TEXT", "SITEMAP", "WEBSITE", "URLS_LIST"]),
+    status=st.sampled_from(["SUCCESS", "FAILED"]),
+    metadata=st.dictionaries(KEYS, VALUES, max_size=3),
+)
+FILTERS = st.builds(
+    DocumentFilter,
+    document_ids=FEW,
+    external_ids=FEW,
+    types=st.lists(st.sampled_from(["TEXT", "URL", "SITEMAP", "WEBSITE"]), max_size=2).map(tuple),
+    connection_ids=FEW,
+    sources=st.lists(st.sampled_from(["TEXT", "SITEMAP"]), max_size=2).map(tuple),
+    statuses=st.lists(st.sampled_from(["SUCCESS", "FAILED"]), max_size=1).map(tuple),
+    metadata=st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2),
+)
+METADATA_ONLY = st.builds(
+    DocumentFilter, metadata=st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2)
+)
+
+
+def in_database(db, condition, docs):
+    """Which of the documents the SQL picks, by position."""
+    fragment, params = condition.sql("d")
+    rows = db.rows(
+        "select d.n from jsonb_to_recordset(%(docs)s::jsonb) as d(n int, id text, external_id text,"
+        " document_type text, connection_id text, source text, status text, metadata jsonb) where " + fragment,
+        params | {"docs": json.dumps([{**vars(doc), "n": n} for n, doc in enumerate(docs)])},
+    )
+    return {row["n"] for row in rows}
+
+
+@pytest.mark.decision("D29")
+@pytest.mark.decision("D31")
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(condition=FILTERS | METADATA_ONLY, docs=st.lists(DOCS, min_size=1, max_size=12))
+def test_the_sql_and_the_rule_pick_the_same(db, condition, docs):
+    assert in_database(db, condition, docs) == {n for n, doc in enumerate(docs) if condition.matches(doc)}
+
+
+@pytest.mark.decision("D29")
+@pytest.mark.parametrize(
+    ("value", "wanted", "fits"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (True, 1, False),
+        ("1", 1, False),
+        ("1", "1", True),
+        (None, None, True),
+        (["a", "b"], "a", True),
+        (["a", "b"], ["z", "b"], True),
+        ([["a"]], "a", False),
+        ({"a": 1}, "a", False),
+        ("a", ["a", "b"], True),
+        ("a", [], True),
+    ],
+)
+def test_a_value_fits(db, value, wanted, fits):
+    condition = DocumentFilter(metadata={"k": wanted})
+    doc = Doc(metadata={"k": value})
+    assert condition.matches(doc) is fits
+    assert in_database(db, condition, [doc]) == ({0} if fits else set())
+
+
+def test_an_absent_key_fits_nothing_not_even_null(db):
+    assert in_database(db, DocumentFilter(metadata={"k": None}), [Doc()]) == set()
+
+
+@pytest.mark.decision("D16")
+def test_sitemap_as_a_type_means_pages_that_came_by_a_sitemap(db):
+    came = [Doc(document_type="URL", source=source) for source in ("SITEMAP", "WEBSITE", "URLS_LIST")]
+    assert in_database(db, DocumentFilter(types=("SITEMAP",)), came) == {0}
+    assert in_database(db, DocumentFilter(types=("SITEMAP", "WEBSITE")), came) == {0, 1}
+    assert in_database(db, DocumentFilter(types=("URL",)), came) == {0, 1, 2}
+
+
+def test_a_thousand_values_are_one_bounded_condition(db):
+    condition = DocumentFilter(metadata={"k": tuple(range(1000))})
+    fragment, params = condition.sql("d")
+    assert len(fragment) < 200
+    assert in_database(db, condition, [Doc(metadata={"k": 999}), Doc(metadata={"k": [1000]})]) == {0}
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        ({"documentIds": "doc_1"}, "filterConfig.documentIds"),
+        ({"documentIds": [1]}, "filterConfig.documentIds"),
+        ({"documentIds": ["\0"]}, "filterConfig.documentIds"),
+        ({"documentIds": ["x"] * 10_001}, "filterConfig.documentIds"),
+        ({"documentTypes": ["PAGE"]}, "filterConfig.documentTypes"),
+        ({"documentIngestionStatuses": ["DONE"]}, "filterConfig.documentIngestionStatuses"),
+        ({"documentIngestionSources": ["FTP"]}, "filterConfig.documentIngestionSources"),
+        ({"metadata": []}, "filterConfig.metadata"),
+        ({"metadata": {"$or": 1}}, "filterConfig.metadata"),
+        ({"metadata": {"k": {"a": 1}}}, "filterConfig.metadata.k"),
+        ({"metadata": {"k": [[1]]}}, "filterConfig.metadata.k"),
+        ({"metadata": {"k": float("inf")}}, "filterConfig.metadata.k"),
+        ({"metadata": {"k": "\ud800"}}, "filterConfig.metadata.k"),
+        ({"metadata": {"k": list(range(1001))}}, "filterConfig.metadata"),
+    ],
+)
+def test_a_wrong_filter_is_refused_and_named(data, named):
+    with pytest.raises(ServiceError) as caught:
+        parse(data, CODE)
+    assert (caught.value.code, caught.value.field) == (CODE, named)
+
+
+@pytest.mark.decision("D31")
+def test_empty_and_absent_restrict_nothing():
+    nothing = {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {"k": []}}
+    assert not parse(nothing, CODE).restricts()
+    assert not parse({"documentIds": None, "unknown": 5}, CODE).restricts()
+    assert parse({"documentTypes": ["TEXT"]}, CODE).restricts()
+
+
+@pytest.mark.decision("D15")
+def test_a_file_may_be_named_as_it_was_sent():
+    assert parse({"documentIngestionSources": ["FILE"]}, CODE).sources == ("LOCAL_FILE",)

@@ -1,0 +1,255 @@
+"""Search on a real database: what is found, what it scores, and what must never be shown."""
+
+import math
+
+import pytest
+
+from retrieval import search
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Match, Scope, Vector
+from retrieval.search import Query
+
+WORDS = "pressure", "wing", "boundary", "layer"
+
+
+def axis(*weights):
+    """A vector of length 1 whose cosine with axis(1) is its first number."""
+    rest = math.sqrt(max(0.0, 1 - sum(weight * weight for weight in weights)))
+    return [*weights, *([0.0] * (7 - len(weights))), rest]
+
+
+class FixedEmbedder:
+    """Every query is the first axis."""
+
+    provider, model, dimensions, batch_size, max_tokens = "TEST", "fixed", 8, 8, 256
+
+    def embed(self, texts, kind):
+        assert kind == "query"
+        return [axis(1.0) for _ in texts]
+
+    def check(self):
+        pass
+
+
+@pytest.fixture
+def find(library):
+    def run(text="anything", *, scope=None, vectors=None, **fields):
+        query = Query(text, **fields)
+        store = vectors or library.store
+        return search.run(library.db, scope or library.scope, query, embedder=FixedEmbedder(), vectors=store).hits
+
+    return run
+
+
+def hybrid(weight):
+    return {"semantic_weight": weight, "keyword_weight": 1 - weight}
+
+
+@pytest.mark.decision("D27")
+@pytest.mark.decision("D28")
+def test_semantic_hits_come_nearest_first_with_the_cosine_as_score(library, find):
+    library.put(["low", "high", "against"], [axis(0.2), axis(0.9), axis(-0.5)])
+    hits = find()
+    assert [hit.content for hit in hits] == ["high", "low", "against"]
+    assert [hit.score for hit in hits] == pytest.approx([0.9, 0.2, 0.0], abs=2e-3)
+    assert [hit.semantic_rank for hit in hits] == [1, 2, 3]
+
+
+@pytest.mark.decision("D30")
+def test_a_hit_knows_its_document_and_its_place(library, find):
+    document = library.put(["one", "two"], [axis(0.1), axis(0.9)], name="n", external_id="x", metadata={"k": [1]})
+    hit = find(top_k=1)[0]
+    assert (hit.document_id, hit.name, hit.external_id, hit.document_type) == (document, "n", "x", "TEXT")
+    assert (hit.index, hit.start, hit.end, hit.page, hit.metadata) == (1, 0, 3, None, {"k": [1]})
+
+
+def test_the_keyword_score_is_bm25_by_its_formula(library, find):
+    library.put(["wing wing flow", "flow", "pressure on a plate"], [axis(0.1), axis(0.2), axis(0.3)])
+    hits = find("wings", **hybrid(0.0))
+    idf = math.log(1 + (3 - 1 + 0.5) / 1.5)
+    bm25 = idf * 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 3 / 2))
+    assert [hit.content for hit in hits] == ["wing wing flow"]
+    assert hits[0].score == pytest.approx(bm25 / (bm25 + 10))
+    assert (hits[0].keyword_rank, hits[0].semantic) == (1, 0.0)
+
+
+@pytest.mark.decision("D28")
+def test_both_parts_are_computed_whichever_side_proposed_a_chunk(library, find):
+    library.put(["wing", "boundary"], [axis(-0.2), axis(0.9)])
+    by_name = {hit.content: hit for hit in find("wing", **hybrid(0.4))}
+    assert by_name["boundary"].keyword == 0.0
+    assert by_name["wing"].keyword > 0.0
+    for hit in by_name.values():
+        assert hit.score == pytest.approx(0.4 * hit.semantic + 0.6 * hit.keyword)
+
+
+def test_a_chunk_that_the_vectors_alone_proposed_gets_its_keyword_score(library, find, monkeypatch):
+    library.put(["wing", "wing wing"], [axis(0.9), axis(0.8)])
+    full = {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))}
+    monkeypatch.setattr(search.keyword, "best", lambda *_: [])
+    assert {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))} == pytest.approx(full)
+
+
+@pytest.mark.decision("D28")
+def test_weights_of_one_and_nothing_give_exactly_the_order_of_one_side(library, find):
+    texts = [" ".join(WORDS[: 1 + n % 4] * (1 + n % 3)) for n in range(40)]
+    library.put(texts, [axis(((n * 37) % 41) / 41) for n in range(40)])
+    semantic = [(hit.index, hit.score) for hit in find("wing layer", top_k=30)]
+    assert [(hit.index, hit.score) for hit in find("wing layer", top_k=30, **hybrid(1.0))] == semantic
+    words = [hit.index for hit in find("wing layer", top_k=40, **hybrid(0.0))]
+    ranks = [hit.keyword_rank for hit in find("wing layer", top_k=40, **hybrid(0.0))]
+    assert len(words) > 10
+    assert ranks == sorted(ranks)
+
+
+@pytest.mark.decision("D27")
+def test_equal_scores_are_ordered_by_document_and_position(library, find):
+    for name in ("doc_c", "doc_a", "doc_b"):
+        library.put(["wing", "wing"], [axis(0.5), axis(0.5)], id=f"{name}_{library.partition}")
+    for weight in (1.0, 0.5, 0.0):
+        found = [(hit.document_id[:5], hit.index) for hit in find("wing", **hybrid(weight))]
+        assert found == [(f"doc_{letter}", index) for letter in "abc" for index in (0, 1)]
+
+
+@pytest.mark.decision("D28")
+def test_the_threshold_is_on_the_final_score(library, find):
+    library.put(["a", "b"], [axis(0.9), axis(0.4)])
+    assert [hit.content for hit in find(threshold=0.5)] == ["a"]
+    assert find(threshold=0.5, **hybrid(0.5)) == []
+
+
+def test_top_k_bounds_the_hits(library, find):
+    library.put([f"t{n}" for n in range(120)], [axis(0.5 + n / 1000) for n in range(120)])
+    assert len(find(top_k=7)) == 7
+    assert len(find(top_k=100)) == 100
+
+
+@pytest.mark.decision("D40")
+def test_no_scope_sees_another(new_library, new_scope):
+    ours, other = new_library(), new_library()
+    tenant = new_library(Scope(ours.scope.organization, ours.scope.namespace, "t1"))
+    for library, text in ((ours, "wing ours"), (other, "wing other"), (tenant, "wing tenant")):
+        library.put([text], [axis(0.9)])
+    for library, text in ((ours, "wing ours"), (other, "wing other"), (tenant, "wing tenant")):
+        for weight in (1.0, 0.5, 0.0):
+            hits = search.run(
+                library.db,
+                library.scope,
+                Query("wing", **hybrid(weight)),
+                embedder=FixedEmbedder(),
+                vectors=library.store,
+            ).hits
+            assert [hit.content for hit in hits] == [text]
+    stranger = Scope("org_none", ours.scope.namespace)
+    assert search.run(ours.db, stranger, Query("wing"), embedder=FixedEmbedder(), vectors=ours.store).hits == []
+
+
+def test_another_scopes_vector_id_in_the_store_is_never_shown(new_library):
+    ours, other = new_library(), new_library()
+    secret = other.put(["secret"], [axis(0.9)])
+    ours.put(["mine"], [axis(0.1)])
+    ours.store.upsert(ours.scope, [Vector(f"{secret}#1#0", secret, axis(1.0))])
+    hits = search.run(ours.db, ours.scope, Query("x"), embedder=FixedEmbedder(), vectors=ours.store).hits
+    assert [hit.content for hit in hits] == ["mine"]
+
+
+def test_ghosts_in_the_store_are_never_shown_and_cost_no_hits(library, find):
+    library.put(["real", "also real"], [axis(0.3), axis(0.2)])
+    ghosts = [Vector(f"doc_gone#1#{n}", "doc_gone", axis(0.9)) for n in range(300)]
+    library.store.upsert(library.scope, [*ghosts, Vector("nonsense", "x", axis(1.0))])
+    assert [hit.content for hit in find()] == ["real", "also real"]
+
+
+def test_a_half_written_generation_is_never_shown(library, find):
+    document = library.put(["wing old"], [axis(0.5)])
+    library.put(["wing new"], [axis(0.9)], document_id=document, generation=2, visible=False)
+    library.put(["wing never"], [axis(0.9)], visible=False)
+    for weight in (1.0, 0.5, 0.0):
+        assert [hit.content for hit in find("wing", **hybrid(weight))] == ["wing old"]
+
+
+@pytest.mark.decision("D20")
+def test_a_document_is_replaced_without_a_moment_in_which_it_is_missing(library, find):
+    document = library.put(["wing old"], [axis(0.9)])
+
+    class FlipsInBetween:
+        """The new generation becomes visible after the store has answered with the old one."""
+
+        def query(self, scope, values, top_k, where=None):
+            matches = [Match(f"{document}#1#0", 0.9)]
+            library.put(["wing new"], [axis(0.8)], document_id=document, generation=2)
+            return matches
+
+    assert [hit.content for hit in find("wing", vectors=FlipsInBetween())] == ["wing new"]
+    assert [hit.content for hit in find("wing", **hybrid(0.0))] == ["wing new"]
+
+
+def test_no_chunk_is_shown_twice(library, find):
+    library.put(["wing", "wing boundary"], [axis(0.9), axis(0.8)])
+    hits = find("wing boundary", **hybrid(0.5))
+    assert len({(hit.document_id, hit.index) for hit in hits}) == len(hits) == 2
+
+
+@pytest.mark.decision("D29")
+@pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])
+def test_a_filter_restricts_and_still_fills_top_k(library, find, weight, monkeypatch):
+    library.put([f"wing {n}" for n in range(300)], [axis(0.9)] * 300, metadata={"team": "red"})
+    library.put([f"wing {n}" for n in range(20)], [axis(0.1)] * 20, metadata={"team": ["blue"]})
+    where = DocumentFilter(metadata={"team": "blue"})
+    for few in (2_000, 10):
+        monkeypatch.setattr("retrieval.candidates.FEW", few)
+        hits = find("wing", where=where, **hybrid(weight))
+        assert len(hits) == 10
+        assert all(hit.metadata == {"team": ["blue"]} for hit in hits)
+
+
+def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(library, find, monkeypatch):
+    monkeypatch.setattr("retrieval.candidates.FEW", 0)
+    library.put([f"red {n}" for n in range(300)], [axis(0.9)] * 300, metadata={"team": "red"})
+    library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"team": "blue"})
+
+    class CannotFilter:
+        def query(self, scope, values, top_k, where=None):
+            return library.store.query(scope, values, top_k)
+
+    hits = find(where=DocumentFilter(metadata={"team": "blue"}), vectors=CannotFilter())
+    assert [hit.metadata["team"] for hit in hits] == ["blue"] * 10
+
+
+def test_a_side_of_weight_nothing_is_skipped(library):
+    library.put(["wing"], [axis(0.9)])
+    result = search.run(
+        library.db, library.scope, Query("wing", **hybrid(0.0)), embedder=None, vectors=None, language="english"
+    )
+    assert [hit.content for hit in result.hits] == ["wing"]
+    assert set(result.timings) == {"keyword_ms", "hydrate_ms"}
+
+
+def test_timings_name_every_step(library):
+    library.put(["wing"], [axis(0.9)])
+    result = search.run(
+        library.db, library.scope, Query("wing", **hybrid(0.5)), embedder=FixedEmbedder(), vectors=library.store
+    )
+    assert set(result.timings) == {"embed_ms", "vector_ms", "keyword_ms", "hydrate_ms"}
+
+
+@pytest.mark.parametrize(
+    "text", ["of the and", "nothinglikethis", "'; drop table chunks; --", "& | ! <-> :*", "(" * 99]
+)
+def test_words_that_find_nothing_are_no_error(library, find, text):
+    library.put(["wing"], [axis(0.9)])
+    assert find(text, **hybrid(0.0)) == []
+
+
+def test_a_zero_vector_scores_nothing(library, find):
+    library.put(["empty", "full"], [[0.0] * 8, axis(0.9)])
+    assert [(hit.content, round(hit.score, 1)) for hit in find()] == [("full", 0.9), ("empty", 0.0)]
+
+
+def test_a_vector_of_another_model_scores_nothing_and_breaks_nothing(library, find):
+    library.put(["old model"], [[1.0] * 4], stored=False)
+    library.put(["wing"], [axis(0.9)])
+    assert [(hit.content, round(hit.semantic, 1)) for hit in find("old wing", **hybrid(0.5))] == [
+        ("wing", 0.9),
+        ("old model", 0.0),
+    ]
