@@ -1,0 +1,211 @@
+"""Our `warm` worker against Prefect's own `process` worker, side by side in one run.
+
+Starts a Prefect server of its own (SQLite in a temporary folder) and both workers, at limit 4 on a pool each, polling
+every 0.5 s. Measures created -> Running one run at a time (the two alternate) and runs a minute with a backlog. The
+process worker gets a `set_working_directory` pull step: without it, it copies the whole folder for every run. Results
+go to bench/results/worker_vs_process_pool.json. Run: python bench/worker_vs_process_pool.py [--runs 24] [--rounds 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from uuid import UUID
+
+    from prefect.client.orchestration import SyncPrefectClient
+
+PROJECT = Path(__file__).resolve().parent.parent
+RESULTS = PROJECT / "bench" / "results" / "worker_vs_process_pool.json"
+PREFECT = str(Path(sys.executable).with_name("prefect"))
+KINDS = ("warm", "process")
+LIMIT = 4
+POLL_SECONDS = 0.5
+RUN_SECONDS = 90
+"""The longest that a single run may take before the benchmark gives up."""
+
+
+def main() -> None:
+    options = _options()
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prefect-bench-")))
+        os.environ |= _environment(home)
+        stack.enter_context(
+            _process([PREFECT, "server", "start", "--host", "127.0.0.1", "--port", _port(), "--no-ui"], home)
+        )
+        _wait(_healthy, 120, "the Prefect server")
+        from prefect.client.orchestration import get_client
+
+        client = stack.enter_context(get_client(sync_client=True))
+        for kind in KINDS:
+            stack.enter_context(_worker(kind, home))
+        deployments = {kind: _deploy(client, kind) for kind in KINDS}
+        for kind in KINDS:
+            _latency(client, deployments[kind])
+        latencies = _alternate(client, deployments, options.rounds)
+        rates = {kind: _rate(client, deployments[kind], options.runs) for kind in KINDS}
+    _report(latencies, rates, options.runs)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=24, help="runs of the backlog, for each worker")
+    parser.add_argument("--rounds", type=int, default=7, help="single runs, for each worker")
+    return parser.parse_args()
+
+
+def _environment(home: Path) -> dict[str, str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return {
+        "PREFECT_HOME": str(home),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_WORKER_QUERY_SECONDS": str(POLL_SECONDS),
+        "DO_NOT_TRACK": "1",
+    }
+
+
+def _port() -> str:
+    return os.environ["PREFECT_API_URL"].removesuffix("/api").rsplit(":", 1)[1]
+
+
+@contextmanager
+def _process(command: list[str], home: Path) -> Iterator[Path]:
+    """A process of this benchmark and the file that it logs to; SIGTERM at the end, SIGKILL 20 s later."""
+    log = home / f"{command[1]}-{len(list(home.glob('*.log')))}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=PROJECT, stdout=output, stderr=output, start_new_session=True)
+    try:
+        yield log
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(5)
+
+
+@contextmanager
+def _worker(kind: str, home: Path) -> Iterator[None]:
+    command = [PREFECT, "worker", "start", "--pool", f"bench-{kind}", "--type", kind, "--limit", str(LIMIT)]
+    with _process(command, home) as log:
+        _wait(lambda: "started!" in log.read_text(), 120, f"the {kind} worker")
+        yield
+
+
+def _healthy() -> bool:
+    try:
+        with urlopen(f"{os.environ['PREFECT_API_URL']}/health", timeout=5) as answer:
+            return answer.status == 200
+    except (URLError, OSError):
+        return False
+
+
+def _wait(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"Gave up: {what} was not ready within {seconds:.0f} s")
+        time.sleep(0.1)
+
+
+def _deploy(client: SyncPrefectClient, kind: str) -> UUID:
+    """The same flow and the same pull step for both."""
+    return client.create_deployment(
+        client.create_flow_from_name("tick"),
+        name=f"tick-{kind}",
+        work_pool_name=f"bench-{kind}",
+        entrypoint="bench/sample_flow.py:tick",
+        pull_steps=[{"prefect.deployments.steps.set_working_directory": {"directory": str(PROJECT)}}],
+    )
+
+
+def _alternate(client: SyncPrefectClient, deployments: dict[str, UUID], rounds: int) -> dict[str, list[float]]:
+    latencies: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for _ in range(rounds):
+        for kind in KINDS:
+            latencies[kind].append(_latency(client, deployments[kind]))
+    return latencies
+
+
+def _latency(client: SyncPrefectClient, deployment: UUID) -> float:
+    """Seconds from created to Running, by the server's clock; waits until the run has ended."""
+    run = client.create_flow_run_from_deployment(deployment)
+    _wait(lambda: _is_final(client, run.id), RUN_SECONDS, "a flow run")
+    ended = client.read_flow_run(run.id)
+    if ended.created is None or ended.start_time is None or not (ended.state and ended.state.is_completed()):
+        sys.exit(f"A flow run of the benchmark ended as {ended.state}")
+    return (ended.start_time - ended.created).total_seconds()
+
+
+def _is_final(client: SyncPrefectClient, run_id: UUID) -> bool:
+    state = client.read_flow_run(run_id).state
+    return state is not None and state.is_final()
+
+
+def _rate(client: SyncPrefectClient, deployment: UUID, count: int) -> float:
+    """Runs a minute with a backlog of `count`: from the first submission to the last end."""
+    began = time.monotonic()
+    runs = [client.create_flow_run_from_deployment(deployment).id for _ in range(count)]
+    for run_id in runs:
+        _wait(lambda run_id=run_id: _is_final(client, run_id), RUN_SECONDS, "a run of the backlog")  # type: ignore[misc]
+    return count / (time.monotonic() - began) * 60
+
+
+def _report(latencies: dict[str, list[float]], rates: dict[str, float], count: int) -> None:
+    warm, stock = (statistics.median(latencies[kind]) for kind in KINDS)
+    rounds = len(latencies["warm"])
+    rows = [
+        (f"created -> Running, median of {rounds}, s", f"{warm:.2f}", f"{stock:.2f}", f"{stock / warm:.1f} x sooner"),
+        (
+            f"runs a minute, {count} runs, limit {LIMIT}",
+            *(f"{rates[k]:.0f}" for k in KINDS),
+            f"{rates['warm'] / rates['process']:.1f} x",
+        ),
+    ]
+    print("Prefect server of this run: SQLite in a temporary folder; both workers poll every 0.5 s")
+    print(f"{'':<42}{'warm':>8}{'process':>9}  ratio")
+    for name, ours, theirs, ratio in rows:
+        print(f"{name:<42}{ours:>8}{theirs:>9}  {ratio}")
+    results: dict[str, Any] = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()},
+        "prefect_database": "sqlite",
+        "limit": LIMIT,
+        "poll_seconds": POLL_SECONDS,
+        "created_to_running_seconds": {kind: [round(value, 3) for value in latencies[kind]] for kind in KINDS},
+        "created_to_running_median": {
+            "warm": round(warm, 3),
+            "process": round(stock, 3),
+            "ratio": round(stock / warm, 2),
+        },
+        "runs_a_minute": {kind: round(rates[kind], 1) for kind in KINDS},
+        "runs_a_minute_ratio": round(rates["warm"] / rates["process"], 2),
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"Written to {RESULTS.relative_to(PROJECT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The child side of the `warm` worker: one process, already imported, that runs one flow run after another."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from uuid import UUID
+
+    from prefect import Flow
+    from prefect.client.orchestration import SyncPrefectClient
+
+PRELOAD = ("prefect.engine", "prefect.flow_engine", "prefect.deployments.steps.core", "flows.ingest")
+"""Imported once, before the children are forked. A missing module is left out; one that fails is an error."""
+
+CANCEL_SIGNAL = signal.SIGUSR1
+"""Ends the flow run like SIGTERM, but the engine does not report a crash: the worker reports the cancellation."""
+
+ORPHAN_SECONDS = 5.0
+"""How long a child whose worker died may take to report its flow run as crashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One flow run to execute. `code` names a version of its deployment: the same code means the same flow object."""
+
+    run_id: UUID
+    code: str
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`clean`: the engine came back in good order, whatever the state of the run. `memory`: resident bytes."""
+
+    clean: bool
+    memory: int
+
+
+def preload(modules: tuple[str, ...] = PRELOAD) -> None:
+    """Import what every flow run needs; runs in the fork server only."""
+    for name in modules:
+        if _exists(name):
+            __import__(name)
+
+
+def serve(control: Connection) -> None:
+    """Execute the orders that come over `control`, until the worker closes it. Main thread of the child."""
+    from prefect.client.orchestration import get_client
+
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(CANCEL_SIGNAL, _cancel)
+    threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
+    flows: dict[str, Flow[..., Any]] = {}
+    with get_client(sync_client=True) as client, suppress(BrokenPipeError):
+        while (order := _next(control)) is not None:
+            control.send(Answer(clean=_execute(order, client, flows), memory=_resident_bytes()))
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _next(control: Connection) -> Order | None:
+    try:
+        order: Order = control.recv()
+    except (EOFError, ConnectionResetError):
+        return None
+    return order
+
+
+def _follow_worker() -> None:
+    """When the worker is gone, end as well: SIGTERM lets the engine report a crash, SIGKILL follows."""
+    worker = multiprocessing.parent_process()
+    if worker is None:
+        return
+    worker.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(ORPHAN_SECONDS)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _cancel(_signal: int, _frame: object) -> None:
+    from prefect._internal.control_listener import _set_intent
+    from prefect.exceptions import TerminationSignal
+
+    _set_intent("cancel")
+    raise TerminationSignal(signal.SIGTERM)
+
+
+def _execute(order: Order, client: SyncPrefectClient, flows: dict[str, Flow[..., Any]]) -> bool:
+    from prefect.engine import handle_engine_signals
+    from prefect.flow_engine import load_flow
+    from prefect.logging.loggers import flow_run_logger
+
+    os.environ.update(order.environment)
+    try:
+        with handle_engine_signals(order.run_id):
+            run = client.read_flow_run(order.run_id)
+            log = flow_run_logger(run)
+            if order.code not in flows:
+                try:
+                    flows[order.code] = load_flow(run)
+                except Exception:
+                    log.exception("The flow of this run could not be loaded")
+                    raise
+            _run(flows[order.code], run, log)
+    except SystemExit as ended:
+        return not ended.code
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return True
+
+
+def _run(flow: Flow[..., Any], run: Any, log: Any) -> None:
+    """Drive the engine on this thread, so that it can catch SIGTERM. A failed flow is a state here, no exception."""
+    from prefect.flow_engine import run_flow
+
+    outcome = run_flow(flow, flow_run=run, error_logger=log, return_type="state")
+    if inspect.iscoroutine(outcome):
+        asyncio.run(outcome)
+
+
+def _resident_bytes() -> int:
+    """Resident memory now; where the kernel does not say it, the peak."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()

@@ -1,0 +1,91 @@
+"""One real Prefect server for the session of flow tests: SQLite in a folder of its own, a free port on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PREFECT = str(Path(sys.executable).with_name("prefect"))
+START_SECONDS = 90
+
+
+def free_port() -> int:
+    """A port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def prefect_environment(home: Path, port: int) -> dict[str, str]:
+    """What server, workers and clients of these tests need; nothing of the user's own Prefect."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    return mine | {
+        "PREFECT_HOME": str(home),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+        "PREFECT_WORKER_QUERY_SECONDS": "0.5",
+        "DO_NOT_TRACK": "1",
+    }
+
+
+def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Until the server answers; its log is the message if it does not."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            pytest.fail(f"The Prefect server ended with {server.returncode}:\n{log.read_text()[-3000:]}")
+        try:
+            with urlopen(f"{url}/health", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (URLError, OSError):
+            time.sleep(0.2)
+    pytest.fail(f"The Prefect server did not answer within {START_SECONDS} s:\n{log.read_text()[-3000:]}")
+
+
+@pytest.fixture(scope="session")
+def prefect_server_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of every process that speaks to the session's server, which runs while this fixture lives."""
+    home = tmp_path_factory.mktemp("prefect")
+    port = free_port()
+    environment = prefect_environment(home, port)
+    log = home / "server.log"
+    command = [PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, env=environment, cwd=home, stdout=output, stderr=output)
+    try:
+        wait_until_healthy(environment["PREFECT_API_URL"], server, log)
+        yield environment
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(15)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait(5)
+
+
+@pytest.fixture(scope="session")
+def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
+    """The API address of a real Prefect server; this process' own Prefect settings point at it too."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+    url = prefect_server_environment["PREFECT_API_URL"]
+    home = Path(prefect_server_environment["PREFECT_HOME"])
+    with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
+        yield url
