@@ -1,0 +1,73 @@
+"""`.env.example` is what operators read: every setting once, what it is for, and its true default."""
+
+import os
+import re
+from itertools import pairwise
+
+import pytest
+
+from retrieval.settings import PROJECT, Settings
+
+EXAMPLE = PROJECT / ".env.example"
+LINE = re.compile(r"#(RETRIEVAL_[A-Z_]+)=(.*)")
+
+
+def listed():
+    """Name and shown default of every setting in the example, in its order."""
+    return [row.groups() for line in EXAMPLE.read_text().splitlines() if (row := LINE.fullmatch(line))]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("RETRIEVAL_")]:
+        monkeypatch.delenv(name)
+
+
+def test_the_example_lists_every_setting_and_nothing_else():
+    names = [name for name, _ in listed()]
+    assert names == [f"RETRIEVAL_{field}".upper() for field in Settings.model_fields]
+
+
+def test_the_example_says_what_each_setting_is_for():
+    lines = EXAMPLE.read_text().splitlines()
+    bare = [line for before, line in pairwise(lines) if LINE.fullmatch(line) and before[:2] != "# "]
+    assert bare == []
+
+
+def test_the_example_sets_nothing_by_itself():
+    assert [line for line in EXAMPLE.read_text().splitlines() if line and not line.startswith("#")] == []
+
+
+def test_the_shown_defaults_are_the_true_ones(tmp_path, monkeypatch):
+    chosen = tmp_path / "all.env"
+    chosen.write_text("\n".join(f"{name}={value}" for name, value in listed() if value))
+    monkeypatch.chdir(PROJECT)
+    given, own = Settings(_env_file=chosen), Settings(_env_file=None)
+    assert given.model_copy(update={"home": given.home.absolute()}) == own
+    absent = {name for name, value in listed() if not value}
+    assert absent == {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields if getattr(own, field) is None}
+
+
+def test_the_environment_wins_over_the_file(tmp_path, monkeypatch):
+    chosen = tmp_path / "some.env"
+    chosen.write_text("RETRIEVAL_API_PORT=1111\nRETRIEVAL_WORKER_LIMIT=3\n")
+    monkeypatch.setenv("RETRIEVAL_API_PORT", "2222")
+    settings = Settings(_env_file=chosen)
+    assert (settings.api_port, settings.worker_limit) == (2222, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("API_PORT", "65536"), ("API_PORT", "-1"), ("ATTEMPTS", "0"), ("LOG_FORMAT", "xml")]
+)
+def test_a_senseless_setting_is_refused_by_name(monkeypatch, name, value):
+    monkeypatch.setenv(f"RETRIEVAL_{name}", value)
+    with pytest.raises(ValueError, match=name.lower()):
+        Settings(_env_file=None)
+
+
+def test_no_secret_is_shown_with_the_settings(monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:canary")
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://user:canary@host/db")
+    monkeypatch.setenv("RETRIEVAL_PREFECT_DATABASE_URL", "postgresql://user:canary@host/db")
+    settings = Settings(_env_file=None)
+    assert "canary" not in repr(settings) + str(settings) + settings.model_dump_json()
