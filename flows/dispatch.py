@@ -25,6 +25,8 @@ LOOK_SECONDS = 1.0
 """How long a job run waits if its notice is lost."""
 RECONCILE_SECONDS = 3.0
 SWEEP_SECONDS = 5.0
+PREFECT_SECONDS = 60.0
+"""A client that has once connected may wait for ever for a server that is gone; then a fresh one is made."""
 
 
 async def dispatch(db: Database, client: PrefectClient, *, size: int, limit: int) -> int:
@@ -50,17 +52,21 @@ async def run() -> None:
 
     async def start_waiting() -> None:
         async with get_client() as client:
-            while await dispatch(db, client, size=config.batch_limit, limit=config.worker_limit):
-                pass
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), LOOK_SECONDS)
-        wake.clear()
+            while True:
+                async with asyncio.timeout(PREFECT_SECONDS):
+                    while await dispatch(db, client, size=config.batch_limit, limit=config.worker_limit):
+                        pass
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(wake.wait(), LOOK_SECONDS)
+                wake.clear()
 
     async def take_back() -> None:
         async with get_client() as client:
-            if await reconcile.once(db, client, attempts=config.attempts):
-                wake.set()
-        await asyncio.sleep(RECONCILE_SECONDS)
+            while True:
+                async with asyncio.timeout(PREFECT_SECONDS):
+                    if await reconcile.once(db, client, attempts=config.attempts):
+                        wake.set()
+                await asyncio.sleep(RECONCILE_SECONDS)
 
     async def clean() -> None:
         while await asyncio.to_thread(sweep.run, db, context.stores):
@@ -93,18 +99,12 @@ async def _listen(db: Database, wake: asyncio.Event) -> None:
 
 
 async def _for_ever(name: str, step: Callable[[], Awaitable[None]]) -> None:
-    """Go on whatever the database or Prefect do: what they could not take waits in our tables."""
-    away = False
+    """Begin again whatever the database or Prefect do: what they could not take waits in our tables."""
     while True:
         try:
             await step()
-            if away:
-                log.info("dispatcher.back", loop=name)
-            away = False
         except (*AWAY, *prefect_server.AWAY) as error:
-            if not away:
-                log.warning("dispatcher.waiting", loop=name, reason=type(error).__name__)
-            away = True
+            log.warning("dispatcher.waiting", loop=name, reason=type(error).__name__)
             await asyncio.sleep(1)
 
 

@@ -1,0 +1,148 @@
+"""A whole service of real processes: started by its own command, spoken to over HTTP, stopped at the end."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+COMMAND = Path(sys.executable).with_name("retrieval")
+
+
+class Service:
+    """An instance in a home of its own, on free ports."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.home = home
+        mine = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
+        self.environment = mine | {
+            "RETRIEVAL_HOME": str(home),
+            "RETRIEVAL_API_PORT": "0",
+            "RETRIEVAL_PREFECT_PORT": "0",
+            "RETRIEVAL_UI_PORT": "0",
+            **{f"RETRIEVAL_{name.upper()}": value for name, value in settings.items()},
+        }
+        self.client = httpx.Client(timeout=30)
+
+    def run(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [COMMAND, *arguments],
+            env=self.environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def up(self) -> None:
+        done = self.run("up", "--detach")
+        assert done.returncode == 0, done.stdout + done.stderr
+        self.info = json.loads((self.home / "service.json").read_text())
+        self.client.close()
+        self.client = httpx.Client(
+            base_url=self.info["api"], headers={"Authorization": f"Bearer {self.info['apiKey']}"}, timeout=30
+        )
+
+    def down(self) -> None:
+        done = self.run("down")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def pid(self, role: str) -> int:
+        status = json.loads(self.run("status", "--json").stdout)
+        return next(entry["pid"] for entry in status["roles"] if entry["role"] == role)
+
+    @property
+    def namespace(self) -> str:
+        return self.info["namespaceId"]
+
+    def text(self, text: str, **config) -> dict:
+        """Post a text; the answer's data."""
+        return self.ok(
+            self.client.post(
+                "/v1/ingest/text",
+                json={
+                    "namespaceId": self.namespace,
+                    "ingestConfig": {"source": "TEXT", "config": {"text": text, **config}},
+                },
+            )
+        )
+
+    def file(self, name: str, content: bytes, **fields: str) -> dict:
+        return self.ok(
+            self.client.post(
+                "/v1/ingest/file",
+                data={"namespaceId": self.namespace, "source": "FILE", **fields},
+                files={"file": (name, content)},
+            )
+        )
+
+    def job_run(self, job_run_id: str) -> dict:
+        return self.ok(self.client.get(f"/v1/ingest-job-runs/{job_run_id}", params={"namespaceId": self.namespace}))
+
+    def wait(self, *job_run_ids: str, seconds: float = 90) -> list[dict]:
+        """Until all are COMPLETED; their data."""
+        deadline = time.monotonic() + seconds
+        done: dict[str, dict] = {}
+        while len(done) < len(job_run_ids):
+            for job_run in set(job_run_ids) - done.keys():
+                data = self.job_run(job_run)
+                if data["status"] == "COMPLETED":
+                    done[job_run] = data
+            if time.monotonic() > deadline:
+                left = [self.job_run(one) for one in list(set(job_run_ids) - done.keys())[:3]]
+                pytest.fail(f"{len(job_run_ids) - len(done)} job runs not COMPLETED after {seconds} s: {left}")
+            time.sleep(0.1)
+        return [done[job_run] for job_run in job_run_ids]
+
+    def search(self, query: str, **fields) -> list[dict]:
+        body = {"namespaceId": self.namespace, "query": query, **fields}
+        path = "/v1/search/hybrid" if "hybridConfig" in fields else "/v1/search"
+        return self.ok(self.client.post(path, json=body))["results"]
+
+    def documents(self, **filters) -> list[dict]:
+        config = {"documentIds": [], "documentExternalIds": [], "documentTypes": [], **filters}
+        body = {"namespaceId": self.namespace, "filterConfig": config}
+        return self.ok(self.client.post("/v1/documents", json=body))["documents"]
+
+    @staticmethod
+    def ok(answer: httpx.Response) -> dict:
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+
+@pytest.fixture
+def new_service():
+    """A function that starts a service; all are stopped and their homes removed at the end."""
+    started: list[Service] = []
+
+    def make(**settings: str) -> Service:
+        service = Service(Path(tempfile.mkdtemp(prefix="rt-e2e-")), **settings)
+        started.append(service)
+        service.up()
+        return service
+
+    yield make
+    for service in started:
+        service.client.close()
+        service.run("down")
+        shutil.rmtree(service.home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def service():
+    """One service that all tests share which do not break it."""
+    shared = Service(Path(tempfile.mkdtemp(prefix="rt-e2e-")))
+    try:
+        shared.up()
+        yield shared
+    finally:
+        shared.client.close()
+        shared.run("down")
+        shutil.rmtree(shared.home, ignore_errors=True)

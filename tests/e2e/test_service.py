@@ -1,0 +1,184 @@
+"""The main job as a user meets it: text and files go in, semantic and hybrid search find them."""
+
+import io
+import time
+
+import pytest
+
+SEAL = "The harbour seal dives for up to thirty minutes and sleeps under water, surfacing without waking."
+PRESS = "The printing press of Mainz used an oil-based ink that Gutenberg adapted from varnish."
+
+
+def pdf(*pages: str) -> bytes:
+    from reportlab.lib.pagesizes import A4
+    from reportlab.pdfgen import canvas
+
+    buffer = io.BytesIO()
+    page = canvas.Canvas(buffer, pagesize=A4)
+    for text in pages:
+        for line, start in enumerate(range(0, len(text), 80)):
+            page.drawString(50, 780 - 16 * line, text[start : start + 80])
+        page.showPage()
+    page.save()
+    return buffer.getvalue()
+
+
+def docx(*paragraphs: str) -> bytes:
+    from docx import Document
+
+    document = Document()
+    document.add_heading("A report", 1)
+    for paragraph in paragraphs:
+        document.add_paragraph(paragraph)
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def parsed_text(service, document_id: str) -> str:
+    """The parsed text as it lies in the file store: what the offsets count."""
+    files = service.home / "files"
+    found = [*files.rglob(f"{document_id}/*/parsed.md"), *files.rglob(f"{document_id}/*/raw")]
+    return max(found, key=lambda path: (path.name == "parsed.md", path.stat().st_mtime)).read_bytes().decode()
+
+
+def test_a_posted_text_is_found_by_its_meaning(service):
+    accepted = service.text(SEAL, name="seals", metadata={"topic": "animals"})
+    assert accepted["documents"][0]["status"] == "QUEUED"
+    (run,) = service.wait(accepted["ingestJobRunId"])
+    assert [entry["status"] for entry in run["documents"]["completed"]] == ["SUCCESS"]
+    best = service.search("How long can a marine mammal hold its breath?")[0]
+    assert best["content"] == SEAL
+    assert 0 < best["score"] <= 1
+    assert best["metadata"]["id"] == accepted["documents"][0]["id"]
+    assert best["metadata"]["type"] == "TEXT"
+    assert best["metadata"]["topic"] == "animals"
+
+
+def test_a_warm_service_makes_a_text_searchable_within_seconds(service):
+    """The issue's own figure, about a second, is measured in bench/; here only a bound that shows a real defect."""
+    service.wait(service.text("warming up " * 20)["ingestJobRunId"])
+    text = "Basalt columns form when thick lava cools slowly and contracts into hexagons. " * 25
+    started = time.monotonic()
+    service.wait(service.text(text, name="basalt")["ingestJobRunId"])
+    assert time.monotonic() - started < 10
+    assert service.search("hexagonal lava columns")[0]["document"]["name"] == "basalt"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "page"),
+    [
+        ("printing.pdf", pdf("An introduction. " * 20, f"More of it. {PRESS} And more.", "The end. " * 9), 2),
+        ("printing.docx", docx("An introduction. " * 30, f"More of it. {PRESS} And more.", "The end. " * 30), None),
+    ],
+)
+def test_a_file_is_found_by_a_sentence_from_its_middle(service, name, content, page):
+    accepted = service.file(name, content, metadata='{"shelf": "B"}')
+    (run,) = service.wait(accepted["ingestJobRunId"])
+    assert run["documents"]["failed"] == []
+    document = accepted["documents"][0]["id"]
+    hits = service.search("oil-based ink adapted from varnish", filter={"metadata": {"shelf": "B"}}, topK=50)
+    best = next(hit for hit in hits if hit["metadata"]["id"] == document)
+    assert best["metadata"]["source"] == name
+    assert "Gutenberg" in " ".join(best["content"].split())
+    text = parsed_text(service, document)
+    for hit in hits:
+        if hit["metadata"]["id"] == document:
+            assert text[hit["chunk"]["start"] : hit["chunk"]["end"]] == hit["content"]
+    if page:
+        assert best["chunk"]["page"] <= page
+
+
+def test_the_same_text_twice_is_one_document_and_costs_no_second_embedding(service):
+    text = "Saffron is picked by hand at dawn, three threads from every crocus."
+    first = service.text(text, name="saffron")
+    service.wait(first["ingestJobRunId"])
+    second = service.text(text, name="saffron", metadata={"new": True})
+    (run,) = service.wait(second["ingestJobRunId"])
+    assert first["documents"][0]["id"] == second["documents"][0]["id"]
+    assert "embed" not in run.get("timings", {}) or run["timings"]["embed"] < 0.5
+    (document,) = service.documents(documentExternalIds=["saffron"])
+    assert document["metadata"] == {"new": True}
+
+
+def test_replacing_a_text_never_leaves_a_moment_without_it(service):
+    old, new = "The ferry to Utö leaves at nine.", "The ferry to Utö leaves at eleven."
+    service.wait(service.text(old, name="ferry")["ingestJobRunId"])
+    run = service.text(new, name="ferry")["ingestJobRunId"]
+    seen = set()
+    while service.job_run(run)["status"] != "COMPLETED":
+        found = [h["content"] for h in service.search("ferry to Utö", topK=5) if h["document"]["name"] == "ferry"]
+        assert len(found) == 1, found
+        seen.update(found)
+    found = [h["content"] for h in service.search("ferry to Utö", topK=5) if h["document"]["name"] == "ferry"]
+    assert found == [new]
+    assert seen <= {old, new}
+
+
+def test_a_corrupt_pdf_fails_alone_and_says_why(service):
+    good = service.file("good.pdf", pdf("Lighthouses of the Baltic, a list. " * 10))
+    bad = service.file("bad.pdf", b"%PDF-1.7 this is not really one")
+    good_run, bad_run = service.wait(good["ingestJobRunId"], bad["ingestJobRunId"])
+    assert len(good_run["documents"]["completed"]) == 1
+    (failed,) = bad_run["documents"]["failed"]
+    assert failed["status"] == "FAILED"
+    assert "PDF" in failed["error"]
+
+
+def test_weights_of_one_side_alone_give_that_sides_order(service):
+    for number, text in enumerate(("red apples and pears", "green apples", "a red car", "pears in syrup")):
+        service.wait(service.text(text, name=f"weights {number}", metadata={"set": "weights"})["ingestJobRunId"])
+    where = {"metadata": {"set": "weights"}}
+    semantic = service.search("red fruit", filter=where, topK=10)
+    hybrid = service.search("red fruit", filter=where, topK=10, hybridConfig={"semanticWeight": 1, "keywordWeight": 0})
+    assert [(h["metadata"]["id"], h["score"]) for h in semantic] == [(h["metadata"]["id"], h["score"]) for h in hybrid]
+    keyword = service.search("syrup", filter=where, hybridConfig={"semanticWeight": 0, "keywordWeight": 1})
+    assert [hit["document"]["name"] for hit in keyword] == ["weights 3"]
+
+
+def test_deleted_is_gone_from_search_and_listing_at_once(service):
+    accepted = service.text("Quokkas live on Rottnest Island.", name="quokka")
+    service.wait(accepted["ingestJobRunId"])
+    body = {
+        "namespaceId": service.namespace,
+        "filterConfig": {
+            "documentIds": [accepted["documents"][0]["id"]],
+            "documentExternalIds": [],
+            "documentTypes": [],
+        },
+    }
+    answer = service.client.request("DELETE", "/v1/documents", json=body)
+    assert answer.status_code == 200
+    assert answer.json()["data"] is None
+    assert not [h for h in service.search("Quokkas of Rottnest") if h["document"]["name"] == "quokka"]
+    assert service.documents(documentExternalIds=["quokka"]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"key": "wrong"}, 401, "UNAUTHORIZED"),
+        ({"namespace": "ns_unknown"}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"body": b'{"namespaceId": '}, 400, "INVALID_INGEST_CONFIG"),
+        ({"text": ""}, 400, "INVALID_INGEST_CONFIG"),
+        ({"text": "  \n "}, 400, "INVALID_INGEST_CONFIG"),
+    ],
+)
+def test_bad_requests_get_the_contracts_codes_in_words(service, change, status, code):
+    body = {
+        "namespaceId": change.get("namespace", service.namespace),
+        "ingestConfig": {"source": "TEXT", "config": {"text": change.get("text", "hello")}},
+    }
+    headers = {"Authorization": f"Bearer {change['key']}"} if "key" in change else {}
+    if "body" in change:
+        headers["Content-Type"] = "application/json"
+        answer = service.client.post("/v1/ingest/text", content=change["body"], headers=headers)
+    else:
+        answer = service.client.post("/v1/ingest/text", json=body, headers=headers)
+    assert answer.status_code == status
+    error = answer.json()
+    assert error["success"] is False
+    assert error["error"]["code"] == code
+    assert len(error["message"]) > 10
+    assert "X-RateLimit-Limit" in answer.headers
+    assert "X-Request-Id" in answer.headers
