@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from local import addresses, banner, environment, instance, postgres, processes, roles
+from local import addresses, banner, environment, instance, postgres, probes, processes, roles
 from local.environment import Resolved
 from local.instance import Record
 from local.processes import Process
@@ -18,7 +18,7 @@ from local.supervisor import Stopped, Supervisor
 from local.trouble import LocalError
 from retrieval.settings import Settings
 
-_START_SECONDS = 90.0
+_START_SECONDS = 180.0
 Say = Callable[[str], None]
 
 
@@ -97,24 +97,31 @@ def _start(
     child = environment.build(settings, Resolved(url or "", key, at.prefect)) | {processes.TOKEN: record.token}
     ports = {"API": settings.api_port, "PREFECT": settings.prefect_port, "UI": settings.ui_port}
     child |= {f"RETRIEVAL_{name}_PORT": str(port) for name, port in ports.items()}
+    say("Starting Postgres and Prefect …")
     if cluster:
-        say("Starting Postgres and Prefect …")
         supervisor.start(roles.embedded_postgres(cluster, child))
     if not settings.prefect_api_url:
         supervisor.start(roles.prefect_server(settings, at, child))
     if cluster:
         supervisor.wait_ready(["postgres"], seconds=_START_SECONDS)
     made = json.loads(supervisor.run(roles.first_steps(child)).splitlines()[-1])
+    instance.remember_key(settings.home, made["apiKey"])
     supervisor.start(roles.api(settings, at, child))
-    if not settings.prefect_api_url:
-        supervisor.wait_ready(["prefect"], seconds=_START_SECONDS)
-    supervisor.run(roles.registration(child), attempts=2)
+    registration = supervisor.begin(roles.registration(child))
+    supervisor.wait_for(
+        lambda: probes.pool_exists(at.prefect, settings.work_pool, child),
+        f"Prefect at {at.prefect} had no work pool {settings.work_pool}",
+        seconds=_START_SECONDS,
+        errand=registration,
+    )
+    say("Starting the API, the dispatcher and the worker …")
     supervisor.start(roles.worker(settings, at, child, f"{os.uname().nodename}-{record.token[:6]}"))
+    supervisor.finish(registration)
     supervisor.start(roles.dispatcher(settings, child))
     if at.ui:
         supervisor.start(roles.ui(settings, at, child))
-    say("Starting the API, the dispatcher and the worker …")
-    supervisor.wait_ready(["api", "worker", "dispatcher", *(["ui"] if at.ui else [])], seconds=_START_SECONDS)
+    started = [role.name for role in record.roles if role.name not in ("migrate", "register")]
+    supervisor.wait_ready(started, seconds=_START_SECONDS)
     return _service(at, made)
 
 

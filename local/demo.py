@@ -27,8 +27,8 @@ _MEDIA_TYPES = {
 _AS_TEXT = {".md", ".txt"}
 _INGEST_SECONDS = 180.0
 _QUERIES = (
-    ("semantic", "How do astronauts keep their bodies strong without gravity?"),
-    ("hybrid", "how far does light travel in a year"),
+    ("semantic", "How do I know that a change made the search better, and that it was not chance?"),
+    ("hybrid", "default port of the Prefect server"),
 )
 # What the demo must not inherit: it is always embedded, in a home of its own, on free ports.
 _ISOLATED = {
@@ -61,7 +61,7 @@ def _tell(client: Client) -> None:
     print(f"Created namespace {namespace} on the embedded defaults.")
     runs = {}
     for file in sorted(_CORPUS.iterdir()):
-        if file.suffix in _MEDIA_TYPES and file.stem != "README":
+        if file.suffix in _MEDIA_TYPES and file.stem != "LICENSE":
             runs[file.name] = _ingest(client, namespace, file)
     if not runs:
         raise LocalError(f"There is no document in {_CORPUS}.")

@@ -100,6 +100,11 @@ def publish(home: Path, service: dict[str, Any]) -> None:
     (home / "service.last.json").unlink(missing_ok=True)
 
 
+def remember_key(home: Path, key: str) -> None:
+    """Keep a key that the database shows only once, should the start fail before service.json is written."""
+    write_private(home / "service.last.json", json.dumps({"apiKey": key}))
+
+
 def service(home: Path) -> dict[str, Any]:
     """What clients were told last: of the running instance, else of the one before."""
     return read_json(home / "service.json") or read_json(home / "service.last.json")

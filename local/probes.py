@@ -17,6 +17,10 @@ def answers(url: str) -> bool:
     return _ask("GET", url, {})[0] == 200
 
 
+def pool_exists(prefect_api_url: str, pool: str, environment: Mapping[str, str]) -> bool:
+    return _ask("GET", f"{prefect_api_url}/work_pools/{pool}", _authorization(environment))[0] == 200
+
+
 def worker_online(prefect_api_url: str, pool: str, name: str, environment: Mapping[str, str]) -> bool:
     """Whether the Prefect server lists this worker of the pool as online."""
     url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"

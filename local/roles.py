@@ -106,7 +106,7 @@ def first_steps(environment: dict[str, str]) -> Role:
 
 def registration(environment: dict[str, str]) -> Role:
     """Work pool and deployments in Prefect; may be repeated."""
-    return Role("register", [_PYTHON, "-m", "flows.register"], environment, lambda: True, PROJECT)
+    return Role("register", [_PYTHON, "-m", "local.registration"], environment, lambda: True, PROJECT)
 
 
 def _role(

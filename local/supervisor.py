@@ -60,6 +60,16 @@ class _Child:
     restart_at: float | None = None
 
 
+@dataclass(slots=True)
+class Errand:
+    """A role under way that ends by itself, such as the migrations."""
+
+    role: Role
+    record: RoleRecord
+    process: subprocess.Popen[bytes]
+    log_offset: int
+
+
 class Supervisor:
     """Holds the children of one home. Only the main thread may call it: the children end with that thread."""
 
@@ -68,6 +78,7 @@ class Supervisor:
         self._record = record
         self._say = say
         self._children: list[_Child] = []
+        self._errands: list[Errand] = []
         self._stop_requests = 0
         self._next_bound = 0.0
 
@@ -82,24 +93,44 @@ class Supervisor:
         offset = self._log_size(role.name)
         self._children.append(_Child(role, record, self._spawn(role, record), offset))
 
-    def run(self, role: Role, *, attempts: int = 1) -> bytes:
+    def run(self, role: Role) -> bytes:
         """Run a role that ends by itself; its standard output. LocalError with the end of its log if it fails."""
+        return self.finish(self.begin(role))
+
+    def begin(self, role: Role) -> Errand:
+        """Start a role that ends by itself; `finish` waits for it."""
         record = RoleRecord(role.name)
         self._record.roles.append(record)
-        for attempt in range(1, attempts + 1):
-            offset = self._log_size(role.name)
-            process = self._spawn(role, record, output=subprocess.PIPE)
-            output = self._outcome(process)
-            record.state, record.pid = "done" if process.returncode == 0 else "stopped", None
-            self._save()
-            if process.returncode == 0:
-                return output
-            if attempt < attempts:
-                self._pause(1)
-        raise LocalError(
-            f"{role.name} failed ({_reason(process.returncode)}).\n{logs.tail(self._home, role.name, since=offset)}\n"
-            f"  Its log: {logs.path(self._home, role.name)}"
-        )
+        offset = self._log_size(role.name)
+        errand = Errand(role, record, self._spawn(role, record, output=subprocess.PIPE), offset)
+        self._errands.append(errand)
+        return errand
+
+    def finish(self, errand: Errand) -> bytes:
+        """Wait for the end of an errand while the others are looked after."""
+        role, process = errand.role, errand.process
+        while process.poll() is None:
+            self.tick()
+        output = process.stdout.read() if process.stdout else b""
+        errand.record.state, errand.record.pid = "done" if process.returncode == 0 else "stopped", None
+        self._save()
+        if process.returncode:
+            raise LocalError(
+                f"{role.name} failed ({_reason(process.returncode)}).\n"
+                f"{logs.tail(self._home, role.name, since=errand.log_offset)}\n"
+                f"  Its log: {logs.path(self._home, role.name)}"
+            )
+        return output
+
+    def wait_for(self, fact: Callable[[], bool], what: str, *, seconds: float, errand: Errand | None = None) -> None:
+        """Until something outside is true, or an errand that makes it so has ended."""
+        deadline = time.monotonic() + seconds
+        while not fact():
+            if errand and errand.process.poll() is not None:
+                return
+            if time.monotonic() > deadline:
+                raise LocalError(f"{what} within {seconds:.0f} s.")
+            self.tick()
 
     def wait_ready(self, names: Iterable[str], *, seconds: float) -> None:
         """Until each of these roles is ready; LocalError names the one that is not in time."""
@@ -138,18 +169,10 @@ class Supervisor:
         for name in order:
             if child := by_name.get(name):
                 self._end(child)
+        for errand in self._errands:
+            with errand.process, contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(errand.process.pid, signal.SIGKILL)
         processes.end(processes.carrying(self._record.token), grace=1)
-
-    def _outcome(self, process: subprocess.Popen[bytes]) -> bytes:
-        """What a short program printed, while the others are looked after; it does not outlive an interruption."""
-        with process:
-            try:
-                while process.poll() is None:
-                    self.tick()
-                return process.stdout.read() if process.stdout else b""
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
 
     def _end(self, child: _Child) -> None:
         process, asked = child.process, self._stop_requests
@@ -223,11 +246,6 @@ class Supervisor:
         record.state, record.since = "starting", time.time()
         self._save()
         return process
-
-    def _pause(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            self.tick()
 
     def _log_size(self, name: str) -> int:
         file = logs.path(self._home, name)
