@@ -1,0 +1,192 @@
+"""What the `retrieval` command says before anything starts, and how it finds an instance."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from local import addresses, banner, cli, control, environment, instance, roles
+from local.environment import Resolved
+from local.instance import Record, RoleRecord
+from local.processes import Process
+from local.trouble import LocalError
+from retrieval import settings
+from retrieval.secrets import KeyRing
+from retrieval.settings import Settings
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home without an instance, for the command as for the settings; what the command changes is put back."""
+    for name in list(os.environ):
+        if name.startswith(("RETRIEVAL_", "PREFECT_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    settings.load.cache_clear()
+    (tmp_path / "home").mkdir()
+    mask = os.umask(0o022)
+    yield tmp_path / "home"
+    os.umask(mask)
+    settings.load.cache_clear()
+
+
+def _mine(**more: object) -> Record:
+    me = Process.of(os.getpid())
+    assert me is not None
+    return Record(me.pid, me.started, "token", **more)  # type: ignore[arg-type]
+
+
+def test_a_taken_port_is_refused_with_the_setting_to_change(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("RETRIEVAL_API_PORT", str(port))
+        monkeypatch.setenv("RETRIEVAL_PREFECT_PORT", "0")
+        assert cli.main(["up"]) == 2
+    assert (
+        capsys.readouterr().err == f"retrieval: Port {port} on 127.0.0.1 is taken by another program: "
+        "set RETRIEVAL_API_PORT to another port, or to 0 for any free one.\n"
+    )
+    assert not (home / "postgres").exists(), "something was started"
+
+
+def test_port_zero_picks_different_free_ports() -> None:
+    ports = addresses.settle(dict.fromkeys(("A", "B", "C"), ("127.0.0.1", 0)))
+    assert len(set(ports.values())) == 3
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", ports["A"]))
+
+
+def test_a_setting_that_is_no_number_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RETRIEVAL_API_PORT", "eighty")
+    assert cli.main(["status"]) == 2
+    assert "RETRIEVAL_API_PORT" in capsys.readouterr().err
+
+
+def test_another_database_without_a_key_does_not_start(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://somewhere/db")
+    monkeypatch.setenv("RETRIEVAL_API_PORT", "0")
+    monkeypatch.setenv("RETRIEVAL_PREFECT_PORT", "0")
+    assert cli.main(["up"]) == 2
+    message = capsys.readouterr().err
+    assert "RETRIEVAL_SECRET_KEY is not" in message
+    assert "b64encode" in message
+    assert not (home / "secret.key").exists()
+
+
+def test_the_embedded_key_is_made_once_and_private(home: Path) -> None:
+    first = environment.secret_key(Settings(home=home))
+    assert environment.secret_key(Settings(home=home)) == first
+    assert KeyRing.parse(first).active == "1"
+    assert stat.S_IMODE((home / "secret.key").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("role", ["api", "worker", "dispatcher", "migrate"])
+def test_a_role_alone_says_what_it_misses(role: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([role]) == 2
+    message = capsys.readouterr().err
+    assert "retrieval up" in message
+    assert "RETRIEVAL_DATABASE_URL" in message
+
+
+def test_a_worker_elsewhere_needs_the_address_of_prefect(home: Path) -> None:
+    given = Settings(
+        home=home, database_url=SecretStr("postgresql://db/x"), secret_key=SecretStr("1:" + "A" * 43 + "=")
+    )
+    assert environment.resolve(given).database_url == "postgresql://db/x"
+    with pytest.raises(LocalError, match="RETRIEVAL_PREFECT_API_URL"):
+        environment.resolve(given, needs_prefect=True)
+
+
+def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
+    (home / "postgres.password").write_text("p/w")
+    (home / "postgres.socket").write_text("/run/sock et")
+    instance.save(home, _mine(addresses={"prefect": "http://127.0.0.1:4444/api"}))
+    found = environment.resolve(Settings(home=home), needs_prefect=True)
+    assert found.database_url == "postgresql://retrieval:p%2Fw@/retrieval?host=/run/sock%20et"
+    assert found.prefect_api_url == "http://127.0.0.1:4444/api"
+
+
+def test_the_roles_never_talk_to_a_prefect_of_the_users(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "https://api.prefect.cloud/api/x")
+    monkeypatch.setenv("PREFECT_API_KEY", "pnu_mine")
+    made = environment.build(Settings(home=home), Resolved("postgresql://x", "k", "http://127.0.0.1:1/api"))
+    assert made["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
+    assert "PREFECT_API_KEY" not in made
+    assert made["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+
+
+def test_prefect_keeps_its_data_in_the_home_or_in_its_own_postgres(home: Path) -> None:
+    name = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
+    assert roles.server_environment(Settings(home=home))[name] == f"sqlite+aiosqlite:///{home}/prefect/prefect.db"
+    own = Settings(home=home, prefect_database_url=SecretStr("postgresql://u:p@h/prefect"))
+    assert roles.server_environment(own)[name] == "postgresql+asyncpg://u:p@h/prefect"
+
+
+def test_down_and_status_where_nothing_runs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["down"]) == 0
+    assert cli.main(["status"]) == 3
+    assert capsys.readouterr().out == f"Nothing runs in {home}.\n" * 2
+
+
+def test_up_where_one_runs_names_its_addresses(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    instance.save(home, _mine(addresses={"api": "http://127.0.0.1:1234", "ui": None}))
+    assert cli.main(["up", "--detach"]) == 0
+    assert "http://127.0.0.1:1234" in capsys.readouterr().out
+
+
+def test_a_second_supervisor_does_not_get_the_home(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = instance.lock(home)
+    assert held is not None
+    try:
+        assert cli.main(["up"]) == 1
+    finally:
+        os.close(held)
+    assert "already" in capsys.readouterr().err
+
+
+def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    me = Process.of(os.getpid())
+    assert me is not None
+    here = RoleRecord("api", "up", me.pid, me.started, 1.0, 0, "http://127.0.0.1:1")
+    instance.save(home, _mine(phase="ready", roles=[here, RoleRecord("migrate", "done")]))
+    assert control.status(Settings(home=home), as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["roles"][0]["state"] == "up"
+    gone = RoleRecord("worker", "up", me.pid, me.started + 1, 1.0)
+    instance.save(home, _mine(phase="ready", roles=[here, gone]))
+    assert control.status(Settings(home=home), as_json=False) == 3
+    assert "stopped" in capsys.readouterr().out
+
+
+def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> None:
+    instance.publish(home, {"apiKey": "rtr_x", "api": "http://127.0.0.1:1"})
+    assert stat.S_IMODE((home / "service.json").stat().st_mode) == 0o600
+    instance.clear(home)
+    assert not (home / "service.json").exists()
+    assert instance.service(home)["apiKey"] == "rtr_x"
+
+
+def test_the_banner_holds_what_a_person_pastes() -> None:
+    text = banner.text(
+        {"api": "http://127.0.0.1:8000", "prefect": "http://127.0.0.1:4200", "ui": None, "apiKey": "rtr_k"}
+        | {"organizationId": "org_1", "namespaceId": "ns_1"}
+    )
+    assert "http://127.0.0.1:8000/docs" in text
+    assert "curl -s http://127.0.0.1:8000/v1/ingest/text" in text
+    assert "Authorization: Bearer rtr_k" in text
+    assert "Admin app" not in text

@@ -1,0 +1,159 @@
+"""The supervisor with small programs as roles: deaths are told and repaired, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from local import instance, logs, processes
+from local.instance import Record
+from local.processes import Process
+from local.supervisor import Role, Stopped, Supervisor
+from local.trouble import LocalError
+
+_STAYS = "import time; print('here', flush=True); time.sleep(60)"
+_TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def record() -> Record:
+    me = Process.of(os.getpid())
+    assert me is not None
+    return Record(me.pid, me.started, _TOKEN + str(os.getpid()))
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path, record: Record, said: list[str]) -> Iterator[Supervisor]:
+    started = Supervisor(tmp_path, record, said.append)
+    yield started
+    started.stop([role.name for role in record.roles])
+    assert processes.carrying(record.token) == []
+
+
+def _role(record: Record, tmp_path: Path, program: str, name: str = "sample") -> Role:
+    environment = dict(os.environ) | {processes.TOKEN: record.token}
+    return Role(name, [sys.executable, "-c", program], environment, lambda: True, tmp_path, grace=1)
+
+
+def _until(supervisor: Supervisor, fact: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not fact():
+        assert time.monotonic() < deadline
+        supervisor.tick()
+
+
+def test_a_killed_role_is_started_again_and_its_death_is_told(
+    supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path
+) -> None:
+    supervisor.start(_role(record, tmp_path, _STAYS))
+    supervisor.wait_ready(["sample"], seconds=10)
+    _until(supervisor, lambda: "here" in logs.tail(tmp_path, "sample"))
+    first = record.roles[0].pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    _until(supervisor, lambda: record.roles[0].restarts == 1 and record.roles[0].state == "up")
+    assert record.roles[0].pid != first
+    assert "sample died (killed by SIGKILL)." in said[0]
+    assert "here" in said[0]
+    assert said[-1] == "sample is up again."
+
+
+def test_a_role_that_keeps_dying_stops_everything_with_its_last_words(
+    supervisor: Supervisor, record: Record, tmp_path: Path
+) -> None:
+    supervisor.start(_role(record, tmp_path, "raise SystemExit('the disk is full')"))
+    with pytest.raises(LocalError, match=r"(?s)sample died \(exit code 1\).*the disk is full.*3 times.*sample\.log"):
+        _until(supervisor, lambda: False)
+
+
+def test_an_errand_gives_its_output_and_a_failed_one_its_log(
+    supervisor: Supervisor, record: Record, tmp_path: Path
+) -> None:
+    assert supervisor.run(_role(record, tmp_path, "print('made')", "migrate")) == b"made\n"
+    with pytest.raises(LocalError, match=r"(?s)register failed \(exit code 7\).*no such pool"):
+        supervisor.run(
+            _role(record, tmp_path, "import sys; print('no such pool', file=sys.stderr); sys.exit(7)", "register")
+        )
+
+
+def test_what_is_not_ready_in_time_is_named(supervisor: Supervisor, record: Record, tmp_path: Path) -> None:
+    role = _role(record, tmp_path, _STAYS)
+    never = Role(role.name, role.command, role.environment, lambda: False, tmp_path, grace=1)
+    supervisor.start(never)
+    with pytest.raises(LocalError, match="sample was not ready within 0 s"):
+        supervisor.wait_ready(["sample"], seconds=0.3)
+
+
+def test_stopping_ends_the_children_of_children_and_those_that_will_not_go(
+    supervisor: Supervisor, record: Record, tmp_path: Path
+) -> None:
+    program = (
+        "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True);"
+        "print('here', flush=True); time.sleep(60)"
+    )
+    supervisor.start(_role(record, tmp_path, program))
+    _until(supervisor, lambda: "here" in logs.tail(tmp_path, "sample"))
+    assert len(processes.carrying(record.token)) == 2
+    supervisor.stop(["sample"])
+    assert processes.carrying(record.token) == []
+
+
+def test_what_a_killed_supervisor_left_is_ended_and_nothing_else(record: Record, tmp_path: Path) -> None:
+    environment = dict(os.environ) | {processes.TOKEN: record.token}
+    with (
+        subprocess.Popen([sys.executable, "-c", _STAYS], env=environment, stdout=subprocess.DEVNULL) as left,
+        subprocess.Popen([sys.executable, "-c", _STAYS], stdout=subprocess.DEVNULL) as foreign,
+    ):
+        assert left.pid
+        record.roles.append(instance.RoleRecord("api", pid=foreign.pid, started=1))
+        instance.save(tmp_path, record)
+        _wait_for_exec(left.pid)
+        instance.clear(tmp_path)
+        assert left.wait(timeout=5) == -signal.SIGTERM
+        assert foreign.poll() is None, "a reused process id was taken for ours"
+        foreign.kill()
+    assert instance.load(tmp_path) is None
+
+
+def test_a_request_to_stop_interrupts_the_wait(supervisor: Supervisor, record: Record, tmp_path: Path) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        supervisor.listen()
+        supervisor.start(_role(record, tmp_path, _STAYS))
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Stopped):
+            supervisor.watch()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_log_that_has_grown_is_put_aside(tmp_path: Path) -> None:
+    file = logs.path(tmp_path, "api")
+    file.parent.mkdir()
+    file.write_bytes(b"x" * (21 * 1024 * 1024))
+    with file.open("ab") as writer:
+        logs.bound(tmp_path)
+        writer.write(b"after\n")
+    assert file.read_bytes() == b"after\n"
+    assert file.with_suffix(".log.1").stat().st_size == 21 * 1024 * 1024
+
+
+def _wait_for_exec(pid: int) -> None:
+    """Until the child is the program we asked for, and no longer a copy of this one."""
+    deadline = time.monotonic() + 5
+    while _STAYS.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.01)
