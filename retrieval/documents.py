@@ -17,6 +17,7 @@ from retrieval import keyword, metadata, scopes, settings
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
+from retrieval.metadata_change import Change
 from retrieval.ports import Scope
 
 MOST = 1_000
@@ -120,13 +121,14 @@ async def patch_metadata(
 ) -> list[DocumentRow]:
     """Change the metadata of the documents that match and answer them, newest first; all or none are changed."""
     _require_restriction(where)
-    change = metadata.Change(set_, append, remove)
+    change = Change(set_, append, remove)
     async with db.async_transaction() as connection:
         rows = await _matching(connection, scope, where)
         if not change:
             return [DocumentRow(**row) for row in _newest_first(rows)]
         merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
         for one in merged.values():
+            _refuse_operators(one)
             metadata.check(one, settings.load(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata")
         cursor = await connection.execute(
             f"""
@@ -204,6 +206,12 @@ def _require_restriction(where: DocumentFilter) -> None:
     if not where.restricts():
         message = "The filter restricts nothing; name at least one id, type, source, status or metadata value."
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="filterConfig")
+
+
+def _refuse_operators(merged: Mapping[str, Any]) -> None:
+    if any(key.startswith("$") for key in merged):
+        message = "A metadata key must not start with `$`; the operators stand beside `metadata`, not in it."
+        raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="data.metadata")
 
 
 def _newest_first(rows: list[Row]) -> list[Row]:

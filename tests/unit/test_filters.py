@@ -122,7 +122,7 @@ def test_sitemap_as_a_type_means_pages_that_came_by_a_sitemap(db):
 
 def test_a_thousand_values_are_one_bounded_condition(db):
     condition = DocumentFilter(metadata={"k": tuple(range(1000))})
-    fragment, params = condition.sql("d")
+    fragment, _ = condition.sql("d")
     assert len(fragment) < 200
     assert in_database(db, condition, [Doc(metadata={"k": 999}), Doc(metadata={"k": [1000]})]) == {0}
 

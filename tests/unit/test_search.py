@@ -175,7 +175,7 @@ def test_a_document_is_replaced_without_a_moment_in_which_it_is_missing(library,
     class FlipsInBetween:
         """The new generation becomes visible after the store has answered with the old one."""
 
-        def query(self, scope, values, top_k, where=None):
+        def query(self, *_):
             matches = [Match(f"{document}#1#0", 0.9)]
             library.put(["wing new"], [axis(0.8)], document_id=document, generation=2)
             return matches
@@ -209,8 +209,8 @@ def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(librar
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"team": "blue"})
 
     class CannotFilter:
-        def query(self, scope, values, top_k, where=None):
-            return library.store.query(scope, values, top_k)
+        def query(self, *args):
+            return library.store.query(*args[:3])
 
     hits = find(where=DocumentFilter(metadata={"team": "blue"}), vectors=CannotFilter())
     assert [hit.metadata["team"] for hit in hits] == ["blue"] * 10
