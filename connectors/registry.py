@@ -42,8 +42,9 @@ def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
     """The namespace's vector store."""
     storage = config.vector_storage
     make = _load(VECTOR_STORES, storage["provider"], "vectorStorageConfig.provider")
-    identity = {"namespace": config.id, "dimensions": config.dimensions, "db": id(db), **storage}
-    return cast("VectorStore", _once("vectors", identity, lambda: make(storage, db, config.id, config.dimensions)))
+    dimensions = config.dimensions or embedder(config).dimensions
+    identity = {"namespace": config.id, "dimensions": dimensions, "db": id(db), **storage}
+    return cast("VectorStore", _once("vectors", identity, lambda: make(storage, db, config.id, dimensions)))
 
 
 def file_store(config: NamespaceConfig) -> FileStore:

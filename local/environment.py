@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from local import instance, postgres
 from local.trouble import LocalError
 from retrieval.secrets import SecretError, load_or_create_key_file
-from retrieval.settings import Settings
+from retrieval.settings import PROJECT, Settings
 
 _MAKE_A_KEY = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"
 _OTHER_SERVERS = ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE")
@@ -83,6 +83,7 @@ def build(settings: Settings, resolved: Resolved) -> dict[str, str]:
     home = settings.home.resolve()
     environment = inherited | {
         "RETRIEVAL_HOME": str(home),
+        "RETRIEVAL_PROJECT": str(PROJECT),
         "RETRIEVAL_DATABASE_URL": resolved.database_url,
         "RETRIEVAL_SECRET_KEY": resolved.secret_key,
         "PREFECT_HOME": str(home / "prefect"),
