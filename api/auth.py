@@ -91,6 +91,7 @@ class Authenticator:
         self._db = db
         self._ring = ring
         self._pepper: bytes | None = None
+        self._opening = asyncio.Lock()
         self._last: OrderedDict[bytes, Rate] = OrderedDict()
 
     async def authenticate(self, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
@@ -111,8 +112,12 @@ class Authenticator:
         return rate, _judge(row, rate, credentials.tenant)
 
     async def _load_pepper(self) -> bytes:
+        """On the first request. Those that come at the same time wait, so that both pools are opened once."""
         if self._pepper is None:
-            self._pepper = await asyncio.to_thread(vault.server_secret, self._db, self._ring, vault.PEPPER)
+            async with self._opening:
+                if self._pepper is None:
+                    await self._db.async_rows("select 1")
+                    self._pepper = await asyncio.to_thread(vault.server_secret, self._db, self._ring, vault.PEPPER)
         return self._pepper
 
     def _remember(self, key_hash: bytes, rate: Rate) -> None:

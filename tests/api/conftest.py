@@ -1,0 +1,88 @@
+"""The API on a real server and a real PostgreSQL, and clients with organizations of their own."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from retrieval import keys, organizations, settings
+from retrieval.database import Database
+from retrieval.secrets import KeyRing
+from retrieval.settings import Settings
+from tests.api.support import Organization, client_of, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def ring() -> KeyRing:
+    return KeyRing.parse("1:" + base64.b64encode(os.urandom(32)).decode())
+
+
+@pytest.fixture(scope="session")
+def api_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Small limits and short deadlines; files go to a folder of the session."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETRIEVAL_HOME", str(home))
+        patch.setenv("RETRIEVAL_CHECK_CONFIGS", "false")
+        patch.setenv("RETRIEVAL_MAX_FILE_BYTES", str(3 * 1024 * 1024))
+        patch.setenv("RETRIEVAL_MAX_BODY_BYTES", str(1024 * 1024))
+        patch.setenv("RETRIEVAL_MAX_TEXT_BYTES", str(512 * 1024))
+        patch.setenv("RETRIEVAL_BODY_SECONDS", "1.5")
+        settings.load.cache_clear()
+        yield settings.load()
+    settings.load.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def api_database(fresh_database) -> str:
+    """A database for these tests alone: its pepper is sealed by their key ring."""
+    return str(fresh_database("api"))
+
+
+@pytest.fixture(scope="session")
+def base(api_settings: Settings, api_database: str, ring: KeyRing) -> Iterator[str]:
+    with serve(api_settings, api_database, ring) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def api_db(api_database: str) -> Iterator[Database]:
+    opened = Database(api_database, size=4)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def organization(base: str, api_db: Database, ring: KeyRing):
+    """A function that makes an organization; its arguments are those of `organizations.create`."""
+    made: list[httpx.Client] = []
+
+    def make(**limits: Any) -> Organization:
+        owner = organizations.create(api_db, "test", **limits)
+        api_key = keys.create(api_db, ring, owner.id, "test").api_key
+        client = client_of(base, api_key)
+        made.append(client)
+        return Organization(owner.id, client, api_key, api_db, ring, base)
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def org(organization) -> Organization:
+    return organization()
+
+
+@pytest.fixture
+def anonymous(base: str) -> Iterator[httpx.Client]:
+    """A client without a key."""
+    with httpx.Client(base_url=base, timeout=30, trust_env=False, verify=False) as client:
+        yield client

@@ -1,0 +1,101 @@
+"""What the tests of the API share: a server in a thread, an organization with a client, the shape of an error."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import uvicorn
+
+from api.app import create_app
+from retrieval import keys
+from retrieval.database import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from retrieval.secrets import KeyRing
+    from retrieval.settings import Settings
+
+EMBEDDED = {
+    "fileStorageConfig": {"type": "LOCAL"},
+    "vectorStorageConfig": {"provider": "PGVECTOR"},
+    "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
+}
+
+
+@dataclass
+class Organization:
+    """An organization with one key that may do everything, and a client that sends it."""
+
+    id: str
+    client: httpx.Client
+    api_key: str
+    db: Database
+    ring: KeyRing
+    base: str
+
+    def key(self, **limits: Any) -> httpx.Client:
+        """A client with another key of the organization."""
+        made = keys.create(self.db, self.ring, self.id, "limited", **limits)
+        return client_of(self.base, made.api_key)
+
+    def namespace(self, **more: Any) -> str:
+        """The id of a new namespace on the embedded defaults."""
+        answer = self.client.post("/v1/namespaces", json={"name": "space", **EMBEDDED, **more})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["data"]["namespace"]["id"])
+
+    def text(self, namespace: str, text: str = "A text.", tenant: str | None = None, **config: Any) -> dict[str, Any]:
+        """What the ingestion of a text answers."""
+        answer = self.client.post(
+            "/v1/ingest/text",
+            json={"namespaceId": namespace, "ingestConfig": {"source": "TEXT", "config": {"text": text, **config}}},
+            headers={"X-Tenant-ID": tenant} if tenant is not None else {},
+        )
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+
+def client_of(base: str, api_key: str) -> httpx.Client:
+    return httpx.Client(
+        base_url=base, headers={"Authorization": f"Bearer {api_key}"}, timeout=30, trust_env=False, verify=False
+    )
+
+
+@contextmanager
+def serve(configured: Settings, url: str, ring: KeyRing) -> Iterator[str]:
+    """The address of an API on a port of its own."""
+    app = create_app(configured, Database(url, size=4), ring)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, loop="asyncio", log_config=None, ws="none", lifespan="on"))  # type: ignore[arg-type]
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not server.started:
+        assert thread.is_alive(), "the server ended while starting"
+        assert time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(15)
+
+
+def assert_error(answer, status: int, code: str) -> dict:
+    """The body of D04, with the status of the code and the headers of every answer."""
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert set(body) == {"success", "message", "error"}
+    assert body["success"] is False
+    assert body["error"]["code"] == code
+    assert body["error"]["message"] == body["message"] != ""
+    assert body["error"]["details"]["reason"]
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-request-id"]
+    return body

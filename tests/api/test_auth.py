@@ -1,0 +1,258 @@
+"""Who may ask what, how often, and for which tenant."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from retrieval import keys, organizations, tenants
+from tests.api.support import EMBEDDED, assert_error, serve
+
+RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
+
+
+@pytest.mark.decision("D39")
+@pytest.mark.parametrize(
+    "header",
+    [None, "", "Bearer", "Basic abc", "Bearer wrong", "Bearer " + "x" * 4000, "Bearer k\xe9y", "rtr_x"],
+)
+def test_no_or_a_wrong_key_is_401(anonymous, header):
+    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    answer = anonymous.get("/v1/namespaces", headers=headers)
+    assert_error(answer, 401, "UNAUTHORIZED")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert all(name in answer.headers for name in RATE)
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_scheme_may_have_any_case(org, anonymous, scheme):
+    answer = anonymous.get("/v1/namespaces", headers={"Authorization": f"{scheme}  {org.api_key}"})
+    assert answer.status_code == 200
+
+
+@pytest.mark.decision("D39")
+def test_a_key_is_stored_only_as_a_hash_and_revoked_at_once(org):
+    made = keys.create(org.db, org.ring, org.id, "short-lived")
+    assert made.api_key not in repr(made)
+    row = org.db.row("select * from api_keys where id = %(id)s", {"id": made.id})
+    assert made.api_key not in str(row)
+    client = httpx.Client(base_url=org.base, headers={"Authorization": f"Bearer {made.api_key}"}, trust_env=False)
+    with client:
+        assert client.get("/v1/namespaces").status_code == 200
+        assert keys.revoke(org.db, org.id, made.id)
+        assert_error(client.get("/v1/namespaces"), 401, "UNAUTHORIZED")
+    assert not keys.revoke(org.db, "org_other", made.id)
+
+
+@pytest.mark.decision("D57")
+def test_each_operation_needs_its_scope(org):
+    space = org.namespace()
+    text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a"}}}
+    documents = {"namespaceId": space, "filterConfig": {"documentIds": ["x"]}}
+    query = {"namespaceId": space, "query": "a", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+    asks = [
+        ("namespaces:read", "GET", "/v1/namespaces", None, 200),
+        ("namespaces:read", "GET", f"/v1/namespaces/{space}", None, 200),
+        ("namespaces:write", "PATCH", f"/v1/namespaces/{space}", {}, 200),
+        ("namespaces:write", "DELETE", "/v1/namespaces/x", None, 404),
+        ("ingest:write", "POST", "/v1/ingest/text", text, 200),
+        ("ingest:read", "GET", f"/v1/ingest-job-runs/x?namespaceId={space}", None, 404),
+        ("documents:read", "POST", "/v1/documents", documents, 200),
+        ("documents:write", "PATCH", "/v1/documents", {**documents, "data": {"metadata": {}}}, 404),
+        ("documents:write", "DELETE", "/v1/documents", documents, 404),
+        ("search", "POST", "/v1/search/hybrid", query, 200),
+    ]
+    for scope, method, path, body, status in asks:
+        with org.key(scopes=[scope]) as allowed, org.key(scopes=sorted(set(keys.SCOPES) - {scope})) as refused:
+            assert allowed.request(method, path, json=body).status_code == status, (method, path)
+            assert_error(refused.request(method, path, json=body), 403, "FORBIDDEN")
+
+
+def test_an_unknown_scope_is_not_granted(org):
+    with pytest.raises(ValueError, match="Unknown scope"):
+        keys.create(org.db, org.ring, org.id, "x", scopes=["everything"])
+
+
+@pytest.mark.decision("D39")
+def test_a_key_bound_to_a_namespace_sees_no_other(org):
+    mine, other = org.namespace(), org.namespace()
+    with org.key(namespace=mine) as bound:
+        listed = bound.get("/v1/namespaces").json()["data"]["namespaces"]
+        assert [one["id"] for one in listed] == [mine]
+        foreign, missing = bound.get(f"/v1/namespaces/{other}"), bound.get("/v1/namespaces/ns_0")
+        assert foreign.content == missing.content
+        assert_error(bound.delete(f"/v1/namespaces/{other}"), 404, "NAMESPACE_NOT_FOUND")
+        assert_error(bound.post("/v1/search", json={"query": "a", "namespaceId": other}), 404, "NAMESPACE_NOT_FOUND")
+        answer = bound.post("/v1/namespaces", json={"name": "x", **EMBEDDED})
+        assert_error(answer, 403, "FORBIDDEN")
+
+
+def run_of(org, namespace, run, tenant=None):
+    headers = {} if tenant is None else {"X-Tenant-ID": tenant}
+    return org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={namespace}", headers=headers)
+
+
+@pytest.mark.decision("D40")
+def test_open_tenants_become_known_with_their_first_ingestion(org):
+    space = org.namespace()
+    answer = run_of(org, space, "x", "alice")
+    assert answer.status_code == 400
+    assert set(answer.json()) == {"error", "message"}
+    assert answer.json()["error"] == "invalid_tenant_id"
+    run = org.text(space, tenant="alice")["data"]["ingestJobRunId"]
+    assert run_of(org, space, run, "alice").status_code == 200
+    assert_error(run_of(org, space, run), 404, "INGEST_JOB_RUN_NOT_FOUND")
+    org.text(space, tenant="bob")
+    assert_error(run_of(org, space, run, "bob"), 404, "INGEST_JOB_RUN_NOT_FOUND")
+
+
+@pytest.mark.decision("D40")
+def test_registered_tenants_are_made_by_an_administrator(organization):
+    org = organization(tenants=organizations.TenantRule.REGISTERED)
+    space = org.namespace()
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a"}}}
+    refused = org.client.post("/v1/ingest/text", json=body, headers={"X-Tenant-ID": "alice"})
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_tenant_id")
+    tenants.create(org.db, org.id, "alice")
+    org.text(space, tenant="alice")
+    assert [tenant.id for tenant in tenants.list_all(org.db, org.id)] == ["alice"]
+    assert tenants.remove(org.db, org.id, "alice")
+    assert run_of(org, space, "x", "alice").json()["error"] == "invalid_tenant_id"
+
+
+@pytest.mark.decision("D40")
+def test_a_required_tenant_that_is_absent(organization):
+    org = organization(tenant_required=True)
+    space = org.namespace()
+    answer = run_of(org, space, "x")
+    assert (answer.status_code, answer.json()["error"]) == (400, "missing_tenant_id")
+    assert set(answer.json()) == {"error", "message"}
+    assert all(name in answer.headers for name in RATE)
+
+
+@pytest.mark.decision("D40")
+@pytest.mark.parametrize("sent", ["", "a b", "x" * 65, "a/b", "ä", "a,b", "*"])
+def test_a_malformed_tenant_is_refused_everywhere_but_on_namespaces(org, sent):
+    space = org.namespace()
+    headers = {"X-Tenant-ID": sent.encode("latin-1")}
+    answer = org.client.post(
+        "/v1/ingest/text",
+        json={"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a"}}},
+        headers=headers,
+    )
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_tenant_id")
+    assert org.client.get("/v1/namespaces", headers=headers).status_code == 200
+
+
+def test_two_tenant_headers_are_one_too_many(org):
+    headers = [("X-Tenant-ID", "a"), ("X-Tenant-ID", "a"), ("Authorization", f"Bearer {org.api_key}")]
+    answer = httpx.post(f"{org.base}/v1/search", json={}, headers=headers, trust_env=False)
+    assert answer.json()["error"] == "invalid_tenant_id"
+
+
+@pytest.mark.decision("D57")
+def test_a_key_bound_to_a_tenant_acts_for_it_alone(org):
+    space = org.namespace()
+    run = org.text(space, tenant="alice")["data"]["ingestJobRunId"]
+    path = f"/v1/ingest-job-runs/{run}?namespaceId={space}"
+    with org.key(tenant="alice") as bound:
+        assert bound.get(path).status_code == 200
+        assert bound.get(path, headers={"X-Tenant-ID": "alice"}).status_code == 200
+        assert_error(bound.get(path, headers={"X-Tenant-ID": "bob"}), 403, "FORBIDDEN")
+
+
+@pytest.mark.decision("D48")
+def test_the_order_of_checks(organization):
+    """401, 429, tenant, 403, body shape, look-up: each request below has all that comes later wrong, too."""
+    org = organization(tenant_required=True)
+    with org.key(scopes=["namespaces:read"]) as reader:
+        bad = b"not json"
+        assert reader.post("/v1/search", content=bad).json()["error"] == "missing_tenant_id"
+        headers = {"X-Tenant-ID": "t"}
+        tenants.create(org.db, org.id, "t")
+        assert_error(reader.post("/v1/search", content=bad, headers=headers), 403, "FORBIDDEN")
+        assert_error(org.client.post("/v1/search", content=bad, headers=headers), 400, "INVALID_SEARCH_REQUEST")
+        wrong = {**headers, "Authorization": "Bearer wrong", "X-Tenant-ID": "!"}
+        assert_error(org.client.post("/v1/search", content=bad, headers=wrong), 401, "UNAUTHORIZED")
+
+
+def wait_for_a_fresh_minute(seconds_needed: float) -> None:
+    """Tests that count within one window start where enough of it is left."""
+    left = 60 - time.time() % 60
+    if left < seconds_needed:
+        time.sleep(left + 0.1)
+
+
+@pytest.mark.decision("D41")
+def test_the_limit_is_exact_over_two_servers_and_eight_clients(organization, api_settings, api_database, ring):
+    limit = 60
+    org = organization(requests_per_minute=limit)
+    with serve(api_settings, api_database, ring) as second:
+        wait_for_a_fresh_minute(25)
+        together = threading.Barrier(8)
+
+        def client(number: int) -> list[httpx.Response]:
+            base = (org.base, second)[number % 2]
+            headers = {"Authorization": f"Bearer {org.api_key}"}
+            with httpx.Client(base_url=base, headers=headers, trust_env=False, timeout=30) as session:
+                together.wait()
+                return [session.get("/v1/namespaces") for _ in range(15)]
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = [answer for found in pool.map(client, range(8)) for answer in found]
+    assert len(answers) == 120
+    windows = {int(answer.headers["x-ratelimit-reset"]) for answer in answers}
+    for window in windows:
+        here = [answer for answer in answers if int(answer.headers["x-ratelimit-reset"]) == window]
+        allowed = [answer for answer in here if answer.status_code == 200]
+        assert len(allowed) == min(limit, len(here))
+        remaining = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in allowed)
+        assert remaining == list(range(limit - len(allowed), limit))
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert_error(refused, 429, "RATE_LIMIT_EXCEEDED")
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert refused.headers["x-ratelimit-limit"] == str(limit)
+    assert refused.headers["x-ratelimit-remaining"] == "0"
+
+
+@pytest.mark.decision("D41")
+@pytest.mark.parametrize(("plan", "limit"), [("pilot", 50), ("pro", 200), ("team", 500), ("custom", 10_000)])
+def test_each_plan_has_its_limit(organization, plan, limit):
+    org = organization(plan=organizations.Plan(plan))
+    answer = org.client.get("/v1/namespaces")
+    assert answer.headers["x-ratelimit-limit"] == str(limit)
+    assert answer.headers["x-ratelimit-remaining"] == str(limit - 1)
+    assert 0 < int(answer.headers["x-ratelimit-reset"]) - time.time() <= 60
+
+
+def test_a_new_plan_holds_at_once(org):
+    changed = organizations.update(org.db, org.id, plan=organizations.Plan.PILOT)
+    assert changed
+    assert changed.requests_per_minute == 50
+    assert org.client.get("/v1/namespaces").headers["x-ratelimit-limit"] == "50"
+
+
+@pytest.mark.decision("D58")
+def test_wrong_keys_are_counted_by_address(anonymous):
+    wait_for_a_fresh_minute(5)
+    first = anonymous.get("/v1/namespaces", headers={"Authorization": "Bearer wrong-1"})
+    second = anonymous.get("/v1/namespaces", headers={"Authorization": "Bearer wrong-2"})
+    left = [int(answer.headers["x-ratelimit-remaining"]) for answer in (first, second)]
+    assert left[1] < left[0]
+
+
+@pytest.mark.decision("D41")
+def test_the_rate_headers_are_on_answers_of_every_kind(org):
+    for answer in (
+        org.client.get("/v1/namespaces"),
+        org.client.get("/v1/nothing"),
+        org.client.put("/v1/namespaces"),
+        org.client.post("/v1/search", content=b"{"),
+        org.client.post("/v1/search", content=b"{}", headers={"Content-Type": "text/plain"}),
+        org.client.post("/v1/search", json={}, headers={"X-Tenant-ID": ""}),
+    ):
+        assert all(name in answer.headers for name in RATE), answer.status_code

@@ -1,0 +1,181 @@
+"""Documents over HTTP: shapes, filters and what may not happen by a slip."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.support import assert_error
+
+
+def ask(org, method, space, filters, **more):
+    body = {"namespaceId": space, "filterConfig": filters, **more}
+    return org.client.request(method, "/v1/documents", json=body)
+
+
+def listed(org, space, filters=None, **more):
+    answer = ask(org, "POST", space, filters or {}, **more)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.fixture
+def space(org):
+    """A namespace with three texts."""
+    made = org.namespace()
+    for number, color in enumerate(("red", "green", "blue")):
+        org.text(made, f"Text {number}.", name=f"n{number}", metadata={"color": color, "number": number})
+    return made
+
+
+@pytest.mark.decision("D01")
+@pytest.mark.decision("D36")
+@pytest.mark.decision("D55")
+def test_a_document_with_all_that_is_known_of_it(org, space):
+    data = listed(org, space)
+    assert (data["itemsReturned"], data["hasNextPage"], data["nextCursor"]) == (3, False, None)
+    newest = data["documents"][0]
+    assert newest["name"] == newest["externalId"] == "n2"
+    assert newest["metadata"] == {"color": "blue", "number": 2}
+    assert newest["documentType"] == newest["ingestionSource"] == "TEXT"
+    assert (newest["ingestionStatus"], newest["ingestionError"]) == ("QUEUED", None)
+    assert newest["namespace"] == {"identifier": space}
+    assert newest["organization"] == {"id": org.id}
+    assert (newest["tenantId"], newest["connection"], newest["lastSyncedAt"]) == (None, None, None)
+    assert newest["ingestJob"]["id"].startswith("job_")
+    assert newest["ingestJobRun"]["id"].startswith("ijr_")
+    assert newest["providers"] == {
+        "fileStorage": "LOCAL",
+        "vectorStorage": "PGVECTOR",
+        "embeddingModel": "LOCAL",
+        "webScraper": None,
+    }
+
+
+@pytest.mark.decision("D31")
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({}, {"n0", "n1", "n2"}),
+        ({"documentIds": [], "documentExternalIds": [], "documentTypes": []}, {"n0", "n1", "n2"}),
+        ({"documentIds": None, "metadata": None}, {"n0", "n1", "n2"}),
+        ({"documentExternalIds": ["n0", "n2"]}, {"n0", "n2"}),
+        ({"documentExternalIds": ["n0"], "metadata": {"color": "red"}}, {"n0"}),
+        ({"documentExternalIds": ["n0"], "metadata": {"color": "blue"}}, set()),
+        ({"metadata": {"color": ["red", "blue"]}}, {"n0", "n2"}),
+        ({"metadata": {"number": 1}}, {"n1"}),
+        ({"metadata": {"number": "1"}}, set()),
+        ({"documentTypes": ["TEXT"]}, {"n0", "n1", "n2"}),
+        ({"documentTypes": ["URL", "FILE"]}, set()),
+        ({"documentIngestionStatuses": ["QUEUED"]}, {"n0", "n1", "n2"}),
+        ({"documentIngestionSources": ["LOCAL_FILE"]}, set()),
+        ({"unknownField": [1]}, {"n0", "n1", "n2"}),
+    ],
+)
+def test_filters(org, space, filters, names):
+    assert {one["name"] for one in listed(org, space, filters)["documents"]} == names
+
+
+@pytest.mark.decision("D06")
+@pytest.mark.parametrize(
+    "filters",
+    [
+        None,
+        [],
+        "all",
+        {"documentIds": "x"},
+        {"documentIds": [1]},
+        {"documentTypes": ["text"]},
+        {"documentIngestionStatuses": ["DONE"]},
+        {"metadata": {"$where": "1"}},
+        {"metadata": {"a": {"b": 1}}},
+        {"metadata": []},
+    ],
+)
+def test_bad_filters(org, space, filters):
+    for method, more in (("POST", {}), ("PATCH", {"data": {"metadata": {"a": 1}}}), ("DELETE", {})):
+        assert_error(ask(org, method, space, filters, **more), 400, "INVALID_FILTER_CONFIG")
+    assert listed(org, space)["itemsReturned"] == 3
+
+
+@pytest.mark.decision("D34")
+def test_pages_follow_one_another(org, space):
+    names, cursor = [], None
+    for _ in range(3):
+        data = listed(org, space, pagination={"pageSize": 1, "cursor": cursor})
+        names += [one["name"] for one in data["documents"]]
+        cursor = data["nextCursor"]
+    assert names == ["n2", "n1", "n0"]
+    assert (data["hasNextPage"], cursor) == (False, None)
+    for bad in ({"pageSize": 0}, {"pageSize": 101}, {"pageSize": "5"}, {"cursor": "nonsense"}, {"cursor": 5}, []):
+        assert_error(ask(org, "POST", space, {}, pagination=bad), 400, "INVALID_FILTER_CONFIG")
+    assert listed(org, space, pagination={"cursor": ""})["itemsReturned"] == 3
+
+
+@pytest.mark.decision("D35")
+@pytest.mark.decision("D55")
+def test_statistics_are_there_when_asked_for(org, space):
+    assert "statsBySource" not in listed(org, space)
+    data = listed(org, space, includeConfig={"documents": False, "statsBySource": True, "statsByStatus": True})
+    assert "documents" not in data
+    assert data["statsBySource"] == [{"source": "TEXT", "totalCount": 3}]
+    assert data["statsByStatus"] == [{"status": "QUEUED", "totalCount": 3}]
+
+
+@pytest.mark.decision("D37")
+def test_a_patch_keeps_keys_that_are_not_named(org, space):
+    answer = ask(
+        org, "PATCH", space, {"documentExternalIds": ["n0"]}, data={"metadata": {"color": "pink", "new": True}}
+    )
+    data = answer.json()["data"]
+    assert data["itemsUpdated"] == 1
+    assert data["documents"][0]["metadata"] == {"color": "pink", "number": 0, "new": True}
+    operators = {"$set": {"tags": ["a"]}, "$append": {"tags": ["b"]}, "$remove": {"tags": ["a"]}}
+    answer = ask(org, "PATCH", space, {"documentExternalIds": ["n0"]}, data={"$metadata": operators})
+    assert answer.json()["data"]["documents"][0]["metadata"]["tags"] == ["b"]
+    for empty in ({}, {"metadata": {}}, {"$metadata": {}}, {"$metadata": {"$set": {}, "$append": {}, "$remove": {}}}):
+        answer = ask(org, "PATCH", space, {"documentExternalIds": ["n1"]}, data=empty)
+        assert answer.status_code == 200
+        assert answer.json()["data"]["documents"][0]["metadata"] == {"color": "green", "number": 1}
+    too_large = {"metadata": {"k": "v" * 3000}}
+    assert_error(ask(org, "PATCH", space, {"documentTypes": ["TEXT"]}, data=too_large), 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.decision("D32")
+@pytest.mark.parametrize("filters", [{}, {"documentIds": []}, {"metadata": {}}, {"documentTypes": None}])
+def test_a_filter_that_restricts_nothing_changes_nothing(org, space, filters):
+    assert_error(ask(org, "DELETE", space, filters), 400, "INVALID_FILTER_CONFIG")
+    patch = ask(org, "PATCH", space, filters, data={"metadata": {"a": 1}})
+    assert_error(patch, 400, "INVALID_FILTER_CONFIG")
+    assert listed(org, space)["itemsReturned"] == 3
+
+
+@pytest.mark.decision("D33")
+@pytest.mark.decision("D37")
+def test_deleting(org, space):
+    nothing = {"documentIds": ["doc_none"]}
+    assert listed(org, space, nothing)["documents"] == []
+    assert_error(ask(org, "DELETE", space, nothing), 404, "DOCUMENTS_NOT_FOUND")
+    assert_error(ask(org, "PATCH", space, nothing, data={"metadata": {}}), 404, "DOCUMENTS_NOT_FOUND")
+    answer = ask(org, "DELETE", space, {"documentExternalIds": ["n0", "n1"]})
+    assert answer.status_code == 200
+    assert answer.json()["data"] is None
+    assert "2" in answer.json()["message"]
+    assert [one["name"] for one in listed(org, space)["documents"]] == ["n2"]
+
+
+@pytest.mark.decision("D40")
+def test_documents_belong_to_their_tenant(org, space):
+    org.text(space, "Alice's.", tenant="alice", name="a")
+    body = {"namespaceId": space, "filterConfig": {}}
+    hers = org.client.post("/v1/documents", json=body, headers={"X-Tenant-ID": "alice"}).json()["data"]["documents"]
+    assert [(one["name"], one["tenantId"]) for one in hers] == [("a", "alice")]
+    assert "a" not in [one["name"] for one in listed(org, space)["documents"]]
+
+
+@pytest.mark.decision("D48")
+def test_the_namespace_must_be_there(org, space):
+    for method, more in (("POST", {}), ("PATCH", {"data": {"metadata": {}}}), ("DELETE", {})):
+        for missing in ("", "ns_none"):
+            answer = ask(org, method, missing, {"documentIds": ["x"]}, **more)
+            assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
+        assert_error(ask(org, method, None, {"documentIds": ["x"]}, **more), 400, "INVALID_FILTER_CONFIG")

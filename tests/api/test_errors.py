@@ -1,0 +1,212 @@
+"""Every error has one shape and one status, and says nothing that it should not."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+
+import pytest
+
+from api.errors import STATUS, render, understand
+from retrieval.errors import ErrorCode, ServiceError
+from tests.api.support import assert_error
+
+NO_SUCH = "ns_000000000000000000000000000000000000"
+
+
+@pytest.mark.decision("D05")
+def test_every_code_has_a_status_and_the_rules_hold():
+    assert set(STATUS) == set(ErrorCode)
+    for code, status in STATUS.items():
+        if code.startswith("INVALID_"):
+            assert status == 400
+        if code.endswith("_NOT_FOUND"):
+            assert status == 404
+        if code.endswith("_FAILED"):
+            assert status == 500
+
+
+@pytest.mark.decision("D05")
+@pytest.mark.parametrize("code", ErrorCode)
+def test_every_code_renders(code):
+    rendered = render(ServiceError(code, "Words.", field="a.b", reason="why"))
+    body = json.loads(rendered.body)
+    if code in {ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID}:
+        assert body == {"error": code.value, "message": "Words."}
+    else:
+        details = {"reason": "why", "field": "a.b"}
+        error = {"code": code.value, "message": "Words.", "details": details}
+        assert body == {"success": False, "message": "Words.", "error": error}
+    assert rendered.headers.get("WWW-Authenticate") == ("Bearer" if rendered.status == 401 else None)
+    assert ("Retry-After" in rendered.headers) == (rendered.status == 503)
+
+
+def test_what_nobody_expected_keeps_its_words_to_itself():
+    error = understand(RuntimeError("password=hunter2"), failed=ErrorCode.SEARCH_FAILED)
+    assert error.code == ErrorCode.SEARCH_FAILED
+    assert "hunter2" not in error.message
+
+
+@pytest.mark.decision("D04")
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/v1/nothing", 404, "NOT_FOUND"),
+        ("GET", "/nothing", 404, "NOT_FOUND"),
+        ("PUT", "/v1/namespaces", 405, "METHOD_NOT_ALLOWED"),
+        ("GET", "/v1/search", 405, "METHOD_NOT_ALLOWED"),
+        ("GET", f"/v1/namespaces/{NO_SUCH}", 404, "NAMESPACE_NOT_FOUND"),
+        ("GET", "/v1/namespaces/%00", 404, "NAMESPACE_NOT_FOUND"),
+        ("GET", "/v1/namespaces/%ff%fe", 404, "NAMESPACE_NOT_FOUND"),
+        ("GET", f"/v1/namespaces/{'x' * 5000}", 404, "NAMESPACE_NOT_FOUND"),
+        ("GET", f"/v1/ingest-job-runs/ijr_x?namespaceId={NO_SUCH}", 404, "NAMESPACE_NOT_FOUND"),
+        ("GET", "/v1/ingest-job-runs/ijr_x?namespaceId=", 404, "NAMESPACE_NOT_FOUND"),
+        ("GET", "/v1/ingest-job-runs/ijr_x?namespaceId=%00", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/ingest-job-runs/ijr_x?namespaceId=%ff", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/ingest-job-runs/ijr_x", 400, "INVALID_REQUEST"),
+    ],
+)
+def test_errors_without_a_body(org, method, path, status, code):
+    assert_error(org.client.request(method, path), status, code)
+
+
+def test_deleting_no_namespace_deletes_nothing(org):
+    kept = org.namespace()
+    answer = org.client.delete("/v1/namespaces/")
+    assert answer.status_code in {404, 405}
+    assert org.client.get(f"/v1/namespaces/{kept}").status_code == 200
+
+
+BODIES = [
+    (b"", "an empty body"),
+    (b'{"query": ', "broken JSON"),
+    (b'{"query": "a", }', "a trailing comma"),
+    (b"[]", "an array"),
+    (b"null", "null"),
+    (b'"text"', "a string"),
+    (b'{"query": "a\\u0000b"}', "an escaped NUL"),
+    (b'{"query": "a\x00b"}', "a NUL"),
+    (b'{"other": "\\u0000"}', "a NUL in an unknown key"),
+    (b'{"query": "\xff\xfe"}', "invalid UTF-8"),
+    (b'{"unknown": "\xc3"}', "invalid UTF-8 in an unknown key"),
+    (b'{"query": "\\ud800"}', "a lone surrogate"),
+    (b'{"a": ' + b"[" * 40 + b"]" * 40 + b"}", "nesting"),
+    (b"[" * 100_000, "endless nesting"),
+    (b'{"a":' * 50_000, "endless objects"),
+    (b'{"x": ' + b'[{"a":' * 20 + b"1" + b"}]" * 20 + b"}", "mixed nesting"),
+    (b'{"query": NaN}', "NaN"),
+    (b'{"scoreThreshold": 1e999}', "an infinity"),
+    (b'{"topK": ' + b"9" * 5000 + b"}", "a huge number"),
+    (b'"' + b'\\"' * 100_000, "an endless string"),
+]
+OPERATIONS = [
+    ("POST", "/v1/namespaces", "INVALID_NAMESPACE_CONFIG"),
+    ("POST", "/v1/ingest/text", "INVALID_INGEST_CONFIG"),
+    ("POST", "/v1/search", "INVALID_SEARCH_REQUEST"),
+    ("POST", "/v1/search/hybrid", "INVALID_SEARCH_REQUEST"),
+    ("POST", "/v1/documents", "INVALID_FILTER_CONFIG"),
+    ("PATCH", "/v1/documents", "INVALID_FILTER_CONFIG"),
+    ("DELETE", "/v1/documents", "INVALID_FILTER_CONFIG"),
+]
+
+
+@pytest.mark.decision("D06")
+@pytest.mark.parametrize(("method", "path", "code"), OPERATIONS)
+def test_unreadable_bodies_get_the_code_of_their_area(org, method, path, code):
+    for body, what in BODIES:
+        answer = org.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+        found = answer.json()["error"]["code"]
+        assert answer.status_code == 400, what
+        assert found == code or (path.endswith("hybrid") and found == "INVALID_HYBRID_CONFIG"), what
+
+
+@pytest.mark.decision("D06")
+def test_text_about_nul_and_brackets_is_no_nul_and_no_nesting(org):
+    space = org.namespace()
+    for text in ("a \\u0000 written out", "[" * 500, '"' * 100, "{[" * 50 + '\\"'):
+        org.text(space, text)
+
+
+@pytest.mark.decision("D04")
+@pytest.mark.parametrize("sent", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+def test_other_content_types_are_refused(org, sent):
+    answer = org.client.post("/v1/search", content=b"{}", headers={"Content-Type": sent})
+    assert_error(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+    assert_error(org.client.post("/v1/ingest/file", json={}), 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+def test_a_compressed_body_is_refused(org):
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert_error(org.client.post("/v1/search", content=b"{}", headers=headers), 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+@pytest.mark.parametrize("sent", ["application/json; charset=utf-8", "APPLICATION/JSON", None])
+def test_json_by_any_of_its_names_is_read(org, sent):
+    headers = {"Content-Type": sent} if sent else {}
+    answer = org.client.post("/v1/search", content=b'{"query": "a", "namespaceId": "x"}', headers=headers)
+    assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
+
+
+def test_a_body_over_the_cap_is_refused_announced_or_not(org, api_settings):
+    big = b" " * (api_settings.max_body_bytes + 1)
+    headers = {"Content-Type": "application/json"}
+    assert_error(org.client.post("/v1/search", content=big, headers=headers), 413, "PAYLOAD_TOO_LARGE")
+    pieces = (big[start : start + 65536] for start in range(0, len(big), 65536))
+    assert_error(org.client.post("/v1/search", content=pieces, headers=headers), 413, "PAYLOAD_TOO_LARGE")
+
+
+@pytest.mark.decision("D05")
+def test_a_slow_body_is_given_up(org, base, api_settings):
+    host, port = base.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as wire:
+        wire.sendall(
+            f"POST /v1/search HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {org.api_key}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{".encode()
+        )
+        started = time.monotonic()
+        answer = wire.recv(65536).decode()
+    assert answer.startswith("HTTP/1.1 408 ")
+    assert '"REQUEST_TIMEOUT"' in answer
+    assert time.monotonic() - started < api_settings.body_seconds + 5
+
+
+@pytest.mark.decision("D04")
+def test_the_clients_request_id_is_kept_if_it_is_sane(org):
+    for sent, kept in (("abc-123", True), ("a b", False), ("x" * 200, False), ("<script>", False)):
+        got = org.client.get("/v1/namespaces", headers={"X-Request-Id": sent}).headers["x-request-id"]
+        assert (got == sent) is kept
+        assert re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", got)
+
+
+@pytest.mark.decision("D04")
+def test_no_answer_repeats_what_was_sent(org):
+    canary = "canary-7f3a9c"
+    bodies = [
+        {"query": "a", "namespaceId": canary},
+        {"query": "a", "namespaceId": "x", "searchType": canary},
+        {"query": "a", "namespaceId": "x", "topK": canary},
+        {"query": "a", "namespaceId": "x", "filter": canary},
+    ]
+    for body in bodies:
+        assert canary not in org.client.post("/v1/search", json=body).text
+    assert canary not in org.client.get(f"/v1/namespaces/{canary}").text
+    assert canary not in org.client.get(f"/v1/{canary}").text
+
+
+@pytest.mark.decision("D08")
+def test_foreign_and_missing_look_the_same(org, organization):
+    foreign = organization().namespace()
+    run = organization()
+    other = run.text(run.namespace())["data"]["ingestJobRunId"]
+    own = org.namespace()
+    pairs = [
+        (f"/v1/namespaces/{foreign}", f"/v1/namespaces/{NO_SUCH}"),
+        (f"/v1/ingest-job-runs/{other}?namespaceId={own}", f"/v1/ingest-job-runs/ijr_0?namespaceId={own}"),
+        (f"/v1/ingest-job-runs/{other}?namespaceId={foreign}", f"/v1/ingest-job-runs/{other}?namespaceId={NO_SUCH}"),
+    ]
+    for one, two in pairs:
+        left, right = org.client.get(one), org.client.get(two)
+        assert (left.status_code, left.content) == (right.status_code, right.content)
+        assert left.status_code == 404

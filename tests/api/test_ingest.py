@@ -1,0 +1,281 @@
+"""Ingestion over HTTP: what is accepted is recorded, and nothing else is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+import httpx
+import pytest
+
+from tests.api.support import assert_error
+
+GROUPS = {"queued", "processing", "completed", "failed", "cancelled"}
+
+
+def run_of(org, space, answer):
+    run = answer["data"]["ingestJobRunId"]
+    found = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space})
+    assert found.status_code == 200, found.text
+    return found.json()["data"]
+
+
+def upload(org, space, content=b"Some bytes.", name="manual.txt", media="text/plain", **fields):
+    data = {"namespaceId": space, **fields}
+    return org.client.post("/v1/ingest/file", data=data, files={"file": (name, content, media)})
+
+
+@pytest.mark.decision("D18")
+@pytest.mark.decision("D22")
+def test_a_text_is_queued_and_its_run_can_be_read(org):
+    space = org.namespace()
+    answer = org.text(space, "Turn the key.", name="manual", metadata={"page": 7})
+    assert set(answer["data"]) == {"ingestJobRunId", "documents"}
+    (document,) = answer["data"]["documents"]
+    assert (document["status"], document["error"]) == ("QUEUED", None)
+    run = run_of(org, space, answer)
+    assert run["id"] == answer["data"]["ingestJobRunId"]
+    assert run["status"] == "QUEUED"
+    assert set(run["documents"]) == GROUPS
+    assert run["documents"]["queued"] == [document]
+    assert "isoString" in run["createdAt"]
+    assert "isoString" in run["updatedAt"]
+
+
+@pytest.mark.decision("D20")
+def test_the_same_identity_is_one_document(org):
+    space = org.namespace()
+    one = org.text(space, "First.", name="manual")
+    two = org.text(space, "Second.", name="manual")
+    same_text = org.text(space, "Alone."), org.text(space, "Alone.")
+    by_id = org.text(space, "A.", externalId="e1"), org.text(space, "B.", externalId="e1", name="other")
+    for first, second in ((one, two), same_text, by_id):
+        assert first["data"]["documents"][0]["id"] == second["data"]["documents"][0]["id"]
+        assert first["data"]["ingestJobRunId"] != second["data"]["ingestJobRunId"]
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listed["itemsReturned"] == 3
+
+
+def text_body(space, **config):
+    return {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "a", **config}}}
+
+
+BAD_TEXTS = [
+    ({"text": ""}, {}, "INVALID_INGEST_CONFIG"),
+    ({"text": "  \n\t "}, {}, "INVALID_INGEST_CONFIG"),
+    ({"text": 5}, {}, "INVALID_INGEST_CONFIG"),
+    ({"text": None}, {}, "INVALID_INGEST_CONFIG"),
+    ({"metadata": []}, {}, "INVALID_INGEST_CONFIG"),
+    ({"metadata": {"k": "v" * 3000}}, {}, "INVALID_INGEST_CONFIG"),
+    ({"metadata": {"k" * 65: 1}}, {}, "INVALID_INGEST_CONFIG"),
+    ({"metadata": {f"k{n}": n for n in range(51)}}, {}, "INVALID_INGEST_CONFIG"),
+    ({"metadata": {f"k{n}": "v" * 1000 for n in range(20)}}, {}, "INVALID_INGEST_CONFIG"),
+    ({"name": ""}, {}, "INVALID_INGEST_CONFIG"),
+    ({"externalId": 7}, {}, "INVALID_INGEST_CONFIG"),
+    ({}, {"source": "FILE"}, "INVALID_INGEST_CONFIG"),
+    ({}, {"source": None}, "INVALID_INGEST_CONFIG"),
+    ({}, {"config": None}, "INVALID_INGEST_CONFIG"),
+    ({}, {"chunkConfig": {}}, "INVALID_CHUNK_CONFIG"),
+    ({}, {"chunkConfig": {"chunkSize": 100}}, "INVALID_CHUNK_CONFIG"),
+    ({}, {"chunkConfig": {"chunkSize": 0, "chunkOverlap": 0}}, "INVALID_CHUNK_CONFIG"),
+    ({}, {"chunkConfig": {"chunkSize": 8192, "chunkOverlap": 0}}, "INVALID_CHUNK_CONFIG"),
+    ({}, {"chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}, "INVALID_CHUNK_CONFIG"),
+    ({}, {"chunkConfig": {"chunkSize": 10, "chunkOverlap": -1}}, "INVALID_CHUNK_CONFIG"),
+    ({}, {"chunkConfig": {"chunkSize": "10", "chunkOverlap": 1}}, "INVALID_CHUNK_CONFIG"),
+    ({}, {"chunkConfig": {"chunkSize": 10.5, "chunkOverlap": 1}}, "INVALID_CHUNK_CONFIG"),
+    ({}, {"chunkConfig": {"chunkSize": True, "chunkOverlap": 0}}, "INVALID_CHUNK_CONFIG"),
+    ({"chunkConfig": {"chunkSize": 10, "chunkOverlap": 11}}, {}, "INVALID_CHUNK_CONFIG"),
+]
+
+
+@pytest.mark.decision("D06")
+@pytest.mark.decision("D17")
+@pytest.mark.decision("D26")
+def test_bad_texts_are_refused_and_leave_nothing(org):
+    space = org.namespace()
+    for config, beside, code in BAD_TEXTS:
+        body = text_body(space, **config)
+        body["ingestConfig"] |= beside
+        answer = org.client.post("/v1/ingest/text", json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, code), (config, beside)
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listed["documents"] == []
+
+
+def test_a_text_over_the_limit_is_too_large(org, api_settings):
+    body = text_body(org.namespace(), text="x" * (api_settings.max_text_bytes + 1))
+    assert_error(org.client.post("/v1/ingest/text", json=body), 413, "PAYLOAD_TOO_LARGE")
+
+
+@pytest.mark.decision("D48")
+@pytest.mark.parametrize(
+    ("namespace", "status", "code"),
+    [("", 404, "NAMESPACE_NOT_FOUND"), ("ns_x", 404, "NAMESPACE_NOT_FOUND"), (None, 400, "INVALID_INGEST_CONFIG")],
+)
+def test_the_namespace_must_be_there(org, namespace, status, code):
+    assert_error(org.client.post("/v1/ingest/text", json=text_body(namespace)), status, code)
+    body = text_body("x")
+    del body["namespaceId"]
+    assert_error(org.client.post("/v1/ingest/text", json=body), 400, "INVALID_INGEST_CONFIG")
+    if namespace is not None:
+        assert_error(upload(org, namespace), status, code)
+
+
+def test_a_chunk_config_within_config_is_honoured(org):
+    space = org.namespace()
+    chunks = {"chunkSize": 120, "chunkOverlap": 30}
+    org.text(space, "a", chunkConfig=chunks)
+    row = org.db.row("select config from jobs where organization_id = %(id)s", {"id": org.id})
+    assert (row["config"]["chunkSize"], row["config"]["chunkOverlap"]) == (120, 30)
+
+
+@pytest.mark.decision("D15")
+@pytest.mark.parametrize("source", [None, "", "FILE", "LOCAL_FILE"])
+def test_a_file_is_stored_whole_before_it_is_accepted(org, api_settings, source):
+    space = org.namespace()
+    content = os.urandom(2_500_000)
+    fields = {} if source is None else {"source": source}
+    answer = upload(org, space, content, "report.bin", "application/octet-stream", **fields)
+    assert answer.status_code == 200, answer.text
+    document = answer.json()["data"]["documents"][0]["id"]
+    row = org.db.row("select * from run_documents where document_id = %(id)s", {"id": document})
+    assert (api_settings.files / row["raw_key"]).read_bytes() == content
+    assert (row["raw_size"], row["raw_hash"]) == (len(content), hashlib.sha256(content).digest())
+    assert (row["name"], row["media_type"]) == ("report.bin", "application/octet-stream")
+    assert list((api_settings.home / "uploads").iterdir()) == []
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert [one["ingestionSource"] for one in listed["documents"]] == ["LOCAL_FILE"]
+
+
+@pytest.mark.decision("D20")
+def test_a_files_identity_is_its_external_id_or_its_name(org):
+    space = org.namespace()
+    first = upload(org, space, b"one", "a.txt").json()["data"]["documents"][0]["id"]
+    second = upload(org, space, b"two", "a.txt").json()["data"]["documents"][0]["id"]
+    third = upload(org, space, b"two", "a.txt", externalId="other").json()["data"]["documents"][0]["id"]
+    assert first == second != third
+
+
+def multipart(parts, boundary="xyz"):
+    lines = b""
+    for headers, content in parts:
+        lines += f"--{boundary}\r\n{headers}\r\n\r\n".encode() + content + b"\r\n"
+    return lines + f"--{boundary}--\r\n".encode()
+
+
+def send(org, body, boundary="xyz"):
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    return org.client.post("/v1/ingest/file", content=body, headers=headers)
+
+
+def part(name, filename=None):
+    return f'Content-Disposition: form-data; name="{name}"' + (f'; filename="{filename}"' if filename else "")
+
+
+def test_the_order_of_the_fields_does_not_matter(org):
+    space = org.namespace()
+    parts = [
+        (part("namespaceId"), space.encode()),
+        (part("metadata"), b'{"page": 7}'),
+        (part("file", "a.txt"), b"content"),
+        (part("chunkConfig"), b'{"chunkSize": 50, "chunkOverlap": 5}'),
+        (part("ocrConfig"), b'{"strategy": "STANDARD_OCR"}'),
+        (part("unknown"), b"ignored"),
+    ]
+    for order in (parts, parts[::-1]):
+        assert send(org, multipart(order)).status_code == 200
+    row = org.db.row("select config from jobs where organization_id = %(id)s limit 1", {"id": org.id})
+    assert row["config"] == {"metadata": {"page": 7}, "chunkSize": 50, "chunkOverlap": 5, "ocr": "STANDARD_OCR"}
+
+
+NAMESPACE = (part("namespaceId"), b"NS")
+FILE = (part("file", "a.txt"), b"x")
+BAD_FORMS = [
+    ("no namespace", [FILE], "INVALID_INGEST_CONFIG"),
+    ("no file", [NAMESPACE], "INVALID_INGEST_CONFIG"),
+    ("an empty file", [NAMESPACE, (part("file", "a"), b"")], "INVALID_INGEST_CONFIG"),
+    ("two files", [NAMESPACE, FILE, FILE], "INVALID_INGEST_CONFIG"),
+    ("another source", [NAMESPACE, FILE, (part("source"), b"TEXT")], "INVALID_INGEST_CONFIG"),
+    ("broken metadata", [NAMESPACE, FILE, (part("metadata"), b"{")], "INVALID_INGEST_CONFIG"),
+    ("metadata that is a list", [NAMESPACE, FILE, (part("metadata"), b"[]")], "INVALID_INGEST_CONFIG"),
+    ("NUL in metadata", [NAMESPACE, FILE, (part("metadata"), b'{"a":"\\u0000"}')], "INVALID_INGEST_CONFIG"),
+    ("large metadata", [NAMESPACE, FILE, (part("metadata"), b'{"a":"%s"}' % (b"x" * 3000))], "INVALID_INGEST_CONFIG"),
+    ("an ocrConfig that is a text", [NAMESPACE, FILE, (part("ocrConfig"), b'"x"')], "INVALID_INGEST_CONFIG"),
+    ("an unknown strategy", [NAMESPACE, FILE, (part("ocrConfig"), b'{"strategy":"X"}')], "INVALID_INGEST_CONFIG"),
+    ("half a chunkConfig", [NAMESPACE, FILE, (part("chunkConfig"), b'{"chunkSize":5}')], "INVALID_CHUNK_CONFIG"),
+    ("a broken chunkConfig", [NAMESPACE, FILE, (part("chunkConfig"), b"{")], "INVALID_CHUNK_CONFIG"),
+    ("NUL in a field", [NAMESPACE, FILE, (part("externalId"), b"a\x00b")], "INVALID_INGEST_CONFIG"),
+    ("a field that is not UTF-8", [(part("namespaceId"), b"\xff"), FILE], "INVALID_INGEST_CONFIG"),
+    ("a huge field", [(part("namespaceId"), b"n" * 100_000), FILE], "INVALID_INGEST_CONFIG"),
+    ("many parts", [(part(f"f{n}"), b"") for n in range(60)], "INVALID_INGEST_CONFIG"),
+]
+
+
+def test_bad_forms_are_refused_and_leave_nothing(org, api_settings):
+    space = org.namespace()
+    for what, parts, code in BAD_FORMS:
+        filled = [(headers, space.encode() if content == b"NS" else content) for headers, content in parts]
+        answer = send(org, multipart(filled))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, code), what
+    for body in (b"", b"not a form", multipart([(part("namespaceId"), space.encode())])[:-20]):
+        assert_error(send(org, body), 400, "INVALID_INGEST_CONFIG")
+    assert_error(send(org, b"x", boundary="y" * 400), 400, "INVALID_INGEST_CONFIG")
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listed["documents"] == []
+    assert list((api_settings.home / "uploads").iterdir()) == []
+
+
+def test_a_file_over_the_cap_is_too_large(org, api_settings):
+    big = b"x" * (api_settings.max_file_bytes + 1)
+    assert_error(upload(org, org.namespace(), big), 413, "PAYLOAD_TOO_LARGE")
+    assert_error(upload(org, org.namespace(), big * 2), 413, "PAYLOAD_TOO_LARGE")
+    assert upload(org, org.namespace(), big[:-1]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\\\Users\\\\me\\\\report.pdf", "report.pdf"),
+        ("folder/übersicht.pdf", "übersicht.pdf"),
+        ("..", "file"),
+        ("a\u202egpj.exe", "agpj.exe"),
+        ("x" * 400 + ".pdf", ("x" * 400 + ".pdf")[-255:]),
+    ],
+)
+def test_a_file_name_loses_its_folders_and_tricks(org, sent, kept):
+    space = org.namespace()
+    body = multipart([(part("namespaceId"), space.encode()), (part("file", sent), b"x")])
+    answer = send(org, body)
+    assert answer.status_code == 200, answer.text
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert [one["name"] for one in listed["documents"]] == [kept]
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(org, base, api_settings):
+    space = org.namespace()
+
+    def half():
+        yield multipart([(part("namespaceId"), space.encode()), (part("file", "a"), b"x" * 200_000)])[:100_000]
+        raise ConnectionAbortedError
+
+    headers = {
+        "Content-Type": "multipart/form-data; boundary=xyz",
+        "Authorization": f"Bearer {org.api_key}",
+        "Content-Length": "300000",
+    }
+    with pytest.raises(ConnectionAbortedError), httpx.Client(trust_env=False) as client:
+        client.post(f"{base}/v1/ingest/file", content=half(), headers=headers)
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listed["documents"] == []
+
+
+def test_a_run_of_a_deleted_namespace_is_gone(org):
+    space = org.namespace()
+    run = org.text(space)["data"]["ingestJobRunId"]
+    org.client.delete(f"/v1/namespaces/{space}")
+    answer = org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={space}")
+    assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
+    assert_error(org.client.post("/v1/ingest/text", json=text_body(space)), 404, "NAMESPACE_NOT_FOUND")
+    assert json.loads(answer.content)["error"]["details"]["field"] == "namespaceId"

@@ -1,0 +1,264 @@
+"""Namespaces over HTTP: shapes, secrets, limits, and what happens when two change one at once."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from retrieval import organizations
+from tests.api.support import EMBEDDED, assert_error
+
+S3 = {
+    "type": "S3_COMPATIBLE",
+    "bucket": "papers",
+    "region": "eu-central-1",
+    "endpoint": "https://s3.example.com",
+    "credentials": {"accessKeyId": "AKIACANARY000001", "secretAccessKey": "canary-secret-access-key"},
+}
+FULL = {
+    "name": "everything",
+    "fileStorageConfig": S3,
+    "vectorStorageConfig": {
+        "provider": "PINECONE",
+        "apiKey": "canary-pinecone-key",
+        "indexHost": "https://i.example.com",
+    },
+    "embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "canary-openai-key"},
+    "webScraperConfig": {"provider": "FIRECRAWL", "apiKey": "canary-firecrawl-1234"},
+    "notionConfig": {
+        "clientId": "notion-id",
+        "clientSecret": "canary-notion-5678",
+        "authorizationUrl": "https://api.notion.com/v1/oauth/authorize?client_id=x",
+    },
+    "googleDriveConfig": {"clientId": "g-id", "clientSecret": "canary-google-9012", "apiKey": "canary-google-key-3456"},
+    "dropboxConfig": {"clientId": "d-id", "clientSecret": "canary-dropbox-7890"},
+    "onedriveConfig": {"clientId": "o-id", "clientSecret": "canary-onedrive-1122"},
+    "boxConfig": {"clientId": "b-id", "clientSecret": "canary-box-3344"},
+}
+CONFIGS = [name for name in FULL if name != "name"]
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def create(org, body, status=200):
+    answer = org.client.post("/v1/namespaces", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()["data"]["namespace"] if status == 200 else answer
+
+
+@pytest.mark.decision("D01")
+@pytest.mark.decision("D02")
+@pytest.mark.decision("D03")
+@pytest.mark.decision("D11")
+def test_a_namespace_on_the_embedded_defaults_lives_and_dies(org):
+    answer = org.client.post("/v1/namespaces", json={"name": "manuals", **EMBEDDED})
+    assert answer.status_code == 200
+    body = answer.json()
+    assert (set(body), body["success"]) == ({"success", "message", "data"}, True)
+    namespace = body["data"]["namespace"]
+    assert namespace["id"] == namespace["identifier"]
+    assert namespace["id"].startswith("ns_")
+    assert namespace["organization"] == {"id": org.id}
+    assert {name: namespace[name] for name in EMBEDDED} == EMBEDDED
+    path = f"/v1/namespaces/{namespace['id']}"
+    assert org.client.get(path).json()["data"]["namespace"] == namespace
+    assert org.client.get("/v1/namespaces").json()["data"]["namespaces"] == [namespace]
+    gone = org.client.delete(path)
+    assert gone.status_code == 200
+    assert gone.json()["data"] == {"id": namespace["id"], "identifier": namespace["id"]}
+    for answer in (org.client.get(path), org.client.delete(path), org.client.patch(path, json={"name": "x"})):
+        assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
+    assert org.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
+
+
+@pytest.mark.decision("D49")
+def test_optional_configs_are_null_when_absent(org):
+    namespace = create(org, {"name": "a", **EMBEDDED, "webScraperConfig": None})
+    optional = [name for name in CONFIGS if name not in EMBEDDED]
+    assert {name: namespace[name] for name in optional} == dict.fromkeys(optional)
+
+
+@pytest.mark.decision("D14")
+def test_timestamps_are_utc_with_milliseconds(org):
+    namespace = create(org, {"name": "a", **EMBEDDED})
+    for name in ("createdAt", "updatedAt"):
+        assert set(namespace[name]) == {"isoString"}
+        assert ISO.fullmatch(namespace[name]["isoString"])
+
+
+@pytest.mark.decision("D09")
+@pytest.mark.decision("D13")
+@pytest.mark.decision("D51")
+def test_secrets_are_absent_or_masked_and_sealed_at_rest(org):
+    namespace = create(org, FULL)
+    assert namespace["fileStorageConfig"] == {key: S3[key] for key in ("type", "bucket", "region", "endpoint")}
+    assert namespace["vectorStorageConfig"] == {"provider": "PINECONE", "indexHost": "https://i.example.com"}
+    assert namespace["embeddingModelConfig"] == {"provider": "OPENAI", "model": "text-embedding-3-small"}
+    assert namespace["webScraperConfig"] == {"provider": "FIRECRAWL", "apiKey": "••••1234"}
+    assert namespace["notionConfig"] == {
+        "clientId": "notion-id",
+        "clientSecret": "••••5678",
+        "authorizationUrl": FULL["notionConfig"]["authorizationUrl"],
+    }
+    assert namespace["googleDriveConfig"] == {"clientId": "g-id", "clientSecret": "••••9012", "apiKey": "••••3456"}
+    assert namespace["dropboxConfig"] == {"clientId": "d-id", "clientSecret": "••••7890"}
+    assert namespace["onedriveConfig"] == {"clientId": "o-id", "clientSecret": "••••1122"}
+    assert namespace["boxConfig"] == {"clientId": "b-id", "clientSecret": "••••3344"}
+    for path in ("/v1/namespaces", f"/v1/namespaces/{namespace['id']}"):
+        assert "canary" not in org.client.get(path).text
+    row = org.db.row("select * from namespaces where id = %(id)s", {"id": namespace["id"]})
+    assert "canary" not in str(row).lower()
+
+
+def stored(org, namespace_id):
+    from retrieval import namespaces
+
+    return namespaces.load(org.db, org.ring, namespace_id).configs()
+
+
+@pytest.mark.decision("D09")
+def test_a_masked_value_that_comes_back_keeps_the_stored_one(org):
+    namespace = create(org, FULL)
+    path = f"/v1/namespaces/{namespace['id']}"
+    changes = {name: namespace[name] for name in CONFIGS[3:]}
+    changes["dropboxConfig"] = {"clientId": "other", "clientSecret": namespace["dropboxConfig"]["clientSecret"]}
+    answer = org.client.patch(path, json=changes)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["data"]["namespace"]["dropboxConfig"] == {"clientId": "other", "clientSecret": "••••7890"}
+    now = stored(org, namespace["id"])
+    assert now == {name: FULL[name] for name in CONFIGS} | {
+        "dropboxConfig": {"clientId": "other", "clientSecret": "canary-dropbox-7890"}
+    }
+
+
+def test_a_mask_of_nothing_is_refused(org):
+    space = org.namespace()
+    for body in ({"provider": "FIRECRAWL", "apiKey": "••••1234"}, {"provider": "JINA", "apiKey": "••••"}):
+        answer = org.client.patch(f"/v1/namespaces/{space}", json={"webScraperConfig": body})
+        assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")
+
+
+def test_a_patch_changes_what_is_sent_and_keeps_the_rest(org):
+    namespace = create(org, FULL)
+    path = f"/v1/namespaces/{namespace['id']}"
+    renamed = org.client.patch(path, json={"name": "new name"}).json()["data"]["namespace"]
+    assert renamed == namespace | {"name": "new name", "updatedAt": renamed["updatedAt"]}
+    assert renamed["updatedAt"]["isoString"] >= namespace["updatedAt"]["isoString"]
+    assert stored(org, namespace["id"]) == {name: FULL[name] for name in CONFIGS}
+    without = org.client.patch(path, json={"webScraperConfig": None}).json()["data"]["namespace"]
+    assert without["webScraperConfig"] is None
+    assert without["notionConfig"] == namespace["notionConfig"]
+    assert org.client.patch(path, json={}).status_code == 200
+
+
+BAD = [
+    ({}, "name"),
+    ({"name": 5}, "name"),
+    ({"name": ""}, "name"),
+    ({"name": "x" * 201}, "name"),
+    ({"fileStorageConfig": None}, "fileStorageConfig"),
+    ({"fileStorageConfig": {}}, "fileStorageConfig"),
+    ({"fileStorageConfig": {"type": "FTP"}}, "fileStorageConfig"),
+    ({"fileStorageConfig": {"type": "S3_COMPATIBLE", "bucket": "b"}}, "fileStorageConfig"),
+    ({"fileStorageConfig": S3 | {"credentials": {"accessKeyId": "a"}}}, "fileStorageConfig.credentials"),
+    ({"vectorStorageConfig": {"provider": "PINECONE", "indexHost": "h"}}, "vectorStorageConfig"),
+    ({"vectorStorageConfig": {"provider": "pgvector"}}, "vectorStorageConfig"),
+    ({"embeddingModelConfig": {"provider": "OPENAI", "model": "gpt", "apiKey": "k"}}, "embeddingModelConfig.model"),
+    ({"embeddingModelConfig": {"provider": "LOCAL", "model": "nothing"}}, "embeddingModelConfig.model"),
+    ({"embeddingModelConfig": {"provider": "LOCAL"}}, "embeddingModelConfig"),
+    ({"webScraperConfig": {"provider": "PINECONE", "apiKey": "k"}}, "webScraperConfig"),
+    ({"webScraperConfig": {"provider": "FIRECRAWL"}}, "webScraperConfig"),
+    ({"notionConfig": {"clientId": "a"}}, "notionConfig"),
+    ({"notionConfig": {"clientId": "a", "clientSecret": "b", "authorizationUrl": "http://x"}}, "notionConfig"),
+    ({"googleDriveConfig": {"clientId": "a", "clientSecret": "b"}}, "googleDriveConfig"),
+]
+
+
+@pytest.mark.decision("D06")
+@pytest.mark.decision("D10")
+@pytest.mark.decision("D12")
+@pytest.mark.parametrize(("change", "field"), BAD)
+def test_what_is_wrong_is_named(org, change, field):
+    body = {"name": "a", **EMBEDDED, **change} if change else EMBEDDED
+    answer = org.client.post("/v1/namespaces", json=body)
+    error = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")
+    assert error["error"]["details"]["field"].startswith(field)
+    assert field.split(".")[0] in error["message"]
+
+
+@pytest.mark.decision("D10")
+def test_the_builtin_scraper_needs_no_key(org):
+    namespace = create(org, {"name": "a", **EMBEDDED, "webScraperConfig": {"provider": "BUILTIN"}})
+    assert namespace["webScraperConfig"] == {"provider": "BUILTIN"}
+
+
+@pytest.mark.decision("D07")
+def test_unknown_keys_are_ignored(org):
+    body = {"name": "a", **EMBEDDED, "surprise": {"deep": [1]}}
+    body["fileStorageConfig"] = {"type": "LOCAL", "bucket": 5}
+    assert create(org, body)["fileStorageConfig"] == {"type": "LOCAL"}
+
+
+@pytest.mark.decision("D34")
+def test_namespaces_are_listed_newest_first_and_all(org):
+    made = [org.namespace() for _ in range(3)]
+    listed = [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]]
+    assert listed == made[::-1]
+
+
+@pytest.mark.decision("D42")
+def test_the_limit_is_exact_under_parallel_creates(organization):
+    org = organization(namespace_limit=3)
+    org.namespace()
+    org.namespace()
+    body = {"name": "last", **EMBEDDED}
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: org.client.post("/v1/namespaces", json=body), range(20)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [403] * 19
+    assert_error(next(a for a in answers if a.status_code == 403), 403, "NAMESPACE_LIMIT_EXCEEDED")
+    last = next(a for a in answers if a.status_code == 200).json()["data"]["namespace"]["id"]
+    org.client.delete(f"/v1/namespaces/{last}")
+    assert org.client.post("/v1/namespaces", json=body).status_code == 200
+
+
+@pytest.mark.decision("D43")
+def test_model_and_index_stay_while_there_are_documents(org):
+    space = org.namespace()
+    path = f"/v1/namespaces/{space}"
+    other = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
+    org.text(space)
+    error = assert_error(org.client.patch(path, json=other), 400, "INVALID_NAMESPACE_CONFIG")
+    assert error["error"]["details"]["reason"] == "reembed_required"
+    same = {"embeddingModelConfig": EMBEDDED["embeddingModelConfig"]}
+    assert org.client.patch(path, json=same).status_code == 200
+    assert org.client.patch(f"/v1/namespaces/{org.namespace()}", json=other).status_code == 200
+
+
+def test_two_changes_at_once_do_not_undo_each_other(org):
+    space = org.namespace()
+    path = f"/v1/namespaces/{space}"
+    bodies = [{"name": f"name {number}"} for number in range(8)] + [
+        {"dropboxConfig": {"clientId": f"id {number}", "clientSecret": "s"}} for number in range(8)
+    ]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda body: org.client.patch(path, json=body), bodies))
+    for answer in answers:
+        assert answer.status_code in {200, 400}
+        if answer.status_code == 400:
+            assert answer.json()["error"]["details"]["reason"] == "changed_meanwhile"
+    shown = org.client.get(path).json()["data"]["namespace"]
+    done = [body for body, answer in zip(bodies, answers, strict=True) if answer.status_code == 200]
+    assert shown["name"] in {body.get("name") for body in done} | {"space"}
+    if any("dropboxConfig" in body for body in done):
+        assert shown["dropboxConfig"] is not None
+
+
+def test_a_new_organization_sees_nothing_of_others(organization):
+    one, two = organization(), organization(plan=organizations.Plan.PRO)
+    foreign = one.namespace()
+    assert two.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
+    for method in ("GET", "PATCH", "DELETE"):
+        path = f"/v1/namespaces/{foreign}"
+        assert_error(two.client.request(method, path, json={"name": "stolen"}), 404, "NAMESPACE_NOT_FOUND")
+    assert one.client.get(f"/v1/namespaces/{foreign}").json()["data"]["namespace"]["name"] == "space"

@@ -1,0 +1,37 @@
+"""Ids say what they name, sort by age and cannot be guessed."""
+
+import re
+import time
+
+import pytest
+
+from retrieval import ids
+
+MAKERS = {
+    "org_": ids.organization_id,
+    "ns_": ids.namespace_id,
+    "doc_": ids.document_id,
+    "job_": ids.job_id,
+    "ijr_": ids.job_run_id,
+    "conn_": ids.connection_id,
+    "key_": ids.key_id,
+}
+
+
+@pytest.mark.decision("D02")
+@pytest.mark.parametrize("prefix", MAKERS)
+def test_an_id_carries_its_prefix_and_enough_randomness(prefix):
+    made = {MAKERS[prefix]() for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(re.fullmatch(prefix + "[0-9a-hjkmnp-tv-z]{36}", one) for one in made)
+    random_bits = (36 * 5) - 48
+    assert random_bits >= 120
+
+
+@pytest.mark.decision("D02")
+def test_later_ids_sort_behind_earlier_ones():
+    made = []
+    for _ in range(20):
+        made.append(ids.document_id())
+        time.sleep(0.002)
+    assert made == sorted(made)
