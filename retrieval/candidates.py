@@ -55,44 +55,52 @@ _HYDRATE: LiteralString = """
         from proposed p join documents d on d.id = p.document_id
         where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and FILTER
     ),
-    visible as (
-        select c.id from open o
+    visible as materialized (
+        select c.id, c.document_id, c.generation, c.index, c.embedding_key from open o
         join chunks c on c.document_id = o.id and c.generation = o.active_generation and c.index = o.index
         where o.generation = o.active_generation
         union
-        select c.id from (select distinct id, active_generation from open where generation <> active_generation) o
+        select c.* from (select distinct id, active_generation from open where generation <> active_generation) o
         cross join lateral (
-            select id from chunks where document_id = o.id and generation = o.active_generation
-            order by index limit STALE
+            select id, document_id, generation, index, embedding_key from chunks
+            where document_id = o.id and generation = o.active_generation order by index limit STALE
         ) c
     ),
-    parts as (
+    SCORED parts as materialized (
         select c.id, c.document_id, c.index, SEMANTIC as semantic, KEYWORD as bm25,
                coalesce(n.rank, x.rank::int) as semantic_rank, w.rank::int as keyword_rank
-        from visible v join chunks c on c.id = v.id
-        left join embeddings e on e.partition_id = %(partition)s and e.key = c.embedding_key
+        from visible c
         left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
         left join words w on w.chunk_id = c.id
-        left join exact x on x.chunk_id = c.id
+        left join exact x on x.chunk_id = c.id JOIN_SCORED
     ),
-    best as (
+    best as materialized (
         select *, bm25 / (bm25 + HALF) as keyword,
-               %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * bm25 / (bm25 + HALF) as score
+               %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + HALF)) as score
         from parts order by score desc, document_id collate "C", index limit %(limit)s
     )
     select c.content, b.score, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, d.id as document_id, d.name,
            d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end", c.page
-    from best b join chunks c on c.id = b.id join documents d on d.id = c.document_id
+    from best b join lateral (select * from chunks where id = b.id limit 1) c on true
+    join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
 """
-_SEMANTIC: LiteralString = f"least(1.0, greatest(0.0, 1 - ({_DISTANCE})))"
-_KEYWORD: LiteralString = f"""coalesce(w.score, (
-            select sum({keyword.POINTS}) from unnest(%(terms)s::text[], %(weights)s::float8[]) t(term, weight)
-            cross join lateral (
-                select tf, length from postings
-                where partition_id = %(partition)s and term = t.term and chunk_id = c.id limit 1
-            ) p
-        ), 0.0)"""
+_PLAN_ONCE: LiteralString = "set local plan_cache_mode = force_generic_plan"
+"""Planning it takes longer than running it, and the plan is the same for every query."""
+_SEMANTIC: LiteralString = f"""coalesce((
+            select least(1.0, greatest(0.0, 1 - ({_DISTANCE}))) from embeddings e
+            where e.partition_id = %(partition)s and e.key = c.embedding_key
+        ), 0.0::float8)"""
+_SCORED: LiteralString = f"""scored as (
+        select p.chunk_id, sum({keyword.POINTS}) as score
+        from unnest(%(terms)s::text[], %(weights)s::float8[]) t(term, weight)
+        cross join lateral (
+            select chunk_id, tf, length from postings
+            where partition_id = %(partition)s and term = t.term
+              and chunk_id = any(array(select id from visible except select chunk_id from words))
+        ) p group by p.chunk_id
+    ),"""
+"""The BM25 scores of those candidates that the keyword side did not propose."""
 
 
 def of_documents(
@@ -127,7 +135,9 @@ def hydrate(
     statement = (
         _HYDRATE.replace("FILTER", condition)
         .replace("SEMANTIC", _SEMANTIC if values is not None else "0.0::float8")
-        .replace("KEYWORD", _KEYWORD if terms.names else "0.0::float8")
+        .replace("KEYWORD", "coalesce(w.score, s.score, 0.0)" if terms.names else "0.0::float8")
+        .replace("JOIN_SCORED", "left join scored s on s.chunk_id = c.id" if terms.names else "")
+        .replace("SCORED", _SCORED if terms.names else "")
         .replace("STALE", _STALE)
         .replace("HALF", HALF)
     )
@@ -147,7 +157,9 @@ def hydrate(
         params |= _vector(values)
     if terms.names:
         params |= terms.params()
-    return db.rows(statement, params)
+    with db.transaction() as connection:
+        connection.execute(_PLAN_ONCE)
+        return connection.execute(statement, params, prepare=True).fetchall()
 
 
 def _key(vector_id: str) -> tuple[str, int, int] | None:

@@ -6,7 +6,8 @@
 
 Both parts lie in [0, 1] and depend on query and chunk alone, not on what else was found, so a threshold means the
 same for every query. Candidates are the best 100 of each side; both parts are computed for every candidate; a side of
-weight 0 is skipped. Equal scores are ordered by document id and position.
+weight 0 is skipped, and then the first of the other side are enough. Equal scores are ordered by document id and
+position.
 
 The stores only propose. What is shown comes from our own tables: text, metadata, scope, the visible generation and,
 whatever the store said, the semantic score. A candidate of a generation that is not visible (any more) stands for its
@@ -29,6 +30,8 @@ from retrieval.ports import Embedder, Scope, VectorStore
 
 CANDIDATES = 100
 """Best of each side that are scored, more if more results are asked for."""
+SPARE = 10
+"""Candidates beyond `top_k`, for those that fall away."""
 MOST = 10_000
 """Where asking a vector store for more ends; also the most that one of the hosted stores answers."""
 _PARTITION: LiteralString = """
@@ -134,7 +137,8 @@ class _Search:
 
     def rows(self) -> list[Row]:
         """The `top_k` best, asking the vector store for more while hits are missing because candidates fell away."""
-        wanted = max(CANDIDATES, self.query.top_k)
+        both = self.query.semantic_weight > 0 and self.query.keyword_weight > 0
+        wanted = max(CANDIDATES if both else 0, self.query.top_k + SPARE)
         terms, words = self._by_words(wanted)
         exact = self._exact(wanted)
         while True:

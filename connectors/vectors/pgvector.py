@@ -7,7 +7,7 @@ the cast to its dimensions. PostgreSQL uses it only for a query that spells out 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
@@ -62,6 +62,7 @@ class PgVectorStore:
         self._db = db
         self._namespace = namespace_id
         self._dimensions = dimensions
+        self._indexed: dict[str, int] = {}
 
     def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None:
         """Put vectors in, replacing by id, in one transaction; the last one of an id wins."""
@@ -79,16 +80,16 @@ class PgVectorStore:
     ) -> list[Match]:
         """The nearest, best first; exact unless the partition has an index."""
         with self._connection() as connection:
-            found = self._found(connection, scope)
-            if found is None:
+            partition, indexed = self._place(connection, scope)
+            if partition is None:
                 return []
             params: dict[str, Any] = {"values": _text(self._checked(values)), "top_k": top_k}
-            if found["indexed"] and top_k <= EF_MOST:
+            if indexed and top_k <= EF_MOST:
                 connection.execute(_TUNE, {"ef": str(min(max(EF_SEARCH, top_k), EF_MOST))})
-                rows = self._nearest(connection, found["id"], params, where, exact=False)
+                rows = self._nearest(connection, partition, params, where, exact=False)
                 if len(rows) == top_k:
                     return [Match(row["id"], row["score"]) for row in rows]
-            rows = self._nearest(connection, found["id"], params, where, exact=True)
+            rows = self._nearest(connection, partition, params, where, exact=True)
             return [Match(row["id"], row["score"]) for row in rows]
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
@@ -133,6 +134,7 @@ class PgVectorStore:
         """Take the partition's index away, whatever became of it."""
         with self._connection() as connection:
             found = self._found(connection, scope)
+            self._indexed.pop(scope.tenant, None)
         if found is not None:
             with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
                 connection.execute(f"drop index concurrently if exists {self._index(found['id'])}".encode())
@@ -206,6 +208,17 @@ class PgVectorStore:
             raise Fatal(f"The embedding has {len(numbers)} dimensions; this namespace's have {self._dimensions}.")
         return numbers
 
+    def _place(self, connection: Connection[Row], scope: Scope) -> tuple[int | None, bool]:
+        """The partition and whether it has an index. One that has is remembered: neither ever changes back unasked."""
+        if scope.tenant in self._indexed and scope.namespace == self._namespace:
+            return self._indexed[scope.tenant], True
+        found = self._found(connection, scope)
+        if found is None:
+            return None, False
+        if found["indexed"]:
+            self._indexed[scope.tenant] = int(found["id"])
+        return int(found["id"]), bool(found["indexed"])
+
     def _found(self, connection: Connection[Row], scope: Scope) -> Row | None:
         return connection.execute(_PARTITION, self._params(scope)).fetchone()
 
@@ -242,3 +255,8 @@ def _errors() -> Iterator[None]:
 
 def _text(values: Sequence[float]) -> str:
     return "[" + ",".join(map(repr, values)) + "]"
+
+
+def make(_config: Mapping[str, Any], db: Database, namespace_id: str, dimensions: int) -> PgVectorStore:
+    """The service's own database as vector store."""
+    return PgVectorStore(db, namespace_id, dimensions)

@@ -1,0 +1,212 @@
+"""One suite for every vector store; the plain one in memory is the oracle."""
+
+import math
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from connectors.vectors import pgvector
+from connectors.vectors.pgvector import PgVectorStore
+from retrieval.errors import Fatal
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Match, Scope, Vector
+
+DIMENSIONS = 16
+
+
+@dataclass
+class MemoryStore:
+    """Exact, slow and plain. It cannot filter, as the port allows."""
+
+    rows: dict[Scope, dict[str, Vector]] = field(default_factory=dict)
+
+    def upsert(self, scope, vectors):
+        self.rows.setdefault(scope, {}).update({vector.id: vector for vector in vectors})
+
+    def query(self, scope, values, top_k, where=None):  # noqa: ARG002 - the port allows a store that cannot filter
+        matches = [Match(one.id, cosine(one.values, values)) for one in self.rows.get(scope, {}).values()]
+        return sorted(matches, key=lambda match: (-match.score, match.id))[:top_k]
+
+    def delete(self, scope, ids):
+        for one in ids:
+            self.rows.get(scope, {}).pop(one, None)
+
+    def ids(self, scope, prefix):
+        return iter([one for one in list(self.rows.get(scope, {})) if one.startswith(prefix)])
+
+    def check(self):
+        pass
+
+
+def cosine(left, right):
+    lengths = math.hypot(*left) * math.hypot(*right)
+    return sum(a * b for a, b in zip(left, right, strict=True)) / lengths if lengths else 0.0
+
+
+def some_vectors(count, seed=1, document="doc_1", generation=1):
+    dice = random.Random(seed)
+    return [
+        Vector(f"{document}#{generation}#{n}", document, [dice.gauss(0, 1) for _ in range(DIMENSIONS)])
+        for n in range(count)
+    ]
+
+
+@pytest.fixture(params=["memory", "pgvector", "pgvector indexed"])
+def place(request, db, new_scope, monkeypatch):
+    """A store, an empty scope in it, and a function to call when much has been put in."""
+    scope = new_scope()
+    if request.param == "memory":
+        return MemoryStore(), scope, lambda: None
+    store = PgVectorStore(db, scope.namespace, DIMENSIONS)
+    if request.param == "pgvector":
+        return store, scope, lambda: None
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    return store, scope, lambda: store.ensure_index(scope)
+
+
+def test_the_nearest_come_first_as_in_the_oracle(place):
+    store, scope, settled = place
+    oracle, vectors = MemoryStore(), some_vectors(300)
+    for one in (store, oracle):
+        one.upsert(scope, vectors)
+    settled()
+    for wanted in (1, 10, 300, 500):
+        found = store.query(scope, vectors[7].values, wanted)
+        right = oracle.query(scope, vectors[7].values, wanted)
+        assert [match.id for match in found][:1] == [vectors[7].id]
+        assert len(found) == len(right)
+        assert [match.score for match in found] == pytest.approx([match.score for match in right], abs=2e-2)
+        assert len({match.id for match in found} & {match.id for match in right}) >= 0.95 * len(right)
+
+
+def test_the_same_id_again_replaces_the_vector(place):
+    store, scope, settled = place
+    first, second = some_vectors(20), some_vectors(20, seed=2)
+    store.upsert(scope, first)
+    settled()
+    store.upsert(scope, second)
+    assert len(list(store.ids(scope, ""))) == 20
+    assert store.query(scope, second[3].values, 1)[0].score == pytest.approx(1.0, abs=2e-3)
+
+
+def test_an_id_twice_in_one_batch_is_one_vector(place):
+    store, scope, _ = place
+    vector = some_vectors(1)[0]
+    store.upsert(scope, [vector, vector])
+    assert list(store.ids(scope, "")) == [vector.id]
+
+
+def test_deleting_removes_these_and_forgives_unknown_ones(place):
+    store, scope, settled = place
+    vectors = some_vectors(30)
+    store.upsert(scope, vectors)
+    settled()
+    store.delete(scope, [*[vector.id for vector in vectors[:10]], "never#1#1"])
+    store.delete(scope, [])
+    left = {vector.id for vector in vectors[10:]}
+    assert set(store.ids(scope, "")) == left
+    assert {match.id for match in store.query(scope, vectors[0].values, 50)} == left
+
+
+def test_ids_by_prefix_take_it_literally(place):
+    store, scope, _ = place
+    for document in ("doc_1", "doc_10", "docX1", "doc%"):
+        store.upsert(scope, some_vectors(3, document=document))
+    store.upsert(scope, some_vectors(2, document="doc_1", generation=2))
+    assert sorted(store.ids(scope, "doc_1#")) == sorted(
+        ["doc_1#1#0", "doc_1#1#1", "doc_1#1#2", "doc_1#2#0", "doc_1#2#1"]
+    )
+    assert sorted(store.ids(scope, "doc_1#2#")) == ["doc_1#2#0", "doc_1#2#1"]
+    assert len(list(store.ids(scope, "doc%"))) == 3
+
+
+@pytest.mark.decision("D40")
+def test_tenants_never_see_each_other(place):
+    store, scope, settled = place
+    tenant = Scope(scope.organization, scope.namespace, "t1")
+    store.upsert(scope, some_vectors(5, document="ours"))
+    store.upsert(tenant, some_vectors(5, document="theirs"))
+    settled()
+    assert {match.id[:4] for match in store.query(scope, [1.0] * DIMENSIONS, 10)} == {"ours"}
+    store.delete(scope, list(store.ids(tenant, "")))
+    assert len(list(store.ids(tenant, ""))) == 5
+    assert list(store.ids(Scope(scope.organization, scope.namespace, "t2"), "")) == []
+
+
+def test_an_unknown_scope_is_empty(place):
+    store, scope, _ = place
+    assert store.query(scope, [1.0] * DIMENSIONS, 5) == []
+    store.delete(scope, ["x#1#1"])
+    assert list(store.ids(scope, "")) == []
+
+
+def test_a_zero_vector_is_kept_and_never_scores(place):
+    store, scope, _ = place
+    store.upsert(scope, [Vector("zero#1#0", "zero", [0.0] * DIMENSIONS), *some_vectors(1)])
+    found = {match.id: match.score for match in store.query(scope, some_vectors(1)[0].values, 5)}
+    assert found["zero#1#0"] == 0.0
+
+
+def test_a_ready_store_passes_its_check(place):
+    place[0].check()
+
+
+@pytest.fixture
+def store(db, new_scope):
+    scope = new_scope()
+    return PgVectorStore(db, scope.namespace, DIMENSIONS), scope
+
+
+def test_pgvector_refuses_other_dimensions_and_other_namespaces(store, new_scope):
+    place, scope = store
+    with pytest.raises(Fatal, match="16"):
+        place.upsert(scope, [Vector("a#1#0", "a", [1.0] * 3)])
+    with pytest.raises(Fatal, match="16"):
+        place.upsert(scope, [*some_vectors(1), Vector("a#1#0", "a", [1.0] * 3)])
+    assert list(place.ids(scope, "")) == []
+    with pytest.raises(Fatal, match="another namespace"):
+        place.query(new_scope(), [1.0] * DIMENSIONS, 1)
+    with pytest.raises(Fatal, match="half precision"):
+        place.upsert(scope, [Vector("a#1#0", "a", [1e9] * DIMENSIONS)])
+
+
+def test_pgvector_changes_its_dimensions_beside_an_index(store, db, monkeypatch):
+    """A namespace that changes its model writes new vectors beside the old, which are swept later."""
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    place, scope = store
+    place.upsert(scope, some_vectors(20))
+    assert place.ensure_index(scope)
+    assert not place.ensure_index(scope)
+    other = PgVectorStore(db, scope.namespace, 3)
+    other.upsert(scope, [Vector("new#2#0", "new", [1.0, 0.0, 0.0])])
+    assert [match.id for match in other.query(scope, [1.0, 0.0, 0.0], 5)] == ["new#2#0"]
+    assert len(place.query(scope, [1.0] * DIMENSIONS, 50)) == 20
+    place.drop_index(scope)
+    assert len(place.query(scope, [1.0] * DIMENSIONS, 50)) == 20
+
+
+def test_a_small_partition_gets_no_index(store):
+    place, scope = store
+    place.upsert(scope, some_vectors(20))
+    assert not place.ensure_index(scope)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_pgvector_narrows_by_document(store, db, monkeypatch, indexed):
+    place, scope = store
+    vectors = [vector for n in range(40) for vector in some_vectors(5, seed=n, document=f"{scope.namespace}_{n}")]
+    place.upsert(scope, vectors)
+    db.rows(
+        "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
+        " metadata) select distinct on (document_id) document_id, partition_id, 'j', 'r', 'TEXT', document_id, 'TEXT',"
+        " 'n', jsonb_build_object('few', document_id like '%%_1_') from vectors where id like %(ours)s",
+        {"ours": f"{scope.namespace}%"},
+    )
+    if indexed:
+        monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+        place.ensure_index(scope)
+    found = place.query(scope, vectors[0].values, 30, DocumentFilter(metadata={"few": True}))
+    assert len(found) == 30
+    assert {match.id.split("#")[0] for match in found} <= {f"{scope.namespace}_{n}" for n in range(10, 20)}
+    assert len(place.query(scope, vectors[0].values, 100, DocumentFilter(metadata={"few": True}))) == 50
