@@ -28,6 +28,6 @@ def keys() -> KeyRing:
 
 
 def stores(namespace_id: str) -> Stores:
-    """Where a namespace's vectors and files lie."""
-    config = namespaces.load(database(), keys(), namespace_id)
+    """Where a namespace's vectors and files lie, also of a deleted one."""
+    config = namespaces.load(database(), keys(), namespace_id, deleted=True)
     return Stores(registry.vector_store(config, database()), registry.file_store(config))

@@ -25,6 +25,7 @@ LOOK_SECONDS = 1.0
 """How long a job run waits if its notice is lost."""
 RECONCILE_SECONDS = 3.0
 SWEEP_SECONDS = 5.0
+MAINTAIN_SECONDS = 60.0
 PREFECT_SECONDS = 60.0
 """A client that has once connected may wait for ever for a server that is gone; then a fresh one is made."""
 
@@ -43,27 +44,31 @@ async def dispatch(db: Database, client: PrefectClient, *, size: int, limit: int
 
 
 async def run() -> None:
-    """All three loops, until SIGTERM or SIGINT."""
+    """All loops, until SIGTERM or SIGINT."""
     config, db = settings.load(), context.database()
     stop, wake = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
+    workers = 1
+
     async def start_waiting() -> None:
         async with get_client() as client:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
-                    while await dispatch(db, client, size=config.batch_limit, limit=config.worker_limit):
+                    while await dispatch(db, client, size=config.batch_limit, limit=workers * config.worker_limit):
                         pass
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(wake.wait(), LOOK_SECONDS)
                 wake.clear()
 
     async def take_back() -> None:
+        nonlocal workers
         async with get_client() as client:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
+                    workers = await prefect_server.workers(client, config.work_pool)
                     if await reconcile.once(db, client, attempts=config.attempts):
                         wake.set()
                 await asyncio.sleep(RECONCILE_SECONDS)
@@ -73,10 +78,15 @@ async def run() -> None:
             pass
         await asyncio.sleep(SWEEP_SECONDS)
 
+    async def maintain() -> None:
+        await asyncio.sleep(MAINTAIN_SECONDS)
+        await asyncio.to_thread(sweep.maintain, db, context.stores)
+
     loops = [
         _for_ever("dispatch", start_waiting),
         _for_ever("reconcile", take_back),
         _for_ever("sweep", clean),
+        _for_ever("maintain", maintain),
         _for_ever("listen", lambda: _listen(db, wake)),
     ]
     tasks = [asyncio.create_task(one) for one in loops]
@@ -106,6 +116,9 @@ async def _for_ever(name: str, step: Callable[[], Awaitable[None]]) -> None:
         except (*AWAY, *prefect_server.AWAY) as error:
             log.warning("dispatcher.waiting", loop=name, reason=type(error).__name__)
             await asyncio.sleep(1)
+        except Exception:
+            log.exception("dispatcher.failed", loop=name)
+            await asyncio.sleep(5)
 
 
 if __name__ == "__main__":

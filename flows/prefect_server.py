@@ -9,6 +9,7 @@ from uuid import UUID
 import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.objects import State, WorkerStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
@@ -52,9 +53,15 @@ async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str
     return found
 
 
+async def workers(client: PrefectClient, pool: str) -> int:
+    """How many workers of the pool are online; 1 if none is, so that what waits is dispatched all the same."""
+    found = await client.read_workers_for_work_pool(pool)
+    return max(1, sum(worker.status == WorkerStatus.ONLINE for worker in found))
+
+
 async def declare_crashed(client: PrefectClient, flow_run_id: str) -> None:
     """Tell the truth about a run whose worker is gone."""
-    state = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
+    state: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
     try:
         await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
     except ObjectNotFound:

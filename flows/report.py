@@ -25,7 +25,7 @@ class Shown:
 
     @classmethod
     async def start(cls, total: int) -> Shown:
-        artifact = await acreate_progress_artifact(progress=0.0, description=f"{total} documents through the pipeline")
+        artifact = await acreate_progress_artifact(progress=0.0, description=f"Documents through the pipeline: {total}")
         return cls(artifact, total)
 
     async def add(self, documents: int) -> None:

@@ -42,7 +42,7 @@ def models(settings: Settings) -> Mapping[str, list[str]]:
     }
 
 
-LOCAL_MODELS = ["all-MiniLM-L6-v2", "wordllama-256"]
+LOCAL_MODELS = ["all-MiniLM-L6-v2", "wordllama-l2-supercat-256"]
 
 
 def unmask(sent: Mapping[str, Any], stored: Mapping[str, Any], path: str) -> dict[str, Any]:

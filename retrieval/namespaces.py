@@ -80,10 +80,11 @@ async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str)
     return opened(keys, row)
 
 
-def load(db: Database, keys: KeyRing, namespace_id: str) -> NamespaceConfig:
-    """For the flows, which act for any organization; a deleted namespace is NAMESPACE_NOT_FOUND."""
+def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = False) -> NamespaceConfig:
+    """For the flows, which act for any organization. A deleted one is NAMESPACE_NOT_FOUND, but for who cleans up."""
     row = db.row(
-        "select " + COLUMNS + " from namespaces where id = %(id)s and deleted_at is null", {"id": namespace_id}
+        "select " + COLUMNS + " from namespaces where id = %(id)s and (deleted_at is null or %(deleted)s)",
+        {"id": namespace_id, "deleted": deleted},
     )
     if row is None:
         raise not_found()
@@ -147,10 +148,28 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
 
 
 async def delete(db: Database, organization: str, namespace_id: str) -> None:
-    """Gone from every answer at once; its files and vectors follow in the background (D53)."""
+    """Gone from every answer at once. Its runs end, and the sweep removes its files and vectors (D53)."""
     row = await db.async_row(
-        "update namespaces set deleted_at = now()"
-        " where id = %(id)s and organization_id = %(organization)s and deleted_at is null returning id",
+        """
+        with gone as (
+            update namespaces set deleted_at = now()
+            where id = %(id)s and organization_id = %(organization)s and deleted_at is null returning id
+        ),
+        parts as (select p.id from partitions p join gone on gone.id = p.namespace_id),
+        fenced as (
+            update batches set fence = fence + 1, finished_at = now()
+            from parts where partition_id = parts.id and finished_at is null
+        ),
+        ended as (
+            update job_runs set cancel_requested = true, status = 'COMPLETED', finished_at = now()
+            from parts where partition_id = parts.id and finished_at is null
+        ),
+        swept as (
+            insert into sweeps (partition_id, kind, due_at)
+            select id, 'partition', now() + interval '30 seconds' from parts
+        )
+        select id from gone
+        """,
         {"id": namespace_id, "organization": organization},
     )
     if row is None:

@@ -140,6 +140,14 @@ class VectorStore(Protocol):
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]: ...
 
+    def drop(self, scope: Scope) -> None:
+        """Remove everything of the scope."""
+        ...
+
+    def maintain(self, scope: Scope) -> None:
+        """Whatever keeps a scope fast that has grown; called now and then, may take minutes."""
+        ...
+
     def check(self) -> None: ...
 
 

@@ -251,4 +251,3 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
 
 def _no_namespace() -> ServiceError:
     return ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
-

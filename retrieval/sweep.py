@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import LiteralString
 
 import structlog
 
@@ -14,6 +15,8 @@ from retrieval.ports import FileStore, Scope, VectorStore
 log = structlog.get_logger()
 
 PAGE = 1000
+LARGE = 10_000
+"""Chunks from which on a scope is looked after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,24 @@ def run(db: Database, stores: Callable[[str], Stores], *, limit: int = 200) -> i
     return len(done)
 
 
+def maintain(db: Database, stores: Callable[[str], Stores]) -> None:
+    """Let the vector stores look after the scopes that have grown large."""
+    large = db.rows(
+        """
+        select n.organization_id, p.namespace_id, p.tenant from partitions p join namespaces n on n.id = p.namespace_id
+        where p.chunks >= %(large)s and n.deleted_at is null
+        """,
+        {"large": LARGE},
+    )
+    for row in large:
+        try:
+            stores(row["namespace_id"]).vectors.maintain(
+                Scope(row["organization_id"], row["namespace_id"], row["tenant"])
+            )
+        except StepError as error:
+            log.warning("maintenance.postponed", namespace=row["namespace_id"], reason=str(error))
+
+
 def _file(_db: Database, stores: Stores, row: Row) -> None:
     stores.files.delete([row["file_key"]])
 
@@ -81,6 +102,36 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
     with db.transaction() as connection:
         connection.execute("delete from inbox where document_id = %(document_id)s", row)
         connection.execute("delete from documents where id = %(document_id)s and deleted_at is not null", row)
+
+
+def _partition(db: Database, stores: Stores, row: Row) -> None:
+    """Everything of a deleted namespace's scope; its job runs have ended before."""
+    stores.vectors.drop(Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
+    files = db.rows(
+        """
+        with members as (
+            select d.raw_key, d.parsed_key from run_documents d
+            join job_runs r on r.id = d.job_run_id where r.partition_id = %(partition_id)s
+        )
+        select raw_key as key from members where raw_key is not null
+        union select parsed_key from members where parsed_key is not null
+        union select file_key from sweeps where partition_id = %(partition_id)s and file_key is not null
+        """,
+        row,
+    )
+    stores.files.delete([file["key"] for file in files])
+    for statement in _BULK:
+        db.rows(statement, row)
+
+
+_BULK: tuple[LiteralString, ...] = (
+    "delete from postings where partition_id = %(partition_id)s",
+    "delete from term_counts where partition_id = %(partition_id)s",
+    "delete from chunks where partition_id = %(partition_id)s",
+    "delete from embeddings where partition_id = %(partition_id)s",
+    "delete from partitions where id = %(partition_id)s",
+)
+"""The last one takes jobs, job runs, documents and sweeps with it."""
 
 
 def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int) -> None:
@@ -118,4 +169,5 @@ _ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
     "file": _file,
     "generation": _generation,
     "document": _document,
+    "partition": _partition,
 }

@@ -118,6 +118,17 @@ class PgVectorStore:
         with self._connection() as connection:
             connection.execute("select '[1]'::halfvec(1) <=> '[1]'::halfvec(1)")
 
+    def drop(self, scope: Scope) -> None:
+        """Remove everything of the scope, its index too."""
+        self.drop_index(scope)
+        with self._connection() as connection:
+            if found := self._found(connection, scope):
+                connection.execute("delete from vectors where partition_id = %(partition)s", {"partition": found["id"]})
+
+    def maintain(self, scope: Scope) -> None:
+        """Give a large partition its index."""
+        self.ensure_index(scope)
+
     def ensure_index(self, scope: Scope) -> bool:
         """Give a large partition its index, without holding up readers or writers; whether one was built.
 
