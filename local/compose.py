@@ -103,25 +103,27 @@ def _start(
     if not settings.prefect_api_url:
         supervisor.start(roles.prefect_server(settings, at, child))
     if cluster:
-        supervisor.wait_ready(["postgres"], seconds=_START_SECONDS)
+        supervisor.wait_ready("postgres", seconds=_START_SECONDS)
     made = json.loads(supervisor.run(roles.first_steps(child)).splitlines()[-1])
     instance.remember_key(settings.home, made["apiKey"])
     supervisor.start(roles.api(settings, at, child))
-    registration = supervisor.begin(roles.registration(child))
+    errands = [supervisor.begin(roles.registration(child))]
+    if settings.allow_local_embeddings and not list((settings.home / "models").glob("*.onnx")):
+        errands.append(supervisor.begin(roles.model(child)))
     supervisor.wait_for(
         lambda: probes.pool_exists(at.prefect, settings.work_pool, child),
         f"Prefect at {at.prefect} had no work pool {settings.work_pool}",
         seconds=_START_SECONDS,
-        errand=registration,
+        errand=errands[0],
     )
     say("Starting the API, the dispatcher and the worker …")
     supervisor.start(roles.worker(settings, at, child, f"{os.uname().nodename}-{record.token[:6]}"))
-    supervisor.finish(registration)
+    for errand in errands:
+        supervisor.finish(errand)
     supervisor.start(roles.dispatcher(settings, child))
     if at.ui:
         supervisor.start(roles.ui(settings, at, child))
-    started = [role.name for role in record.roles if role.name not in ("migrate", "register")]
-    supervisor.wait_ready(started, seconds=_START_SECONDS)
+    supervisor.wait_ready(seconds=_START_SECONDS)
     return _service(at, made)
 
 

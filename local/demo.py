@@ -57,7 +57,7 @@ def run(home: Path | None = None) -> int:
 
 
 def _tell(client: Client) -> None:
-    namespace = client.create_namespace("demo")
+    namespace = _create_namespace(client)
     print(f"Created namespace {namespace} on the embedded defaults.")
     runs = {}
     for file in sorted(_CORPUS.iterdir()):
@@ -73,6 +73,18 @@ def _tell(client: Client) -> None:
             raise LocalError(f"The {kind} search found nothing.")
         for hit in hits:
             print(_readable(hit))
+
+
+def _create_namespace(client: Client) -> str:
+    """The API tries a model for five seconds when a namespace is created; a slow machine loads it in the second try."""
+    for _ in range(2):
+        try:
+            return client.create_namespace("demo")
+        except LocalError as error:
+            if "EMBEDDING_CONFIG_ERROR" not in str(error):
+                raise
+            print("The embedding model is still being loaded; once more.")
+    return client.create_namespace("demo")
 
 
 def _ingest(client: Client, namespace: str, file: Path) -> str:

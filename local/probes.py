@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,12 +22,13 @@ def pool_exists(prefect_api_url: str, pool: str, environment: Mapping[str, str])
     return _ask("GET", f"{prefect_api_url}/work_pools/{pool}", _authorization(environment))[0] == 200
 
 
-def worker_online(prefect_api_url: str, pool: str, name: str, environment: Mapping[str, str]) -> bool:
-    """Whether the Prefect server lists this worker of the pool as online."""
+def worker_online(prefect_api_url: str, pool: str, name: str, environment: Mapping[str, str], since: datetime) -> bool:
+    """Whether the Prefect server lists this worker of the pool as online and has heard of it after `since`."""
     url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"
     status, found = _ask("POST", url, _authorization(environment), {"workers": {}})
     workers = found if status == 200 and isinstance(found, list) else []
-    return any(worker.get("name") == name and worker.get("status") == "ONLINE" for worker in workers)
+    mine = [w for w in workers if w.get("name") == name and w.get("status") == "ONLINE"]
+    return any(datetime.fromisoformat(worker["last_heartbeat_time"]) >= since for worker in mine)
 
 
 def _authorization(environment: Mapping[str, str]) -> dict[str, str]:

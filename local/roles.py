@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from local import addresses, postgres, probes
 from local.environment import plain
@@ -92,16 +93,26 @@ def dispatcher(settings: Settings, environment: dict[str, str]) -> Role:
 def worker(settings: Settings, at: Addresses, environment: dict[str, str], name: str) -> Role:
     """Ready when Prefect lists it. It lets its flow runs end before it goes."""
     command = commands(settings, name)["worker"]
+    started = [datetime.now(UTC)]
+
+    def again() -> None:
+        """Prefect lists a killed worker as online for a while."""
+        started.append(datetime.now(UTC))
 
     def ready() -> bool:
-        return probes.worker_online(at.prefect, settings.work_pool, name, environment)
+        return probes.worker_online(at.prefect, settings.work_pool, name, environment, started[-1])
 
-    return Role("worker", command, environment, ready, PROJECT, grace=9)
+    return Role("worker", command, environment, ready, PROJECT, grace=9, before=again)
 
 
 def first_steps(environment: dict[str, str]) -> Role:
     """Migrations, and the first organization, key and namespace; prints what it made as JSON."""
     return Role("migrate", [_PYTHON, "-m", "local.first_steps"], environment, lambda: True, PROJECT)
+
+
+def model(environment: dict[str, str]) -> Role:
+    """The file of the local embedding model, built once in a home."""
+    return Role("model", [_PYTHON, "-m", "local.model"], environment, lambda: True, PROJECT)
 
 
 def registration(environment: dict[str, str]) -> Role:

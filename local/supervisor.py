@@ -132,12 +132,12 @@ class Supervisor:
                 raise LocalError(f"{what} within {seconds:.0f} s.")
             self.tick()
 
-    def wait_ready(self, names: Iterable[str], *, seconds: float) -> None:
-        """Until each of these roles is ready; LocalError names the one that is not in time."""
+    def wait_ready(self, *names: str, seconds: float) -> None:
+        """Until each of these roles, or of all, is ready; LocalError names the one that is not in time."""
         deadline = time.monotonic() + seconds
-        for name in names:
-            child = next(c for c in self._children if c.role.name == name)
-            while child.record.state != "up":
+        for child in self._children:
+            name = child.role.name
+            while (not names or name in names) and child.record.state != "up":
                 if time.monotonic() > deadline:
                     raise LocalError(
                         f"{name} was not ready within {seconds:.0f} s.\n{logs.tail(self._home, name)}\n"

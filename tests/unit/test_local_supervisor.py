@@ -58,7 +58,7 @@ def test_a_killed_role_is_started_again_and_its_death_is_told(
     supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path
 ) -> None:
     supervisor.start(_role(record, tmp_path, _STAYS))
-    supervisor.wait_ready(["sample"], seconds=10)
+    supervisor.wait_ready("sample", seconds=10)
     _until(supervisor, lambda: "here" in logs.tail(tmp_path, "sample"))
     first = record.roles[0].pid
     assert first is not None
@@ -93,7 +93,7 @@ def test_what_is_not_ready_in_time_is_named(supervisor: Supervisor, record: Reco
     never = Role(role.name, role.command, role.environment, lambda: False, tmp_path, grace=1)
     supervisor.start(never)
     with pytest.raises(LocalError, match="sample was not ready within 0 s"):
-        supervisor.wait_ready(["sample"], seconds=0.3)
+        supervisor.wait_ready("sample", seconds=0.3)
 
 
 def test_stopping_ends_the_children_of_children_and_those_that_will_not_go(

@@ -1,0 +1,14 @@
+"""Builds the local embedding model's file in the home, so that the first request for it need not wait."""
+
+from __future__ import annotations
+
+from connectors.embedders import local as models
+from retrieval import settings, tokens
+
+
+def main() -> None:
+    models.load(tokens.MINILM, settings.load().home).check()
+
+
+if __name__ == "__main__":
+    main()
