@@ -1,0 +1,105 @@
+"""The keyword side against BM25 written out plainly, through adding, removing and adding up."""
+
+import math
+import random
+from collections import Counter
+
+import pytest
+
+from retrieval import keyword
+
+WORDS = ["wing", "flow", "plate", "shock", "cone", "jet", "heat", "drag"]
+
+
+@pytest.fixture
+def texts():
+    dice = random.Random(5)
+    return [" ".join(dice.choices(WORDS, weights=range(1, 9), k=dice.randint(1, 30))) for _ in range(60)]
+
+
+@pytest.fixture
+def ask(library):
+    def run(query, n=100):
+        with library.db.transaction() as connection:
+            terms = keyword.terms(connection, library.partition, query, "english")
+            return keyword.best(connection, terms, n)
+
+    return run
+
+
+def chunk_ids(library):
+    rows = library.db.rows(
+        "select id from chunks where partition_id = %(partition)s order by document_id, index",
+        {"partition": library.partition},
+    )
+    return [row["id"] for row in rows]
+
+
+def bm25(texts, query):
+    """Score by position of each text that holds one of the words."""
+    bags = [Counter(text.split()) for text in texts]
+    average = sum(bag.total() for bag in bags) / len(bags)
+    scores = {}
+    for number, bag in enumerate(bags):
+        score = 0.0
+        for word in set(query.split()):
+            df = sum(word in other for other in bags)
+            weight = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
+            score += weight * bag[word] * 2.5 / (bag[word] + 1.5 * (0.25 + 0.75 * bag.total() / average))
+        if score:
+            scores[number] = score
+    return scores
+
+
+def same_as_oracle(found, chunks, texts, query):
+    oracle = bm25(texts, query)
+    assert {one.chunk_id: one.score for one in found} == pytest.approx({chunks[n]: s for n, s in oracle.items()})
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+@pytest.mark.parametrize("query", ["wing", "wing drag", "cone jet heat wing flow", "wing wing wing", "unknown wing"])
+def test_scores_are_bm25(library, ask, texts, query):
+    library.put(texts)
+    same_as_oracle(ask(query), chunk_ids(library), texts, query)
+
+
+def test_what_is_removed_no_longer_counts_in_any_score(library, ask, texts):
+    gone, kept = library.put(texts[:30]), library.put(texts[30:])
+    library.flip(gone, 99)
+    rows = library.db.rows("select id from chunks where document_id = %(id)s order by index", {"id": kept})
+    same_as_oracle(ask("wing shock"), [row["id"] for row in rows], texts[30:], "wing shock")
+
+
+def test_adding_up_the_counts_changes_no_score(library, ask, texts):
+    for text in texts:
+        library.put([text])
+    before = ask("wing drag cone")
+    with library.db.transaction() as connection:
+        keyword.compact(connection, library.partition, chunk_ids(library))
+    parts = library.db.row(
+        "select count(*) as n from term_counts where partition_id = %(partition)s", {"partition": library.partition}
+    )
+    assert parts["n"] < 16 * len(WORDS)
+    assert [(one.chunk_id, one.score) for one in ask("wing drag cone")] == [
+        (one.chunk_id, pytest.approx(one.score)) for one in before
+    ]
+
+
+def test_indexing_twice_or_removing_what_is_not_there_changes_nothing(library, texts):
+    library.put(texts)
+    with library.db.transaction() as connection:
+        assert keyword.index(connection, library.partition, chunk_ids(library), "english") == (0, 0)
+        assert keyword.remove(connection, [-1, -2]) == (0, 0)
+
+
+def test_huge_words_and_texts_are_no_error(library, ask):
+    library.put(["x" * 5000 + " wing", "wing " * 30_000, "\U0001f600 é " * 1000 + "wing", "of the"])
+    assert len(ask("wing")) == 3
+
+
+def test_only_the_rarest_terms_of_a_very_long_query_count(library, ask):
+    words = [f"word{number}" for number in range(100)]
+    library.put([" ".join(words), *words])
+    with library.db.transaction() as connection:
+        assert len(keyword.terms(connection, library.partition, " ".join(words), "simple").names) == keyword.TERMS
+    assert len(ask(" ".join(words))) == 1 + keyword.TERMS
