@@ -8,6 +8,7 @@ help: ## what there is
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 setup: .venv/.complete ## virtual environment from uv.lock; afterwards .venv/bin/retrieval is there
+	@:
 
 .venv/.complete: pyproject.toml uv.lock local/setup.sh
 	@sh local/setup.sh

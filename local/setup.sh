@@ -55,8 +55,16 @@ fi
 echo "setup: $("$uv" --version), $("$python" --version), packages of uv.lock into .venv"
 export UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv
 unset VIRTUAL_ENV || true
-if [ -x .venv/bin/python ]; then
-    "$uv" sync --frozen --quiet
-else
-    "$uv" sync --frozen --quiet --python "$python"
-fi
+sync() {
+    if [ -x .venv/bin/python ]; then
+        "$uv" sync --frozen --quiet
+    else
+        "$uv" sync --frozen --quiet --python "$python"
+    fi
+}
+
+# A proxy that signs with a certificate of its own is known to the system, not to uv: hence the second try.
+sync || {
+    echo "setup: once more, with the certificates that this system trusts"
+    UV_SYSTEM_CERTS=1 sync
+}
