@@ -8,9 +8,7 @@ that have a term at all; of a longer query the 64 rarest terms count. Robertson 
 Relevance Framework", 2009.
 
 How often a term occurs is written beside the postings as parts, one a transaction, so that no two writers wait for
-each other; now and then a writer adds them up. At 100,000 chunks reading every posting of every term takes too long:
-chunks that hold only common terms are left out where even the best of them cannot reach the first n (MaxScore, Turtle
-and Flood 1995). What is found and its order are the same.
+each other; now and then a writer adds them up.
 """
 
 from __future__ import annotations
@@ -37,16 +35,14 @@ _COMPACT = 1 / 16
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A query as the partition's statistics see it: terms, rarest first, with their weight (idf) and frequency (df).
+    """A query as the partition's statistics see it: terms, rarest first, with their weight (idf).
 
-    `bounds`: the most that a chunk can score by each term. `slope`: K1 * B / average length.
+    `slope`: K1 * B / average length.
     """
 
     partition: int
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
-    counts: tuple[int, ...] = ()
-    bounds: tuple[float, ...] = ()
     slope: float = 0.0
 
     def params(self) -> dict[str, Any]:
@@ -76,11 +72,11 @@ _INDEX: LiteralString = f"""
         insert into postings (partition_id, term, chunk_id, tf, length)
         select %(partition)s, term, chunk_id, tf, sum(tf) over (partition by chunk_id)
         from found order by term, chunk_id
-        on conflict do nothing returning term, chunk_id, tf, length
+        on conflict do nothing returning term, chunk_id, tf
     ),
     counted as (
-        insert into term_counts (partition_id, term, chunks, tf, length)
-        select %(partition)s, term, count(*), max(tf), min(length) from made group by term order by term
+        insert into term_counts (partition_id, term, chunks)
+        select %(partition)s, term, count(*) from made group by term order by term
     )
     select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from made
 """
@@ -90,8 +86,8 @@ REMOVE: LiteralString = """
         delete from postings where chunk_id = any(%(chunks)s) returning partition_id, term, chunk_id, tf
     ),
     counted as (
-        insert into term_counts (partition_id, term, chunks, tf, length)
-        select partition_id, term, -count(*), 0, 2147483647 from gone group by partition_id, term
+        insert into term_counts (partition_id, term, chunks)
+        select partition_id, term, -count(*) from gone group by partition_id, term
     )
     select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from gone
 """
@@ -106,15 +102,14 @@ _ADD_UP: LiteralString = """
     ),
     gone as (
         delete from term_counts c using many where c.partition_id = %(partition)s and c.term = many.term
-        returning c.term, c.chunks, c.tf, c.length
+        returning c.term, c.chunks
     )
-    insert into term_counts (partition_id, term, chunks, tf, length)
-    select %(partition)s, term, sum(chunks), max(tf), min(length) from gone group by term having sum(chunks) <> 0
+    insert into term_counts (partition_id, term, chunks)
+    select %(partition)s, term, sum(chunks) from gone group by term having sum(chunks) <> 0
 """
 
 _TERMS: LiteralString = """
-    select q.lexeme as term, sum(c.chunks) as chunks, max(c.tf) as tf, min(c.length) as length,
-           s.chunks as total, s.terms as lengths
+    select q.lexeme as term, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
     from partitions s, unnest(to_tsvector(%(language)s::regconfig, %(query)s)) q
     join term_counts c on c.partition_id = %(partition)s and c.term = q.lexeme
     where s.id = %(partition)s
@@ -165,15 +160,10 @@ def terms(connection: Connection[Row], partition_id: int, query: str, language: 
         return Terms(partition_id)
     total = int(rows[0]["total"])
     slope = K1 * B * max(total, 1) / max(int(rows[0]["lengths"]), 1)
-    weights = [_idf(total, int(row["chunks"])) for row in rows]
     return Terms(
         partition_id,
         names=tuple(row["term"] for row in rows),
-        weights=tuple(weights),
-        counts=tuple(int(row["chunks"]) for row in rows),
-        bounds=tuple(
-            weight * _points(row["tf"], row["length"], slope) for weight, row in zip(weights, rows, strict=True)
-        ),
+        weights=tuple(_idf(total, int(row["chunks"])) for row in rows),
         slope=slope,
     )
 
@@ -197,10 +187,6 @@ def _condition(where: DocumentFilter | None) -> tuple[LiteralString, dict[str, A
 
 def _idf(total: int, count: int) -> float:
     return math.log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
-
-
-def _points(tf: int, length: int, slope: float) -> float:
-    return (K1 + 1) * tf / (tf + K1 * (1 - B) + slope * length)
 
 
 def _sizes(row: Row | None) -> tuple[int, int]:

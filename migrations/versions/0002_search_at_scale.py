@@ -22,8 +22,6 @@ def upgrade() -> None:
         sa.Column("term", sa.Text(), nullable=False),
         sa.Column("part", sa.BigInteger(), sa.Identity(always=True), nullable=False),
         sa.Column("chunks", sa.Integer(), nullable=False),
-        sa.Column("tf", sa.SmallInteger(), nullable=False),
-        sa.Column("length", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("partition_id", "term", "part"),
     )
     for table in ("vectors", "embeddings"):

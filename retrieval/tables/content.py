@@ -131,15 +131,10 @@ class Posting(SQLModel, table=True):
 
 
 class TermCount(SQLModel, table=True):
-    """In how many visible chunks a term stands, in parts that are added up: no two writers wait for one row.
-
-    `tf` and `length` bound what a chunk can score by the term: its greatest tf and the least length.
-    """
+    """In how many visible chunks a term stands, in parts that are added up: no two writers wait for one row."""
 
     __tablename__ = "term_counts"
     partition_id: int = number_column(primary_key=True)
     term: str = text_column(primary_key=True)
     part: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     chunks: int = Field(nullable=False)
-    tf: int = Field(sa_column=Column(SmallInteger, nullable=False))
-    length: int = Field(nullable=False)
