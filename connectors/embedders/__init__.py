@@ -1,0 +1,1 @@
+"""Embedding models, one module per vendor."""

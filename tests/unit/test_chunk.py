@@ -1,0 +1,185 @@
+"""Chunking (D17): sizes in tokens, offsets that cut exactly, nothing lost, and cuts where a reader would make them."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from unicodedata import category
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.pipeline.chunk import effective_size, split
+from retrieval.pipeline.graphemes import is_cut
+from retrieval.ports import Chunk, Parsed
+from retrieval.tokens import MINILM, WORDLLAMA, tokenizer_for
+
+pytestmark = pytest.mark.decision("D17")
+
+MODELS = st.sampled_from([MINILM, WORDLLAMA])
+PIECES = [
+    "# Head\n",
+    "\n\n",
+    "| a | b |\n",
+    "Wind blows. ",
+    "é",
+    "👨\u200d👩\u200d👧",
+    "🇩🇪🇫🇷",
+    "각",
+    "漢字。",
+    "\r\n",
+    "\u200b",
+    "\t",
+    "don't ",
+    "́",
+    "1.5 ",
+    "한",
+    "👍🏽",
+    "�",
+    "`co_de` ",
+]
+PARTS = st.sampled_from([*PIECES, "x" * 130, " " * 300])
+TEXT = st.one_of(st.text(max_size=120), st.lists(st.one_of(PARTS, st.text(max_size=8)), max_size=40).map("".join))
+
+
+def chunks_of(text: str, size: int, overlap: int = 0, model: str = MINILM) -> list[Chunk]:
+    return split(Parsed(text), tokenizer_for("LOCAL", model), size, overlap)
+
+
+@given(TEXT, st.integers(1, 40), st.integers(0, 39), MODELS)
+@settings(max_examples=400, deadline=None)
+def test_any_text_any_size(text: str, size: int, overlap: int, model: str) -> None:
+    overlap = min(overlap, size - 1)
+    chunks = chunks_of(text, size, overlap, model)
+    covered = 0
+    for number, chunk in enumerate(chunks):
+        assert chunk.index == number
+        assert chunk.text == text[chunk.start : chunk.end]
+        assert chunk.text.strip()
+        assert chunk.tokens <= size or _one_character(chunk.text)
+        assert not text[covered : chunk.start].strip(), "text between two chunks is lost"
+        assert chunk.end > covered, "a chunk brings nothing new"
+        assert not category(text[chunk.start]).startswith("M") or _nothing_to_lean_on(text, chunk.start)
+        covered = chunk.end
+    assert not text[covered:].strip(), "the end of the text is lost"
+
+
+def _one_character(text: str) -> bool:
+    return not any(is_cut(text, position, 0, whole=False) for position in range(1, len(text)))
+
+
+def _nothing_to_lean_on(text: str, start: int) -> bool:
+    return start == 0 or text[start - 1].isspace()
+
+
+@given(st.lists(st.sampled_from(["alpha", "beta.", "gamma\n\n", "delta,", "epsilon"]), min_size=1, max_size=300))
+@settings(max_examples=60, deadline=None)
+def test_overlap_is_at_most_what_was_asked_for(words: list[str]) -> None:
+    text, tokenizer = " ".join(words), tokenizer_for("LOCAL", MINILM)
+    chunks = chunks_of(text, 30, 10)
+    for before, after in pairwise(chunks):
+        shared = text[after.start : before.end]
+        assert len(tokenizer.spans([shared])[0]) <= 10
+    assert all(len(tokenizer.spans([chunk.text])[0]) == chunk.tokens for chunk in chunks)
+
+
+def test_running_text_overlaps_by_about_what_was_asked_for() -> None:
+    chunks = chunks_of("wind and water " * 400, 100, 20)
+    shared = [before.end - after.start for before, after in pairwise(chunks)]
+    assert min(shared) >= len("wind and water ") * 5
+
+
+def test_a_short_text_is_one_chunk_and_a_blank_one_none() -> None:
+    assert [c.text for c in chunks_of("  # Title\n\nA text.\n", 50)] == ["# Title\n\nA text."]
+    assert chunks_of(" \n\t ", 50) == []
+    assert chunks_of("", 50) == []
+
+
+def test_cuts_before_headings_first() -> None:
+    text = "# One\n\n" + "Wind blows. " * 10 + "\n\n" + "Rain falls. " * 3 + "\n\n# Two\n\n" + "Snow lies. " * 10
+    assert chunks_of(text, 60)[1].text.startswith("# Two")
+
+
+def test_cuts_between_paragraphs_before_sentences() -> None:
+    text = "\n\n".join("Wind blows over land. Rain falls on water." for _ in range(10))
+    assert all(chunk.text.startswith("Wind") and chunk.text.endswith("water.") for chunk in chunks_of(text, 35))
+
+
+def test_cuts_after_sentences_before_words() -> None:
+    assert all(chunk.text.endswith(".") for chunk in chunks_of("The wind, e.g. a gale, blows. " * 30, 40))
+
+
+def test_cuts_between_words() -> None:
+    text = "wonderful aerodynamics " * 60
+    assert all(set(chunk.text.split()) == {"wonderful", "aerodynamics"} for chunk in chunks_of(text, 15))
+
+
+def test_table_rows_stay_whole() -> None:
+    rows = [f"| row {number} | has a value. And a note. |" for number in range(40)]
+    for chunk in chunks_of("\n".join(rows), 50):
+        assert set(chunk.text.splitlines()) <= set(rows)
+
+
+def test_a_heading_stays_with_its_first_sentence() -> None:
+    sections = [f"## Part {n}\n\nThe first sentence of it. " + "More words follow here. " * n for n in range(1, 20)]
+    text = "\n\n".join(sections)
+    for chunk in chunks_of(text, 40):
+        assert not chunk.text.splitlines()[-1].startswith("#")
+
+
+def test_joined_emoji_and_flags_stay_whole_where_the_size_allows() -> None:
+    family = "👨\u200d👩\u200d👧\u200d👦"
+    for chunk in chunks_of(family * 30 + "🇩🇪" * 40, 40, model=WORDLLAMA):
+        assert not chunk.text.replace(family, "").replace("🇩🇪", "")
+
+
+def test_pages_count_from_one() -> None:
+    text = "First page. " * 10 + "Second page. " * 10
+    chunks = split(Parsed(text, pages=(0, 120)), tokenizer_for("LOCAL", MINILM), 15, 0)
+    assert [chunk.page for chunk in chunks] == [1 if chunk.start < 120 else 2 for chunk in chunks]
+    assert {chunk.page for chunk in chunks} == {1, 2}
+    assert chunks_of(text, 15)[0].page is None
+
+
+def test_words_that_the_tokenizer_gives_up_on_are_divided_all_the_same() -> None:
+    chunks = chunks_of("x" * 10_000, 100)
+    assert len(chunks) == 25
+    assert max(chunk.tokens for chunk in chunks) == 100
+
+
+@pytest.mark.parametrize("model", [MINILM, WORDLLAMA])
+@pytest.mark.parametrize(
+    "part", ["x", "ab,", "a ", "# a\n", "|\n", "\n", "\u200b", "\u0301", "🇩", "👩\u200d", ". ", "漢", "  \n"]
+)
+def test_cost_grows_with_the_text_and_no_faster(model: str, part: str) -> None:
+    def cpu(characters: int) -> float:
+        text = part * (characters // len(part)) + "z"
+        start = time.process_time()
+        chunks_of(text, 100, 20, model)
+        return time.process_time() - start
+
+    cpu(2_000)
+    assert cpu(80_000) < 40 * (cpu(10_000) + 0.02), "eight times the text costs far more than eight times the work"
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        ((1000, 200), (254, 50)),
+        ((254, 200), (254, 200)),
+        ((100, 0), (100, 0)),
+        ((8191, 8190), (254, 253)),
+        ((300, 1), (254, 0)),
+    ],
+)
+def test_a_size_above_the_models_limit_is_lowered_with_its_overlap(
+    asked: tuple[int, int], used: tuple[int, int]
+) -> None:
+    assert effective_size(*asked, 254) == used
+
+
+@given(st.integers(1, 8191), st.integers(0, 8190), st.integers(1, 8191))
+def test_an_effective_size_is_always_possible(size: int, overlap: int, limit: int) -> None:
+    used, shared = effective_size(size, min(overlap, size - 1), limit)
+    assert 0 <= shared < used <= min(size, limit)
