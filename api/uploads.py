@@ -1,4 +1,4 @@
-"""A multipart form read as it comes in: small fields in memory, the file to disk a megabyte at a time."""
+"""A multipart form read as it comes in: small fields in memory, the file to disk piece by piece."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from api.services import Services
 from retrieval.errors import ErrorCode, ServiceError
 
 FILE = "file"
-_PIECE = 1024 * 1024
+_PIECE = 256 * 1024
 _FIELD_BYTES = 64 * 1024
 _PARTS = 50
 _OVERHEAD = 1024 * 1024

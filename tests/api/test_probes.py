@@ -1,0 +1,140 @@
+"""Storage, index and model are tried out when a namespace is made or changed, and nobody waits for them for long."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import types
+
+import pytest
+
+from connectors import registry
+from retrieval import keys, namespace_rules, organizations
+from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError
+from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
+
+
+class Port:
+    """Stands in for a vendor: its check does what the test says."""
+
+    def __init__(self, outcome):
+        self._outcome = outcome
+
+    def check(self):
+        self._outcome()
+
+
+class Switchboard:
+    """What the checks of the three kinds of port do; nothing, unless a test says so."""
+
+    def __init__(self):
+        self.files = self.vectors = self.model = lambda: None
+        self.asked = []
+
+    def port(self, name):
+        def outcome():
+            self.asked.append(name)
+            getattr(self, name)()
+
+        return Port(outcome)
+
+
+@pytest.fixture
+def ports(monkeypatch):
+    board = Switchboard()
+    module = types.ModuleType("probed_ports")
+    module.files = lambda *_: board.port("files")
+    module.vectors = lambda *_: board.port("vectors")
+    module.model = lambda *_: board.port("model")
+    monkeypatch.setitem(sys.modules, "probed_ports", module)
+    monkeypatch.setattr(registry, "FILE_STORES", {"LOCAL": "probed_ports:files"})
+    monkeypatch.setattr(registry, "VECTOR_STORES", {"PGVECTOR": "probed_ports:vectors"})
+    monkeypatch.setattr(registry, "EMBEDDERS", {"LOCAL": "probed_ports:model"})
+    monkeypatch.setattr(registry, "_made", {})
+    return board
+
+
+@pytest.fixture
+def probed(ports, api_settings, api_database, api_db, ring):
+    """An organization at an API that checks configs."""
+    checking = api_settings.model_copy(update={"check_configs": True})
+    owner = organizations.create(api_db, "probed")
+    made = keys.create(api_db, ring, owner.id, "probed")
+    with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
+        yield Organization(owner.id, client, made.api_key, api_db, ring, base)
+
+
+def failing(error):
+    def check():
+        raise error
+
+    return check
+
+
+@pytest.mark.decision("D43")
+@pytest.mark.parametrize(
+    ("port", "field", "code"),
+    [
+        ("files", "fileStorageConfig", "STORAGE_CONFIG_ERROR"),
+        ("vectors", "vectorStorageConfig", "VECTOR_DB_CONFIG_ERROR"),
+        ("model", "embeddingModelConfig", "EMBEDDING_CONFIG_ERROR"),
+    ],
+)
+def test_a_failed_check_has_its_areas_code_and_leaves_nothing(probed, ports, port, field, code):
+    for error in (Fatal("the key was refused"), Retryable("it is too busy")):
+        setattr(ports, port, failing(error))
+        answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED})
+        body = assert_error(answer, 400, code)
+        assert body["error"]["details"]["field"] == field
+        assert str(error) in body["message"]
+    assert probed.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
+
+
+@pytest.mark.decision("D43")
+def test_a_check_that_hangs_is_given_up_after_five_seconds(probed, ports):
+    released = threading.Event()
+    ports.model = released.wait
+    try:
+        started = time.monotonic()
+        answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED})
+        seconds = time.monotonic() - started
+    finally:
+        released.set()
+    body = assert_error(answer, 400, "EMBEDDING_CONFIG_ERROR")
+    assert body["error"]["details"]["reason"] == "timeout"
+    assert 4.5 < seconds < 15
+
+
+@pytest.mark.decision("D43")
+def test_a_patch_checks_what_it_changes(probed, ports):
+    space = probed.namespace()
+    assert sorted(ports.asked) == ["files", "model", "vectors"]
+    ports.asked.clear()
+    ports.files = ports.vectors = ports.model = failing(Fatal("down"))
+    path = f"/v1/namespaces/{space}"
+    assert probed.client.patch(path, json={"name": "new", **EMBEDDED}).status_code == 200
+    assert ports.asked == []
+    other = {"embeddingModelConfig": {"provider": "LOCAL", "model": namespace_rules.LOCAL_MODELS[1]}}
+    assert_error(probed.client.patch(path, json=other), 400, "EMBEDDING_CONFIG_ERROR")
+    assert ports.asked == ["model"]
+    shown = probed.client.get(path).json()["data"]["namespace"]
+    assert shown["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
+
+
+@pytest.mark.decision("D11")
+@pytest.mark.parametrize(
+    ("setting", "config"),
+    [
+        ("allow_local_files", {"fileStorageConfig": {"type": "LOCAL"}}),
+        ("allow_pgvector", {"vectorStorageConfig": {"provider": "PGVECTOR"}}),
+        ("allow_local_embeddings", {"embeddingModelConfig": EMBEDDED["embeddingModelConfig"]}),
+        ("allow_builtin_scraper", {"webScraperConfig": {"provider": "BUILTIN"}}),
+    ],
+)
+def test_embedded_values_can_be_switched_off(api_settings, setting, config):
+    namespace_rules.check_allowed(api_settings, config)
+    with pytest.raises(ServiceError) as refused:
+        namespace_rules.check_allowed(api_settings.model_copy(update={setting: False}), config)
+    assert refused.value.code == ErrorCode.INVALID_NAMESPACE_CONFIG
+    assert refused.value.reason == "switched_off"

@@ -1,0 +1,118 @@
+"""`python -m api` as it is run: its server, its size, its start and its end."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from retrieval import keys, organizations
+from tests.api.support import Organization, client_of
+
+PROJECT = Path(__file__).resolve().parents[2]
+MOST_MEGABYTES = 110
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(home, **values):
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
+    return mine | {"RETRIEVAL_HOME": str(home), "RETRIEVAL_LOG_FORMAT": "json", "RETRIEVAL_CHECK_CONFIGS": "0"} | values
+
+
+def megabytes(pid: int) -> float:
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) / 1024
+
+
+def family(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(one for child in children for one in family(int(child)))]
+
+
+@pytest.fixture
+def process(api_database, ring, tmp_path):
+    """The address of a running `python -m api`, the process and its log."""
+    port = free_port()
+    key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
+    log = tmp_path / "api.log"
+    mine = environment(
+        tmp_path, RETRIEVAL_DATABASE_URL=api_database, RETRIEVAL_SECRET_KEY=key, RETRIEVAL_API_PORT=str(port)
+    )
+    with log.open("wb") as output:
+        started = subprocess.Popen([sys.executable, "-m", "api"], cwd=PROJECT, env=mine, stdout=output, stderr=output)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                if httpx.get(f"{address}/ready", trust_env=False).status_code == 200:
+                    break
+            except httpx.TransportError:
+                time.sleep(0.1)
+            assert started.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+        yield address, started, log
+    finally:
+        started.kill() if started.poll() is None else None
+        started.wait(10)
+
+
+@pytest.fixture
+def at_process(process, api_db, ring):
+    owner = organizations.create(api_db, "process")
+    made = keys.create(api_db, ring, owner.id, "process")
+    with client_of(process[0], made.api_key) as client:
+        yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
+
+
+def test_it_serves_small_logs_no_secret_and_ends(process, at_process, tmp_path):
+    _, started, log = process
+    canary = "canary-api-key-5555"
+    space = at_process.namespace(webScraperConfig={"provider": "FIRECRAWL", "apiKey": canary})
+    at_process.text(space, "canary-text-6666")
+    content = os.urandom(9_000_000)
+    answer = at_process.client.post("/v1/ingest/file", data={"namespaceId": space}, files={"file": ("a.bin", content)})
+    assert answer.status_code == 200, answer.text
+    assert at_process.client.get("/v1/nothing", headers={"X-Request-Id": "my-own-id"}).status_code == 404
+    server = max(family(started.pid), key=megabytes)
+    assert megabytes(server) <= MOST_MEGABYTES + 20
+    started.send_signal(signal.SIGTERM)
+    assert started.wait(15) == 0
+    said = log.read_text()
+    assert "my-own-id" in said
+    for secret in (canary, "canary-text-6666", at_process.api_key):
+        assert secret not in said
+
+
+@pytest.mark.parametrize("missing", ["RETRIEVAL_DATABASE_URL", "RETRIEVAL_SECRET_KEY"])
+def test_it_says_what_it_misses(missing, api_database, tmp_path):
+    given = {
+        "RETRIEVAL_DATABASE_URL": api_database,
+        "RETRIEVAL_SECRET_KEY": "1:" + base64.b64encode(b"k" * 32).decode(),
+    }
+    del given[missing]
+    ended = subprocess.run(
+        [sys.executable, "-m", "api"],
+        cwd=PROJECT,
+        env=environment(tmp_path, **given),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode != 0
+    assert missing in ended.stderr
+    assert "Traceback" not in ended.stderr
