@@ -49,11 +49,15 @@ async def _probe(services: Services, field: str, code: ErrorCode, probe: Callabl
 def _probes(services: Services, namespace: NamespaceConfig) -> dict[str, tuple[ErrorCode, Callable[[], None]]]:
     from connectors import registry
 
+    def vector_store() -> None:
+        try:
+            registry.embedder(namespace)
+        except StepError:
+            return  # the model's own probe says so, under its own code
+        registry.vector_store(namespace, services.db).check()
+
     return {
         FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.file_store(namespace).check()),
-        VECTOR_STORAGE: (
-            ErrorCode.VECTOR_DB_CONFIG_ERROR,
-            lambda: registry.vector_store(namespace, services.db).check(),
-        ),
+        VECTOR_STORAGE: (ErrorCode.VECTOR_DB_CONFIG_ERROR, vector_store),
         EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.embedder(namespace).check()),
     }

@@ -18,6 +18,8 @@ from tests.api.support import EMBEDDED, Organization, assert_error, client_of, s
 class Port:
     """Stands in for a vendor: its check does what the test says."""
 
+    dimensions = 3
+
     def __init__(self, outcome):
         self._outcome = outcome
 
@@ -120,6 +122,13 @@ def test_a_patch_checks_what_it_changes(probed, ports):
     assert ports.asked == ["model"]
     shown = probed.client.get(path).json()["data"]["namespace"]
     assert shown["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
+
+
+@pytest.mark.decision("D43")
+def test_a_model_that_is_not_there_is_the_models_error(probed):
+    model = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
+    answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED, **model})
+    assert_error(answer, 400, "EMBEDDING_CONFIG_ERROR")
 
 
 @pytest.mark.decision("D11")
