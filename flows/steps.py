@@ -13,7 +13,7 @@ from retrieval import namespaces, settings
 from retrieval.batches import Lease
 from retrieval.database import AWAY, Database
 from retrieval.errors import Fatal, Retryable, ServiceError
-from retrieval.pipeline import cut as chunking
+from retrieval.pipeline import chunk as chunking
 from retrieval.pipeline import embed as embedding
 from retrieval.pipeline import fetch as fetching
 from retrieval.pipeline import items

@@ -1,129 +1,108 @@
-"""Chunk: a parsed text cut at its best places into pieces of so many tokens, each knowing where it stands (D17)."""
+"""Chunk: cut the parsed text by the model's tokens, and write the pieces with the key of what will be embedded."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from typing import Final
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from retrieval.pipeline import boundaries, units
-from retrieval.pipeline.boundaries import Boundaries
-from retrieval.pipeline.graphemes import LONGEST, is_cut, last_cut, next_cut
-from retrieval.pipeline.units import Units
-from retrieval.ports import Chunk, Parsed, Tokenizer
+from psycopg import Connection
 
-_WORD_REACH: Final = 128
-"""Tokens to look back for the space before a word; a longer word is cut."""
-_CJK: Final = "\u2e80"
-
-
-def effective_size(requested: int, overlap: int, max_tokens: int) -> tuple[int, int]:
-    """Chunk size and overlap as used: a size above the model's limit is lowered to it, the overlap in proportion."""
-    if requested <= max_tokens:
-        return requested, overlap
-    return max_tokens, overlap * max_tokens // requested
+from retrieval import batches
+from retrieval.batches import Lease
+from retrieval.chunking.split import effective_size, split
+from retrieval.database import Database, Row
+from retrieval.errors import Skippable
+from retrieval.pipeline import items
+from retrieval.pipeline.items import Item, Key
+from retrieval.pipeline.parse import read_text
+from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
 
 
-def split(parsed: Parsed, tokenizer: Tokenizer, size: int, overlap: int) -> list[Chunk]:
-    """Chunks of at most `size` tokens that share at most `overlap` with the one before; blank text gives none.
-
-    Prefers to cut before a heading, then between paragraphs, lines, sentences and words, and never cuts a character:
-    one that has more than `size` tokens is a chunk of its own.
-    """
-    if not 0 <= overlap < size:
-        raise ValueError("The overlap must be at least 0 and less than the size.")
-    if not parsed.text.strip():
-        return []
-    cutter = _Cutter(parsed.text, tokenizer, size, overlap)
-    chunks: list[Chunk] = []
-    for start, end in cutter.ranges():
-        tokens = cutter.units.count(start, end)
-        chunks.append(Chunk(len(chunks), parsed.text[start:end], start, end, _page(parsed.pages, start), tokens))
-    return chunks
-
-
-class _Cutter:
-    """One text with its tokens and boundaries. Positions are character offsets, counts are tokens."""
-
-    def __init__(self, text: str, tokenizer: Tokenizer, size: int, overlap: int) -> None:
-        self.text, self.size, self.overlap = text, size, overlap
-        self.units: Units = units.read(text, tokenizer)
-        small = len(self.units.starts) <= size
-        self.marks: Boundaries = boundaries.Boundaries((), [], []) if small else boundaries.find(text)
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Start and end of each chunk, blank margins left out."""
-        start = cut = 0
-        while cut < len(self.text):
-            end = self._end(start, cut)
-            if end > self._limit(start):
-                start, end = cut, self._end(cut, cut)
-            chunk = _trimmed(self.text, start, end)
-            if chunk[0] < chunk[1] and chunk[1] > cut:
-                yield chunk
-            start, cut = self._next_start(start, end), end
-
-    def _end(self, start: int, cut: int) -> int:
-        """Where the chunk ends that begins at `start` and must bring something new beyond `cut`."""
-        limit = self._limit(start)
-        if limit >= len(self.text):
-            return limit
-        if limit <= cut:
-            return next_cut(self.text, cut)
-        half = self.units.starts[(self.units.last(cut) + self.units.last(limit) + 1) // 2]
-        best = self.marks.best(max(half, cut + 1), limit)
-        chosen = best if best is not None else self._inside_a_sentence(cut, half, limit)
-        if is_cut(self.text, chosen, cut):
-            return chosen
-        return last_cut(self.text, cut, chosen) or (limit if limit - cut > LONGEST else next_cut(self.text, cut))
-
-    def _limit(self, start: int) -> int:
-        """The furthest place at which a chunk may end that begins at `start`."""
-        beyond = self.units.first(start) + self.size
-        return self.units.starts[beyond] if beyond < len(self.units.starts) else len(self.text)
-
-    def _inside_a_sentence(self, cut: int, half: int, limit: int) -> int:
-        """A place between words, or before the heading or table row that would be torn apart; else after a token."""
-        starts = self.units.starts
-        last = self.units.last(limit)
-        nearest = map(starts.__getitem__, range(last, max(self.units.last(half), last - _WORD_REACH), -1))
-        word = next((place for place in nearest if place > cut and _between_words(self.text, place)), limit)
-        torn = self.marks.inside(word)
-        if torn and torn[0] > cut and self.units.count(*torn) <= self.size:
-            return torn[0]
-        return word
-
-    def _next_start(self, previous: int, cut: int) -> int:
-        """Where the next chunk begins: up to `overlap` tokens before the cut, at a sentence if that keeps half."""
-        last = self.units.last(cut)
-        first = max(last - self.overlap, self.units.last(previous + 1))
-        if first >= last or cut >= len(self.text):
-            return cut
-        starts = self.units.starts
-        sentence = self.marks.first(starts[first], starts[(first + last) // 2])
-        if sentence is not None and self.units.first(sentence) >= first and is_cut(self.text, sentence, previous):
-            return sentence
-        near = (place for place in starts[first : min(last, first + _WORD_REACH)] if self.units.first(place) >= first)
-        allowed = (place for place in near if is_cut(self.text, place, previous))
-        nearest = next(allowed, cut)
-        if nearest == cut or _between_words(self.text, nearest):
-            return nearest
-        return next((place for place in allowed if _between_words(self.text, place)), nearest)
+def run(
+    db: Database, lease: Lease, window: Sequence[Key], files: FileStore, tokenizer: Tokenizer, embedder: Embedder
+) -> None:
+    """Cut what is parsed. A document without text fails alone."""
+    done: list[tuple[Item, Mapping[str, Any]]] = []
+    pieces: list[tuple[Item, list[Chunk]]] = []
+    failures: dict[Key, str] = {}
+    for item in items.at_stage(db, lease, window, "parsed"):
+        try:
+            chunks, found = _cut(item, files, tokenizer, embedder)
+        except Skippable as error:
+            failures[item.key] = str(error)
+            continue
+        pieces.append((item, chunks))
+        done.append((item, found))
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        _write(connection, lease, pieces, embedder)
+        items.write_stage(connection, done, "chunked")
+    items.fail(db, lease, failures)
 
 
-def _between_words(text: str, position: int) -> bool:
-    before, after = text[position - 1], text[position]
-    return before.isspace() or after.isspace() or before >= _CJK or after >= _CJK
+def embedding_key(text: str, embedder: Embedder) -> bytes:
+    """The same text under the same model has the same key, whichever document it stands in."""
+    model = f"{embedder.provider}\n{embedder.model}\n{embedder.dimensions}\n"
+    return hashlib.blake2b((model + text).encode(), digest_size=16).digest()
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The range without the blanks at its ends."""
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return start, end
+def _cut(
+    item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder
+) -> tuple[list[Chunk], Mapping[str, Any]]:
+    text = read_text(files, item.parsed_key or "")
+    size, overlap = effective_size(item.chunk_size, item.chunk_overlap, embedder.max_tokens)
+    chunks = split(Parsed(text, item.title, item.pages), tokenizer, size, overlap)
+    if not chunks:
+        raise Skippable("The document holds no text to search; check the file, or use STANDARD_OCR if it is a scan.")
+    properties = {
+        **item.properties,
+        "characterCount": len(text),
+        "tokenCount": sum(chunk.tokens for chunk in chunks),
+        "embeddingCount": len(chunks),
+    }
+    embedding = {
+        "provider": embedder.provider,
+        "model": embedder.model,
+        "dimensions": embedder.dimensions,
+        "chunkSize": size,
+        "chunkOverlap": overlap,
+    }
+    return chunks, {"properties": properties, "embedding": embedding}
 
 
-def _page(pages: tuple[int, ...], start: int) -> int | None:
-    return max(1, bisect_right(pages, start)) if pages else None
+def _write(
+    connection: Connection[Row], lease: Lease, pieces: Sequence[tuple[Item, list[Chunk]]], embedder: Embedder
+) -> None:
+    """Replace whatever an earlier attempt wrote. The shared lock keeps the sweep from taking a vector we count on."""
+    connection.execute("select pg_advisory_xact_lock_shared(%(partition)s)", {"partition": lease.partition})
+    connection.execute(
+        """
+        delete from chunks c using unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+        where c.document_id = w.document and c.generation = w.generation
+        """,
+        {
+            "documents": [item.key.document_id for item, _ in pieces],
+            "generations": [item.generation for item, _ in pieces],
+        },
+    )
+    with connection.cursor().copy(
+        'copy chunks (partition_id, document_id, generation, index, start, "end", page, tokens, content,'
+        " embedding_key) from stdin"
+    ) as copy:
+        for item, chunks in pieces:
+            for chunk in chunks:
+                copy.write_row(
+                    (
+                        lease.partition,
+                        item.key.document_id,
+                        item.generation,
+                        chunk.index,
+                        chunk.start,
+                        chunk.end,
+                        chunk.page,
+                        chunk.tokens,
+                        chunk.text,
+                        embedding_key(chunk.text, embedder),
+                    )
+                )

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.pipeline.chunk import effective_size, split
-from retrieval.pipeline.graphemes import is_cut
+from retrieval.chunking.graphemes import is_cut
+from retrieval.chunking.split import effective_size, split
 from retrieval.ports import Chunk, Parsed
 from retrieval.tokens import MINILM, WORDLLAMA, tokenizer_for
 
@@ -36,7 +36,7 @@ PIECES = [
     "1.5 ",
     "한",
     "👍🏽",
-    "�",
+    "\ud800",
     "`co_de` ",
 ]
 PARTS = st.sampled_from([*PIECES, "x" * 130, " " * 300])

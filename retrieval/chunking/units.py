@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from retrieval.pipeline.graphemes import last_cut
+from retrieval.chunking.graphemes import last_cut
 from retrieval.ports import Tokenizer
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Cutting a parsed text into chunks: by tokens, at the best boundary, offsets exact."""
