@@ -1,5 +1,7 @@
 # One machine with git, make and Python 3.11 or newer is enough. ARGS go to the program behind the target.
 BIN := .venv/bin
+# Compiled modules are kept, or every process of every test would compile Prefect again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup up demo test bench lint
 .DEFAULT_GOAL := help

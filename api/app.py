@@ -19,6 +19,7 @@ from api.routes import docs, documents, health, ingest, namespaces, runs, search
 from api.services import THREADS, Services
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
+from retrieval.notices import Notices
 from retrieval.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -29,7 +30,7 @@ HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     """The application. It opens the database on the first request, so it starts while the database is away."""
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
-    services = Services(database, ring, settings, threads)
+    services = Services(database, ring, settings, Notices(database), threads)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from retrieval.database import Database
+from retrieval.notices import Notices
 from retrieval.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -21,11 +22,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The database, the key ring, the settings, and the bounded threads in which sync ports are called."""
+    """The database, the key ring, the settings, the notices to the dispatcher, and bounded threads for sync ports."""
 
     db: Database
     ring: KeyRing
     settings: Settings
+    notices: Notices
     threads: ThreadPoolExecutor
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

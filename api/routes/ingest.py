@@ -65,6 +65,7 @@ async def ingest_text(call: Call[IngestText, None]) -> IngestAnswer:
         name=config.name,
         external_id=config.external_id,
     )
+    call.services.notices.send()
     await call.make_tenant_known()
     return IngestAnswer.of(accepted, "text")
 
@@ -95,6 +96,7 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer:
             ingestion=asked,
             external_id=fields.external_id,
         )
+    call.services.notices.send()
     await call.make_tenant_known()
     return IngestAnswer.of(accepted, "file")
 

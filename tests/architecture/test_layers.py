@@ -23,23 +23,30 @@ def test_imports_go_down_only():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-HEAVY = ("prefect", "numpy", "sqlmodel", "sqlalchemy", "onnxruntime", "tokenizers", "boto3", "pinecone", "openai", "kreuzberg")
+HEAVY = (
+    "prefect",
+    "numpy",
+    "sqlmodel",
+    "sqlalchemy",
+    "onnxruntime",
+    "tokenizers",
+    "boto3",
+    "pinecone",
+    "openai",
+    "kreuzberg",
+)
 
 
 def test_the_api_starts_without_prefect_models_or_vendors():
     code = "import sys, api.app; print([name for name in sys.argv[1:] if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *HEAVY], cwd=PROJECT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, *HEAVY], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_flows_start_without_vendors_or_models():
     code = "import sys, flows.ingest; print([name for name in sys.argv[1:] if name in sys.modules])"
     heavy = ("onnxruntime", "onnx", "wordllama", "boto3", "pinecone", "openai", "kreuzberg")
-    done = subprocess.run(
-        [sys.executable, "-c", code, *heavy], cwd=PROJECT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, *heavy], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
