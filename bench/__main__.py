@@ -1,0 +1,35 @@
+"""`make bench`: every benchmark in turn, or those that are named: `make bench ARGS="cranfield embedders"`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BENCHMARKS = {
+    "embedders": "the local models: texts per CPU second, fp32 against int8",
+    "worker_vs_process_pool": "the warm worker against Prefect's own process worker",
+    "cranfield": "quality and speed of the whole service on Cranfield; latency of one text",
+    "search_scale": "search in 100,000 chunks against pgvector's own query",
+}
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"There is no benchmark {unknown[0]!r}. There are:")
+        for name, about in BENCHMARKS.items():
+            print(f"  {name:<24}{about}")
+        return 2
+    failed = []
+    for name in names:
+        print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
+        if subprocess.run([sys.executable, HERE / f"{name}.py"], check=False, cwd=HERE.parent).returncode:
+            failed.append(name)
+    if failed:
+        print(f"\nNot finished: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
