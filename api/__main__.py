@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 
 from api.door import Door
 from retrieval.settings import Settings
@@ -17,6 +21,7 @@ def application() -> Door:
 
     loaded = settings.load()
     url, key = _required(loaded)
+    _end_with_parent()
     logs.configure(loaded, role="api")
     return create_app(loaded, Database(url, size=loaded.database_pool), KeyRing.parse(key))
 
@@ -43,6 +48,19 @@ def main() -> None:
         respawn_failed_workers=True,
         workers_kill_timeout=10,
     ).serve()
+
+
+def _end_with_parent() -> None:
+    """A server process whose starter was killed ends, too: else it would hold the port against the next start."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
 def _required(settings: Settings) -> tuple[str, str]:

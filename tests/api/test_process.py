@@ -97,6 +97,27 @@ def test_it_serves_small_logs_no_secret_and_ends(process, at_process, tmp_path):
         assert secret not in said
 
 
+def test_killed_it_leaves_no_process_and_frees_its_port(process):
+    address, started, _ = process
+    members = family(started.pid)
+    assert len(members) > 1
+    started.kill()
+    started.wait(10)
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() and "Z" not in state(pid) for pid in members):
+        assert time.monotonic() < deadline, "a server process outlived its starter"
+        time.sleep(0.1)
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{address}/health", trust_env=False)
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "Z"
+
+
 @pytest.mark.parametrize("missing", ["RETRIEVAL_DATABASE_URL", "RETRIEVAL_SECRET_KEY"])
 def test_it_says_what_it_misses(missing, api_database, tmp_path):
     given = {
