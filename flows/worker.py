@@ -41,7 +41,7 @@ class WarmVariables(BaseVariables):
     """What an operator may set on the work pool or a deployment."""
 
     grace_seconds: float = Field(
-        default=20, ge=0, description="How long a flow run may go on after the worker's SIGTERM."
+        default=10, ge=0, description="How long a flow run may go on after the worker's SIGTERM."
     )
     child_runs: int = Field(default=100, ge=1, description="A child process is replaced after so many flow runs.")
     child_megabytes: int = Field(default=1024, ge=1, description="A child is replaced when it holds more memory.")
@@ -50,7 +50,7 @@ class WarmVariables(BaseVariables):
 class WarmConfiguration(BaseJobConfiguration):
     """The job variables of one run, and its order."""
 
-    grace_seconds: float = 20
+    grace_seconds: float = 10
     child_runs: int = 100
     child_megabytes: int = 1024
     _order: Order | None = PrivateAttr(default=None)

@@ -67,6 +67,17 @@ def prefect_server(settings: Settings, at: Addresses, environment: dict[str, str
     return _role("prefect", settings, own, at.prefect, lambda: probes.answers(f"{at.prefect}/health"))
 
 
+_SERVICES = "PREFECT_SERVER_SERVICES_"
+_QUIET_SERVICES = {
+    f"{_SERVICES}EVENT_PERSISTER_BATCH_SIZE": "500",
+    f"{_SERVICES}TASK_RUN_RECORDER_BATCH_SIZE": "20",
+    f"{_SERVICES}TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    f"{_SERVICES}PAUSE_EXPIRATIONS_ENABLED": "false",
+    f"{_SERVICES}REPOSSESSOR_ENABLED": "false",
+}
+"""Fewer and larger writes; nothing here pauses flow runs or holds Prefect's concurrency leases."""
+
+
 def server_environment(settings: Settings) -> dict[str, str]:
     """Where a Prefect server keeps its data."""
     given = plain(settings.prefect_database_url)
@@ -74,7 +85,7 @@ def server_environment(settings: Settings) -> dict[str, str]:
     url = (
         re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", given) if given else f"sqlite+aiosqlite:///{file}"
     )
-    return {"PREFECT_SERVER_DATABASE_CONNECTION_URL": url, "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
+    return {"PREFECT_SERVER_DATABASE_CONNECTION_URL": url, "PREFECT_SERVER_LOGGING_LEVEL": "WARNING", **_QUIET_SERVICES}
 
 
 def api(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
@@ -102,7 +113,7 @@ def worker(settings: Settings, at: Addresses, environment: dict[str, str], name:
     def ready() -> bool:
         return probes.worker_online(at.prefect, settings.work_pool, name, environment, started[-1])
 
-    return Role("worker", command, environment, ready, PROJECT, grace=9, before=again)
+    return Role("worker", command, environment, ready, PROJECT, grace=25, before=again)
 
 
 def first_steps(environment: dict[str, str]) -> Role:
@@ -137,7 +148,7 @@ def _worker(settings: Settings, name: str) -> list[str]:
 
 def _prefect_server(settings: Settings) -> list[str]:
     options = ("--host", "127.0.0.1", "--port", str(settings.prefect_port), "--analytics-off")
-    return [_PYTHON, "-m", "prefect", "server", "start", *options]
+    return [_PYTHON, "-m", "flows.embedded_prefect", "server", "start", *options]
 
 
 def _ui(settings: Settings) -> list[str]:

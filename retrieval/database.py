@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, Connection, OperationalError
@@ -15,6 +16,10 @@ Row = DictRow
 Params = dict[str, Any]
 WAIT = 5.0
 """Seconds a request waits for a connection before it is told that the service is unavailable."""
+
+RECONNECT = 1.0
+"""Seconds for which a pool retries a lost connection by itself; after that each request tries anew, so that the service
+is back as soon as the database is, and not at the end of an ever longer pause."""
 
 AWAY = (OperationalError, PoolTimeout, PoolClosed)
 """What psycopg raises while the database is away."""
@@ -28,6 +33,7 @@ class Database:
         self._size = size
         self._pool: ConnectionPool[Connection[Row]] | None = None
         self._async_pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
+        self._opening = Lock()
 
     def __repr__(self) -> str:
         return "Database(…)"
@@ -40,23 +46,12 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Connection[Row]]:
         """A connection in a transaction: committed at the end, rolled back on an exception."""
-        if self._pool is None:
-            self._pool = ConnectionPool(
-                self._url,
-                connection_class=Connection[Row],
-                kwargs={"row_factory": dict_row},
-                min_size=1,
-                max_size=self._size,
-                timeout=WAIT,
-                open=True,
-                check=None,
-            )
-        with self._pool.connection() as connection:
+        with self._connections().connection() as connection, connection.transaction():
             yield connection
 
     def rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
-        """One statement in a transaction of its own, from a thread."""
-        with self.transaction() as connection:
+        """One statement, which is a transaction of its own and one round trip, from a thread."""
+        with self._connections().connection() as connection:
             cursor = connection.execute(statement, params)
             return cursor.fetchall() if cursor.description else []
 
@@ -67,28 +62,51 @@ class Database:
     @asynccontextmanager
     async def async_transaction(self) -> AsyncIterator[AsyncConnection[Row]]:
         """The same on the event loop."""
-        if self._async_pool is None:
-            self._async_pool = AsyncConnectionPool(
-                self._url,
-                connection_class=AsyncConnection[Row],
-                kwargs={"row_factory": dict_row},
-                min_size=1,
-                max_size=self._size,
-                timeout=WAIT,
-                open=False,
-            )
-            await self._async_pool.open(wait=False)
-        async with self._async_pool.connection() as connection:
+        pool = await self._async_connections()
+        async with pool.connection() as connection, connection.transaction():
             yield connection
 
     async def async_rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
-        async with self.async_transaction() as connection:
+        pool = await self._async_connections()
+        async with pool.connection() as connection:
             cursor = await connection.execute(statement, params)
             return await cursor.fetchall() if cursor.description else []
 
     async def async_row(self, statement: LiteralString, params: Params | None = None) -> Row | None:
         rows = await self.async_rows(statement, params)
         return rows[0] if rows else None
+
+    def _connections(self) -> ConnectionPool[Connection[Row]]:
+        with self._opening:
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self._url,
+                    connection_class=Connection[Row],
+                    kwargs={"row_factory": dict_row, "autocommit": True},
+                    min_size=1,
+                    max_size=self._size,
+                    timeout=WAIT,
+                    reconnect_timeout=RECONNECT,
+                    open=True,
+                )
+            return self._pool
+
+    async def _async_connections(self) -> AsyncConnectionPool[AsyncConnection[Row]]:
+        """Opening twice does nothing, so whoever comes while it opens may just as well open it."""
+        if self._async_pool is None:
+            self._async_pool = AsyncConnectionPool(
+                self._url,
+                connection_class=AsyncConnection[Row],
+                kwargs={"row_factory": dict_row, "autocommit": True},
+                min_size=1,
+                max_size=self._size,
+                timeout=WAIT,
+                reconnect_timeout=RECONNECT,
+                open=False,
+            )
+        if self._async_pool.closed:
+            await self._async_pool.open(wait=False)
+        return self._async_pool
 
     def close(self) -> None:
         """Close what is open; the next use opens it again."""

@@ -1,0 +1,43 @@
+"""Prefect's server on its own SQLite file, for one machine: the stock command, with transactions that queue.
+
+Prefect begins most transactions DEFERRED. On SQLite two of them that read and then write refuse each other at once
+("database is locked"), which the server answers with 503 and its clients repeat after two seconds or more. Begun
+IMMEDIATE they wait for each other for some milliseconds instead. With PostgreSQL nothing changes.
+
+    python -m flows.embedded_prefect server start --host 127.0.0.1 --port 4200
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from prefect.server.database.configurations import AioSqliteConfiguration
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
+
+_begin = AioSqliteConfiguration.begin_transaction
+
+
+@asynccontextmanager
+async def _begin_immediate(
+    self: AioSqliteConfiguration,
+    session: AsyncSession,
+    with_for_update: bool = False,  # noqa: ARG001, FBT001, FBT002  (Prefect's signature)
+) -> AsyncGenerator[AsyncSessionTransaction, None]:
+    async with _begin(self, session, with_for_update=True) as transaction:
+        yield transaction
+
+
+def main() -> None:
+    """Prefect's own command line."""
+    AioSqliteConfiguration.begin_transaction = _begin_immediate  # type: ignore[method-assign]
+    from prefect.cli import app
+
+    app()
+
+
+if __name__ == "__main__":
+    main()
