@@ -42,7 +42,7 @@ class Service:
         )
 
     def up(self) -> None:
-        done = self.run("up", "--detach")
+        done = self.run("up", "--detach", timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         self.info = json.loads((self.home / "service.json").read_text())
         self.client.close()
