@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import psycopg
 import structlog
@@ -52,6 +53,7 @@ async def run() -> None:
         loop.add_signal_handler(number, stop.set)
 
     workers = 1
+    lease = timedelta(seconds=config.lease_seconds)
 
     async def start_waiting() -> None:
         async with get_client() as client:
@@ -69,7 +71,7 @@ async def run() -> None:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
                     workers = await prefect_server.workers(client, config.work_pool)
-                    if await reconcile.once(db, client, attempts=config.attempts):
+                    if await reconcile.once(db, client, attempts=config.attempts, lease=lease):
                         wake.set()
                 await asyncio.sleep(RECONCILE_SECONDS)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -27,6 +29,14 @@ AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
 NAME_CHARACTERS = 120
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A flow run's state type in Prefect, such as RUNNING, and since when."""
+
+    type: str
+    since: datetime
+
+
 async def start(client: PrefectClient, batch: Batch) -> str:
     """Create the flow run of this attempt, or find it if it was created before; its id."""
     flow = FLOWS[batch.source]
@@ -41,15 +51,15 @@ async def start(client: PrefectClient, batch: Batch) -> str:
     return str(run.id)
 
 
-async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, str]:
-    """Flow run id to state type, such as RUNNING; ids that the server does not know are left out."""
-    found: dict[str, str] = {}
+async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
+    """Flow run id to its state; ids that the server does not know are left out."""
+    found: dict[str, Seen] = {}
     for start_at in range(0, len(flow_run_ids), 200):
         wanted = [UUID(flow_run) for flow_run in flow_run_ids[start_at : start_at + 200]]
         runs: list[FlowRun] = await client.read_flow_runs(
             flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=wanted)), limit=200
         )
-        found |= {str(run.id): run.state_type.value for run in runs if run.state_type is not None}
+        found |= {str(run.id): Seen(run.state.type.value, run.state.timestamp) for run in runs if run.state is not None}
     return found
 
 

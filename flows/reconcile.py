@@ -3,52 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import structlog
 from prefect.client.orchestration import PrefectClient
 
 from flows import prefect_server
+from flows.prefect_server import Seen
 from retrieval import batches
 from retrieval.batches import Open
 from retrieval.database import Database
 
 log = structlog.get_logger()
 
-Action = Callable[[Database, Open], None]
 LIVE = frozenset({"SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"})
+BEGUN = LIVE - {"SCHEDULED"}
+"""A worker has taken the run. If it has not claimed the batch within a lease's time, it died before it could."""
 UNKNOWN_FOR = timedelta(seconds=10)
 """A run that the server does not know is lost, but only after a moment: it may just have been created."""
 
 
-def decide(batch: Open, state: str | None, now: datetime) -> str:
-    """What to do with a batch: `wait`, `retry` or `cancel`. `state` is its flow run's in Prefect, None if unknown."""
-    if state == "CANCELLED":
-        return "cancel"
-    if batch.lease_lost:
-        return "retry"
-    if state in LIVE:
-        return "wait"
+def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) -> str:
+    """What to do with a batch: `wait`, `retry` or `cancel`. `state` is its flow run's, None if Prefect has none."""
     if state is None:
-        return "wait" if batch.claimed or now - batch.dispatched_at < UNKNOWN_FOR else "retry"
-    return "retry"
+        lost = batch.lease_lost or (not batch.claimed and now - batch.dispatched_at > UNKNOWN_FOR)
+        return "retry" if lost else "wait"
+    if state.type == "CANCELLED":
+        return "cancel"
+    if batch.lease_lost or state.type not in LIVE:
+        return "retry"
+    stuck = not batch.claimed and state.type in BEGUN and now - state.since > lease
+    return "retry" if stuck else "wait"
 
 
-async def once(db: Database, client: PrefectClient, *, attempts: int) -> int:
+async def once(db: Database, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Look at every open batch; how many were taken back or ended."""
     opened = await asyncio.to_thread(batches.open_batches, db)
     states = await prefect_server.states(client, [batch.flow_run_id for batch in opened])
     acted = 0
     for batch in opened:
         state = states.get(batch.flow_run_id)
-        action = decide(batch, state, datetime.now(UTC))
+        action = decide(batch, state, datetime.now(UTC), lease=lease)
         if action == "wait":
             continue
         acted += 1
-        log.warning("batch.recovered", batch_id=batch.id, attempt=batch.attempt, prefect_state=state, action=action)
+        prefect = state.type if state else "unknown"
+        log.warning("batch.recovered", batch_id=batch.id, attempt=batch.attempt, prefect_state=prefect, action=action)
         await asyncio.to_thread(_recover, db, batch, action, attempts)
-        if state in LIVE:
+        if state is not None and state.type in LIVE:
             await prefect_server.declare_crashed(client, batch.flow_run_id)
     return acted
 
