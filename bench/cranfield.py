@@ -4,7 +4,7 @@
 
 Starts an instance of its own in a temporary home. Every text is posted alone, by `clients` at once. The baseline of
 the ingestion rate is the embedder alone, in this process, on the same chunks, right after. Quality is nDCG@10 with
-the grades of qrels.tsv.
+the grades of qrels.tsv as gains.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _embedder_alone(model: str, documents: list[tuple[str, str]], home: Path) ->
 
 def _ndcg(found: list[int], judged: dict[str, int]) -> float:
     def gain(grades: list[int]) -> float:
-        return sum((2**grade - 1) / math.log2(rank + 2) for rank, grade in enumerate(grades[:10]))
+        return sum(grade / math.log2(rank + 2) for rank, grade in enumerate(grades[:10]))
 
     best = gain(sorted(judged.values(), reverse=True))
     return gain(found) / best if best else 0.0

@@ -49,6 +49,7 @@ async def ingest(batch_id: str, attempt: int) -> State[None]:
         return Completed(name="Superseded", message="Another flow run holds or has finished this batch.")
     with beating(db, lease, seconds=seconds):
         try:
+            await report.make_findable(outcomes.table(db, lease))
             await _pipeline(lease)
         except Superseded as error:
             return Completed(name="Superseded", message=str(error))

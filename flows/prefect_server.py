@@ -45,10 +45,15 @@ async def start(client: PrefectClient, batch: Batch) -> str:
         deployment.id,
         parameters={"batch_id": batch.id, "attempt": batch.attempt},
         name=_name(batch),
-        tags=[*batch.job_runs, *(name[:NAME_CHARACTERS] for name in batch.names)],
+        tags=tags(batch.job_runs, batch.names) if len(batch.job_runs) == 1 else [],
         idempotency_key=batch.idempotency_key,
     )
     return str(run.id)
+
+
+def tags(job_runs: Sequence[str], names: Sequence[str]) -> list[str]:
+    """What a flow run is found by. Every event of a run repeats its tags, so a batch gets them only once it runs."""
+    return [*job_runs, *dict.fromkeys(name[:NAME_CHARACTERS] for name in names)]
 
 
 async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from prefect import get_client
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
+from prefect.context import FlowRunContext
+
+from flows import prefect_server
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -13,6 +17,17 @@ if TYPE_CHECKING:
     from retrieval.pipeline.outcomes import Outcome
 
 ROWS = 500
+
+
+async def make_findable(rows: Sequence[Outcome]) -> None:
+    """Tag a run of many job runs with their ids and their documents' names."""
+    job_runs = dict.fromkeys(row.job_run_id for row in rows)
+    flow_run = FlowRunContext.get()
+    if len(job_runs) == 1 or flow_run is None or flow_run.flow_run is None:
+        return
+    named = prefect_server.tags(list(job_runs), [row.name for row in rows[:ROWS]])
+    async with get_client() as client:
+        await client.update_flow_run(flow_run.flow_run.id, tags=[*flow_run.flow_run.tags, *named])
 
 
 class Shown:
