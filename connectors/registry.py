@@ -16,7 +16,8 @@ from retrieval.errors import Fatal
 if TYPE_CHECKING:
     from retrieval.database import Database
     from retrieval.namespaces import NamespaceConfig
-    from retrieval.ports import Embedder, FileStore, Parser, VectorStore
+    from retrieval.ports import Embedder, FileStore, Parser, Source, VectorStore
+    from retrieval.secrets import KeyRing
 
 EMBEDDERS = {"LOCAL": "connectors.embedders.local:make"}
 """embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
@@ -26,6 +27,9 @@ VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make"}
 
 FILE_STORES = {"LOCAL": "connectors.files.local:make"}
 """fileStorageConfig.type to `make(config, settings) -> FileStore`."""
+
+SOURCES: dict[str, str] = {}
+"""Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
 
 _made: dict[str, Any] = {}
 _lock = Lock()
@@ -52,6 +56,14 @@ def file_store(config: NamespaceConfig) -> FileStore:
     storage = config.file_storage
     make = _load(FILE_STORES, storage["type"], "fileStorageConfig.type")
     return cast("FileStore", _once("files", storage, lambda: make(storage, settings.load())))
+
+
+def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
+    """Where documents of an ingestion source come from. Fatal where this version cannot fetch from there."""
+    if name not in SOURCES:
+        raise Fatal(f"Fetching from the source {name} is not part of this version yet.")
+    make = _load(SOURCES, name, "source")
+    return cast("Source", make(config, db, ring))
 
 
 @lru_cache(maxsize=1)

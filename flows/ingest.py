@@ -15,10 +15,11 @@ from prefect.states import Completed
 
 from flows import context, report, tasks
 from flows.heartbeat import beating
-from flows.steps import Work
+from flows.steps import Discovery, Work
 from retrieval import batches, settings
 from retrieval.batches import Lease, Superseded
-from retrieval.errors import Fatal, Retryable
+from retrieval.errors import Fatal, Retryable, StepError
+from retrieval.pipeline import discover as discovering
 from retrieval.pipeline import items, outcomes
 from retrieval.pipeline.items import Key
 from retrieval.pipeline.outcomes import Progress
@@ -41,6 +42,54 @@ async def ingest_file(batch_id: str, attempt: int) -> State[None]:
     return await ingest(batch_id, attempt)
 
 
+@flow(name="ingest-urls", persist_result=False)
+async def ingest_urls(batch_id: str, attempt: int) -> State[None]:
+    """Pages of a list of URLs."""
+    return await ingest(batch_id, attempt)
+
+
+@flow(name="ingest-sitemap", persist_result=False)
+async def ingest_sitemap(batch_id: str, attempt: int) -> State[None]:
+    """The pages that a sitemap names."""
+    return await ingest(batch_id, attempt)
+
+
+@flow(name="ingest-website", persist_result=False)
+async def ingest_website(batch_id: str, attempt: int) -> State[None]:
+    """The pages of a website, found by its links."""
+    return await ingest(batch_id, attempt)
+
+
+@flow(name="ingest-notion", persist_result=False)
+async def ingest_notion(batch_id: str, attempt: int) -> State[None]:
+    """Pages of a Notion workspace."""
+    return await ingest(batch_id, attempt)
+
+
+@flow(name="ingest-google-drive", persist_result=False)
+async def ingest_google_drive(batch_id: str, attempt: int) -> State[None]:
+    """Files of a Google Drive."""
+    return await ingest(batch_id, attempt)
+
+
+@flow(name="ingest-dropbox", persist_result=False)
+async def ingest_dropbox(batch_id: str, attempt: int) -> State[None]:
+    """Files of a Dropbox."""
+    return await ingest(batch_id, attempt)
+
+
+@flow(name="ingest-onedrive", persist_result=False)
+async def ingest_onedrive(batch_id: str, attempt: int) -> State[None]:
+    """Files of a OneDrive."""
+    return await ingest(batch_id, attempt)
+
+
+@flow(name="ingest-box", persist_result=False)
+async def ingest_box(batch_id: str, attempt: int) -> State[None]:
+    """Files of a Box."""
+    return await ingest(batch_id, attempt)
+
+
 async def ingest(batch_id: str, attempt: int) -> State[None]:
     """Claim the batch, take every document through the pipeline, and say how each of them ended."""
     db, seconds = context.database(), settings.load().lease_seconds
@@ -49,6 +98,7 @@ async def ingest(batch_id: str, attempt: int) -> State[None]:
         return Completed(name="Superseded", message="Another flow run holds or has finished this batch.")
     with beating(db, lease, seconds=seconds):
         try:
+            await _discover(lease)
             await report.make_findable(outcomes.table(db, lease))
             await _pipeline(lease)
         except Superseded as error:
@@ -57,6 +107,18 @@ async def ingest(batch_id: str, attempt: int) -> State[None]:
         batches.finish(db, lease)
     await report.results(outcomes.table(db, lease))
     return _state(outcomes.progress(db, lease))
+
+
+async def _discover(lease: Lease) -> None:
+    """Let each job run that does not know it find out what to ingest; its failure is one entry of that run."""
+    db = context.database()
+    for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
+        try:
+            await asyncio.to_thread(tasks.discover, Discovery(db, context.keys(), lease, wanted))
+        except Superseded:
+            raise
+        except StepError as error:
+            await asyncio.to_thread(discovering.fail, db, lease, wanted, str(error))
 
 
 async def _pipeline(lease: Lease) -> None:

@@ -20,7 +20,18 @@ from retrieval.batches import Batch
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
-FLOWS = {"TEXT": "ingest-text", "LOCAL_FILE": "ingest-file"}
+FLOWS = {
+    "TEXT": "ingest-text",
+    "LOCAL_FILE": "ingest-file",
+    "URLS_LIST": "ingest-urls",
+    "SITEMAP": "ingest-sitemap",
+    "WEBSITE": "ingest-website",
+    "NOTION": "ingest-notion",
+    "GOOGLE_DRIVE": "ingest-google-drive",
+    "DROPBOX": "ingest-dropbox",
+    "ONEDRIVE": "ingest-onedrive",
+    "BOX": "ingest-box",
+}
 """Ingestion source to the flow, and deployment, that runs it."""
 
 AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
@@ -87,4 +98,6 @@ def _name(batch: Batch) -> str:
     attempt = f" (attempt {batch.attempt})" if batch.attempt > 1 else ""
     if len(batch.job_runs) == 1 and batch.names:
         return batch.names[0][:NAME_CHARACTERS] + attempt
+    if len(batch.job_runs) == 1:
+        return batch.job_runs[0] + attempt
     return f"{len(batch.job_runs)} job runs {batch.id[-6:]}{attempt}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 
 import psycopg
@@ -14,11 +15,13 @@ from retrieval.batches import Lease
 from retrieval.database import AWAY, Database
 from retrieval.errors import Fatal, Retryable, ServiceError
 from retrieval.pipeline import chunk as chunking
+from retrieval.pipeline import discover as discovering
 from retrieval.pipeline import embed as embedding
 from retrieval.pipeline import fetch as fetching
 from retrieval.pipeline import items
 from retrieval.pipeline import parse as parsing
 from retrieval.pipeline import upsert as upserting
+from retrieval.pipeline.discover import Waiting
 from retrieval.pipeline.items import Key
 from retrieval.ports import Embedder, FileStore, VectorStore
 from retrieval.secrets import KeyRing
@@ -50,6 +53,19 @@ class Work:
         return registry.embedder(self._config)
 
 
+class Discovery:
+    """A job run that is to find out what to ingest. Not a dataclass, for the same reason."""
+
+    def __init__(self, db: Database, ring: KeyRing, lease: Lease, wanted: Waiting) -> None:
+        self.db = db
+        self.ring = ring
+        self.lease = lease
+        self.wanted = wanted
+
+    def __repr__(self) -> str:
+        return f"Discovery({self.wanted.job_run_id}, {self.wanted.request.source})"
+
+
 Step = Callable[[Work], None]
 
 
@@ -59,15 +75,30 @@ def step(function: Step) -> Step:
     @wraps(function)
     def run(work: Work) -> None:
         started = time.monotonic()
-        try:
+        with explained():
             function(work)
             items.add_timing(work.db, work.lease, work.window, function.__name__, time.monotonic() - started)
-        except AWAY as error:
-            raise Retryable("The database is away.") from error
-        except psycopg.Error as error:
-            raise Fatal(f"The database refused a statement (SQLSTATE {error.sqlstate}).") from None
 
     return run
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """A database's trouble in the pipeline's words: try again, or do not."""
+    try:
+        yield
+    except AWAY as error:
+        raise Retryable("The database is away.") from error
+    except psycopg.Error as error:
+        raise Fatal(f"The database refused a statement (SQLSTATE {error.sqlstate}).") from None
+
+
+def discover(found: Discovery) -> None:
+    """Find out what there is to ingest."""
+    with explained():
+        config = _namespace(found.db, found.ring, found.lease)
+        source = registry.source(found.wanted.request.source, config, found.db, found.ring)
+        discovering.run(found.db, found.lease, found.wanted, source)
 
 
 @step

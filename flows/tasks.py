@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -12,6 +13,7 @@ from prefect.tasks import Task, exponential_backoff
 from flows import steps
 from retrieval.errors import Retryable
 
+W = TypeVar("W", steps.Work, steps.Discovery)
 RETRIES = 4
 
 
@@ -20,7 +22,7 @@ def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> boo
     return isinstance(state.data, Retryable)
 
 
-def _task(step: steps.Step) -> Task[[steps.Work], None]:
+def _task(step: Callable[[W], None]) -> Task[[W], None]:
     return task(
         name=step.__name__,
         description=step.__doc__,
@@ -33,6 +35,7 @@ def _task(step: steps.Step) -> Task[[steps.Work], None]:
     )(step)
 
 
+discover = _task(steps.discover)
 fetch = _task(steps.fetch)
 parse = _task(steps.parse)
 chunk = _task(steps.chunk)

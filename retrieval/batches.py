@@ -215,6 +215,8 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> None:
             values,
         ).fetchall()
         close_documents(connection, [(row["job_run_id"], row["document_id"], error) for row in rows], status=status)
+        if error is not None:
+            _refuse_undiscovered(connection, batch.id, error)
         connection.execute(
             """
             update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now()
@@ -222,6 +224,27 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> None:
             """,
             values,
         )
+
+
+def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:
+    """Let one failed entry say why a run could not find out what to ingest (D21). No document stands behind it."""
+    connection.execute(
+        """
+        insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
+        select r.id, %(document)s, (select count(*) from run_documents d where d.job_run_id = r.id), r.number,
+               'listing of ' || r.source, 'FAILED', 'discover', %(error)s
+        from job_runs r where r.id = %(run)s
+        """,
+        {"run": job_run_id, "document": ids.document_id(), "error": error},
+    )
+
+
+def _refuse_undiscovered(connection: Connection[Row], batch_id: str, error: str) -> None:
+    rows = connection.execute(
+        "select id from job_runs where batch_id = %(id)s and to_discover and finished_at is null", {"id": batch_id}
+    ).fetchall()
+    for row in rows:
+        refuse(connection, row["id"], error)
 
 
 def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, str | None]], *, status: str) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,6 +88,107 @@ class Match:
 
     id: str
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class SourceItem:
+    """Something that a source lists. `external_id`: a page's URL or the vendor's id, the same at every listing."""
+
+    external_id: str
+    name: str
+    media_type: str = ""
+    version: str = ""
+    """The source's own mark of the content; another one means that it changed."""
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryRequest:
+    """What a client asked a source for. `config`: the checked `ingestConfig.config`, in the contract's words."""
+
+    scope: Scope
+    source: str
+    config: Mapping[str, Any]
+    connection_id: str | None = None
+
+
+class Source(Protocol):
+    """Where documents come from: web pages, drives, workspaces."""
+
+    def discover(self, request: DiscoveryRequest) -> Iterable[SourceItem]:
+        """What there is, lazily: each item is recorded, and survives a lost worker, before the next ones are asked for.
+
+        Raises Skippable or Fatal with the reason that the job run shall show.
+        """
+        ...
+
+    def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent:
+        """The item's content, in the file `to`. Skippable if this item alone cannot be had."""
+        ...
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A piece of a listing. `cursor`: where to go on; saved with the page's items. `done`: the listing is complete."""
+
+    items: Sequence[T]
+    cursor: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a content service hands out. `expires_at` is None where it does not say; `account`: whose it is, if known."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str | None = field(default=None, repr=False)
+    expires_at: datetime | None = None
+    account: str | None = None
+
+
+class TokenSource(Protocol):
+    """Gives a connection's access token; who asks never stores one."""
+
+    def token(self) -> str: ...
+
+    def renewed(self, refused: str) -> str:
+        """Another token after the service refused this one. Fatal if the authorization has ended."""
+        ...
+
+
+class Authorizer(Protocol):
+    """The OAuth2 code flow of one app at one content service. Fatal: the service refused, in our words."""
+
+    pkce: bool
+
+    def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
+        """Where a person allows the access. `challenge`: PKCE, S256; None where `pkce` is False."""
+        ...
+
+    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens: ...
+
+    def refresh(self, tokens: Tokens) -> Tokens:
+        """New tokens; a refresh token that does not rotate is carried over."""
+        ...
+
+    def revoke(self, tokens: Tokens) -> None:
+        """End the authorization at the service, where it can be; otherwise do nothing."""
+        ...
+
+
+class Connector(Authorizer, Protocol):
+    """A content service: its authorization and its content."""
+
+    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """What is new, changed or deleted since `cursor`, page by page; everything there is for None."""
+        ...
+
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
+        """The item's content, in the file `to`. Skippable if this item alone cannot be had."""
+        ...
 
 
 class Parser(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from retrieval import ids, scopes
+from retrieval import acceptance, ids, scopes
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import OcrStrategy, Scope
@@ -54,6 +54,15 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Receipt:
+    """The receipt of a request for several documents, with those that are known at once. `replaces`: how many."""
+
+    job_run_id: str
+    documents: tuple[str, ...] = ()
+    replaces: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A document within a job run."""
 
@@ -77,45 +86,6 @@ class JobRun:
     completed: list[Entry] = field(default_factory=list)
     failed: list[Entry] = field(default_factory=list)
     cancelled: list[Entry] = field(default_factory=list)
-
-
-_ACCEPT: LiteralString = (
-    "with "
-    + scopes.FIND_OR_MAKE
-    + """,
-    job as (
-        insert into jobs (id, organization_id, partition_id, source, config)
-        select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
-    ),
-    run as (
-        insert into job_runs (id, job_id, partition_id, source)
-        select %(run)s, %(job)s, id, %(source)s from partition
-        returning number
-    ),
-    document as (
-        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata)
-        select %(document)s, id, %(job)s, %(run)s, %(source)s, %(external_id)s, %(document_type)s, %(name)s,
-               coalesce(%(metadata)s::jsonb, '{}')
-        from partition
-        on conflict (partition_id, source, external_id) where deleted_at is null
-        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      updated_at = now()
-        returning id, job_run_id, active_generation > 0 as replaces
-    ),
-    member as (
-        insert into run_documents
-            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash)
-        select %(run)s, document.id, 0, run.number, %(name)s, %(media_type)s, %(raw_key)s, %(raw_size)s, %(raw_hash)s
-        from document, run
-    ),
-    content as (
-        insert into inbox (job_run_id, document_id, content)
-        select %(run)s, document.id, %(content)s from document where %(content)s::text is not null
-    ),
-    kept as (delete from sweeps where id = %(sweep)s)
-    select id, replaces from document
-"""
-)
 
 
 async def accept_text(
@@ -142,6 +112,31 @@ async def accept_text(
             "content": text,
         },
     )
+
+
+async def accept_discovery(
+    db: Database,
+    scope: Scope,
+    *,
+    source: str,
+    config: Mapping[str, Any],
+    ingestion: Ingestion,
+    connection_id: str | None = None,
+) -> Receipt:
+    """Record a request whose documents the flow finds out. `config` is kept as it is and must hold no secret."""
+    asked = {**ingestion.config(), "request": dict(config), "connectionId": connection_id}
+    values = {
+        **scopes.params(scope),
+        "job": ids.job_id(),
+        "run": ids.job_run_id(),
+        "source": source,
+        "config": json.dumps(asked),
+    }
+    for _ in range(2):
+        row = await db.async_row(acceptance.TO_DISCOVER, values)
+        if row is not None:
+            return Receipt(row["job_run_id"])
+    raise _no_namespace()
 
 
 async def begin_upload(db: Database, scope: Scope) -> Upload:
@@ -243,7 +238,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
     }
     for _ in range(2):
-        row = await db.async_row(_ACCEPT, values)
+        row = await db.async_row(acceptance.ONE, values)
         if row is not None:
             return Accepted(run, row["id"], row["replaces"])
     raise _no_namespace()

@@ -74,7 +74,7 @@ def settle(db: Database, lease: Lease) -> None:
         connection.execute(
             """
             update job_runs r set status = 'COMPLETED', finished_at = now(), updated_at = now()
-            where r.batch_id = %(batch)s and r.finished_at is null
+            where r.batch_id = %(batch)s and r.finished_at is null and (r.cancel_requested or not r.to_discover)
               and not exists (select from run_documents d
                               where d.job_run_id = r.id and d.status in ('QUEUED', 'PROCESSING'))
             """,

@@ -1,0 +1,147 @@
+"""Discover: find out what a job run is to ingest, page by page; what is known is kept if the worker dies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval import batches, ids
+from retrieval.batches import Lease
+from retrieval.database import Database, Row
+from retrieval.ports import DiscoveryRequest, Source, SourceItem
+
+PAGE = 200
+"""Documents recorded in one transaction."""
+DOCUMENT_TYPES = {
+    "URLS_LIST": "URL",
+    "SITEMAP": "URL",
+    "WEBSITE": "URL",
+    "NOTION": "NOTION_DOCUMENT",
+    "GOOGLE_DRIVE": "GOOGLE_DRIVE_DOCUMENT",
+    "DROPBOX": "DROPBOX_DOCUMENT",
+    "ONEDRIVE": "ONEDRIVE_DOCUMENT",
+    "BOX": "BOX_DOCUMENT",
+}
+"""Ingestion source to the type of its documents (D16)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job run that does not know yet what to ingest."""
+
+    job_run_id: str
+    job_id: str
+    number: int
+    request: DiscoveryRequest
+
+
+def waiting(db: Database, lease: Lease) -> list[Waiting]:
+    """The batch's job runs that have not found out everything, in order of arrival."""
+    rows = db.rows(
+        """
+        select r.id, r.job_id, r.number, r.source, j.config from job_runs r join jobs j on j.id = r.job_id
+        where r.batch_id = %(batch)s and r.to_discover and r.finished_at is null and not r.cancel_requested
+        order by r.number
+        """,
+        {"batch": lease.batch_id},
+    )
+    return [
+        Waiting(
+            row["id"],
+            row["job_id"],
+            row["number"],
+            DiscoveryRequest(lease.scope, row["source"], row["config"]["request"], row["config"]["connectionId"]),
+        )
+        for row in rows
+    ]
+
+
+def run(db: Database, lease: Lease, wanted: Waiting, source: Source) -> None:
+    """Record what the source lists as documents of the run. Ends early if the run is cancelled meanwhile."""
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            "update job_runs set status = 'PRE_PROCESSING', started_at = coalesce(started_at, now()),"
+            " updated_at = now() where id = %(run)s and status = 'QUEUED'",
+            {"run": wanted.job_run_id},
+        )
+    position = 0
+    found = iter(source.discover(wanted.request))
+    while page := list(islice(found, PAGE)):
+        if not _record(db, lease, wanted, page, position):
+            return
+        position += len(page)
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        _all_known(connection, wanted.job_run_id)
+
+
+def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
+    """The run knows no more than it knows: one entry carries the reason (D21), what was found goes on."""
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        batches.refuse(connection, wanted.job_run_id, error)
+        _all_known(connection, wanted.job_run_id)
+
+
+def _all_known(connection: Connection[Row], job_run_id: str) -> None:
+    connection.execute(
+        """
+        update job_runs set to_discover = false, updated_at = now(), status = case
+            when exists (select from run_documents where job_run_id = %(run)s) then 'PROCESSING' else status end
+        where id = %(run)s and finished_at is null
+        """,
+        {"run": job_run_id},
+    )
+
+
+_RECORD: LiteralString = """
+    with listed as (
+        select * from unnest(%(documents)s::text[], %(external_ids)s::text[], %(names)s::text[],
+                             %(media_types)s::text[], %(positions)s::int[])
+                      as w (id, external_id, name, media_type, position)
+    ),
+    found as (
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
+                               connection_id)
+        select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name,
+               coalesce(nullif(j.config -> 'metadata', 'null'), '{}'), %(connection)s
+        from listed l, job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s
+        order by l.external_id
+        on conflict (partition_id, source, external_id) where deleted_at is null
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
+                      connection_id = excluded.connection_id, updated_at = now()
+        returning id, external_id
+    )
+    insert into run_documents (job_run_id, document_id, position, generation, name, media_type)
+    select %(run)s, found.id, l.position, %(number)s, l.name, l.media_type from found join listed l using (external_id)
+    on conflict do nothing
+"""
+
+
+def _record(db: Database, lease: Lease, wanted: Waiting, page: Sequence[SourceItem], position: int) -> bool:
+    """Whether to go on: not if the run was cancelled."""
+    items = list({item.external_id: item for item in page}.values())
+    values: dict[str, Any] = {
+        "run": wanted.job_run_id,
+        "number": wanted.number,
+        "connection": wanted.request.connection_id,
+        "document_type": DOCUMENT_TYPES[wanted.request.source],
+        "documents": [ids.document_id() for _ in items],
+        "external_ids": [item.external_id for item in items],
+        "names": [item.name for item in items],
+        "media_types": [item.media_type for item in items],
+        "positions": list(range(position, position + len(items))),
+    }
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        open_run = connection.execute(
+            "select 1 from job_runs where id = %(run)s and not cancel_requested and finished_at is null", values
+        ).fetchone()
+        if open_run is not None:
+            connection.execute(_RECORD, values)
+    return open_run is not None

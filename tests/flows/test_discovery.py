@@ -1,0 +1,192 @@
+"""Job runs that find out what to ingest: listed page by page, cancelled, failed, and given up."""
+
+import asyncio
+from itertools import count
+
+import pytest
+import yaml
+
+from connectors import registry
+from flows import ingest, prefect_server
+from retrieval import batches, runs, settings
+from retrieval.batches import Open
+from retrieval.errors import Fatal
+from retrieval.pipeline import discover, outcomes
+from retrieval.ports import SourceItem
+from retrieval.runs import Ingestion
+from tests.flows.test_batches import claimed, read
+
+SITE = "https://example.org"
+
+
+class Listing:
+    """A source that lists the given items; an exception among them is raised when its turn comes."""
+
+    def __init__(self, *items):
+        self.items = items
+        self.asked = []
+
+    def discover(self, request):
+        self.asked.append(request)
+        for item in self.items:
+            if isinstance(item, Exception):
+                raise item
+            yield item if isinstance(item, SourceItem) else SourceItem(f"{SITE}/{item}", f"page {item}")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_waits(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+
+
+def accept(db, scope, source="WEBSITE", config=None, **options):
+    async def post():
+        receipt = await runs.accept_discovery(
+            db, scope, source=source, config=config or {"url": SITE}, ingestion=Ingestion(metadata={"k": 1}), **options
+        )
+        await db.async_close()
+        return receipt
+
+    return asyncio.run(post())
+
+
+def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope, connection_id=None)
+    assert read(db, scope, run).status == "QUEUED"
+    lease = claimed(db)
+    (wanted,) = discover.waiting(db, lease)
+    source = Listing("a", "b")
+    seen = []
+
+    class Watched(Listing):
+        def discover(self, request):
+            seen.append(read(db, scope, run).status)
+            yield from source.discover(request)
+
+    discover.run(db, lease, wanted, Watched())
+    after = read(db, scope, run)
+    assert seen == ["PRE_PROCESSING"]
+    assert after.status == "PROCESSING"
+    assert [entry.status for entry in after.queued] == ["QUEUED", "QUEUED"]
+    assert source.asked[0].config == {"url": SITE}
+    assert source.asked[0].scope == scope
+    assert discover.waiting(db, lease) == []
+    rows = db.rows(
+        "select external_id, document_type, source, metadata from documents where job_run_id = %(run)s order by 1",
+        {"run": run.job_run_id},
+    )
+    assert rows == [
+        {"external_id": f"{SITE}/{name}", "document_type": "URL", "source": "WEBSITE", "metadata": {"k": 1}}
+        for name in "ab"
+    ]
+
+
+@pytest.mark.decision("D54")
+def test_nothing_to_list_is_a_completed_run_without_documents(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    discover.run(db, lease, discover.waiting(db, lease)[0], Listing())
+    outcomes.settle(db, lease)
+    after = read(db, scope, run)
+    assert after.status == "COMPLETED"
+    assert [*after.queued, *after.processing, *after.completed, *after.failed, *after.cancelled] == []
+
+
+def test_a_run_that_has_not_found_out_everything_is_not_completed(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    outcomes.settle(db, lease)
+    assert read(db, scope, run).status == "QUEUED"
+
+
+@pytest.mark.decision("D21")
+def test_what_could_not_be_found_out_is_one_failed_entry(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    discover.fail(db, lease, discover.waiting(db, lease)[0], "The site did not answer.")
+    outcomes.settle(db, lease)
+    after = read(db, scope, run)
+    assert after.status == "COMPLETED"
+    assert [entry.error for entry in after.failed] == ["The site did not answer."]
+
+
+def test_a_listing_that_breaks_off_keeps_what_it_found(db, new_scope, monkeypatch):
+    monkeypatch.setattr(discover, "PAGE", 1)
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    (wanted,) = discover.waiting(db, lease)
+    with pytest.raises(Fatal):
+        discover.run(db, lease, wanted, Listing("a", Fatal("The listing broke off.")))
+    assert len(read(db, scope, run).queued) == 1
+    discover.run(db, lease, wanted, Listing("a", "b"))
+    assert len(read(db, scope, run).queued) == 2
+
+
+def test_a_cancelled_run_asks_for_no_more(db, new_scope, monkeypatch):
+    monkeypatch.setattr(discover, "PAGE", 1)
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    (wanted,) = discover.waiting(db, lease)
+    asked = count()
+
+    class Endless:
+        def discover(self, _request):
+            for number in asked:
+                assert number < 5, "listed on after the run was cancelled"
+                if number == 2:
+                    db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": run.job_run_id})
+                yield SourceItem(f"{SITE}/{number}", "page")
+
+    discover.run(db, lease, wanted, Endless())
+    outcomes.settle(db, lease)
+    after = read(db, scope, run)
+    assert after.status == "COMPLETED"
+    assert len(after.cancelled) == 2
+
+
+def test_a_page_listed_again_is_the_same_document(db, new_scope):
+    scope = new_scope()
+    found = []
+    for _ in range(2):
+        run = accept(db, scope)
+        lease = claimed(db)
+        discover.run(db, lease, discover.waiting(db, lease)[0], Listing("a", "a"))
+        found.append([entry.id for entry in read(db, scope, run).queued])
+        batches.finish(db, lease)
+    assert len(found[0]) == 1
+    assert found[0] == found[1]
+
+
+def test_a_batch_that_is_given_up_while_listing_says_why(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    given_up = Open(lease.batch_id, 1, "run", claimed=True, lease_lost=True, dispatched_at=None)
+    batches.end(db, given_up, status="FAILED", error="It was tried 3 times.")
+    after = read(db, scope, run)
+    assert after.status == "COMPLETED"
+    assert [entry.error for entry in after.failed] == ["It was tried 3 times."]
+
+
+def test_a_source_without_a_connector_says_so():
+    with pytest.raises(Fatal, match="NOTION is not part of this version yet"):
+        registry.source("NOTION", None, None, None)
+
+
+def test_every_source_has_a_flow_and_a_deployment():
+    deployed = {
+        entry["name"]: entry["entrypoint"]
+        for entry in yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())["deployments"]
+    }
+    assert set(deployed) >= set(prefect_server.FLOWS.values())
+    assert set(prefect_server.FLOWS) == {"TEXT", "LOCAL_FILE", *discover.DOCUMENT_TYPES}
+    for name in prefect_server.FLOWS.values():
+        flow = getattr(ingest, deployed[name].rpartition(".")[2])
+        assert flow.name == name
