@@ -14,10 +14,12 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 from msgspec.structs import fields
 
+from api import once
 from api.errors import TENANT_CODES, raises, render
 from api.operation import Operation, TenantUse
 from api.wire.common import ErrorAnswer, TenantErrorAnswer
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.idempotency import HEADER
 
 _REF = "#/components/schemas/{name}"
 _EVERY = (
@@ -33,6 +35,7 @@ _PURPOSE = {
     403: "The API key may not do this, or a limit of the organization is reached",
     404: "There is no such object for this caller",
     408: "The body took too long to arrive",
+    409: "The Idempotency-Key belongs to another request",
     413: "The body is too large",
     415: "The body has another content type than the operation takes",
     429: "The rate limit is reached",
@@ -134,6 +137,16 @@ def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any
                 "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
             }
         )
+    if about.creates:
+        found.append(
+            {
+                "name": HEADER,
+                "in": "header",
+                "required": False,
+                "description": "For 24 hours the same key and request act once and get the same answer.",
+                "schema": {"type": "string", "pattern": once.PATTERN, "maxLength": 255},
+            }
+        )
     return found
 
 
@@ -151,6 +164,8 @@ def _errors(about: Operation) -> dict[str, Any]:
         codes += sorted(TENANT_CODES)
     if about.body is not None or about.form is not None:
         codes += _WITH_BODY
+    if about.creates:
+        codes.append(ErrorCode.IDEMPOTENCY_CONFLICT)
     if not (about.body or about.form or about.query):
         codes.remove(about.invalid)
     return {str(status): _error(status, list(dict.fromkeys(listed))) for status, listed in raises(*codes).items()}

@@ -15,11 +15,13 @@ from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler, route
 
 from api import auth, decode, exchange, limits
+from api import once as idempotent
 from api.auth import Caller
 from api.services import Services
 from api.wire.common import Answer
-from retrieval import namespaces, tenants
+from retrieval import idempotency, namespaces, tenants
 from retrieval.errors import ErrorCode
+from retrieval.idempotency import Asked
 from retrieval.ports import Scope
 
 B = TypeVar("B")
@@ -54,6 +56,8 @@ class Operation:
     failed: ErrorCode = ErrorCode.INTERNAL_ERROR
     raises: tuple[ErrorCode, ...] = ()
     example: Any = None
+    creates: bool = False
+    """It takes an Idempotency-Key; its handler does what it does within `Call.once`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class Call(Generic[B, Q]):
     query: Q
     path: Mapping[str, str]
     request: Request[Any, Any, Any]
+    asked: Asked | None = None
+    """What must be done once: set where an Idempotency-Key came with a JSON body."""
 
     def scope(self, namespace_id: str) -> Scope:
         """The scope in a namespace; one that the key is not bound to looks as if it never was (D08)."""
@@ -77,6 +83,25 @@ class Call(Generic[B, Q]):
         if not namespace_id or "\x00" in namespace_id or self.caller.namespace not in {None, namespace_id}:
             raise namespaces.not_found()
 
+    def asked_with(self, content: bytes, invalid: ErrorCode) -> Asked | None:
+        """The same for a body that the handler has read itself, by all that it says."""
+        return idempotent.asked(self.request.scope, self.caller, self.tenant, content, invalid)
+
+    async def recall(self, asked: Asked | None) -> bytes | None:
+        """The answer given before under the same Idempotency-Key, if there is one."""
+        return None if asked is None else await idempotency.recall(self.services.db, self.services.ring, asked)
+
+    async def once(self, act: Callable[[], Awaitable[Answer]], asked: Asked | None = None) -> Answer | bytes:
+        """Do what creates something: once for each Idempotency-Key, straight away without one."""
+        asked = asked or self.asked
+        if asked is None:
+            return await act()
+
+        async def encoded() -> bytes:
+            return msgspec.json.encode(await act())
+
+        return await idempotency.once(self.services.db, self.services.ring, asked, encoded)
+
     async def make_tenant_known(self) -> None:
         """What the first ingestion of a tenant does."""
         if self.tenant and not self.caller.tenant_known and self.caller.tenants_open:
@@ -85,28 +110,32 @@ class Call(Generic[B, Q]):
 
 def operation(
     method: Method, path: str, **said: Any
-) -> Callable[[Callable[[Call[Any, Any]], Awaitable[Answer]]], HTTPRouteHandler]:
+) -> Callable[[Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]], HTTPRouteHandler]:
     """Register a handler under `method` and `path` with what `Operation` says about it."""
     about = Operation(method=method, path=path, **said)
     read_query = decode.query_reader(about.query, about.invalid)
     read_body = decode.body_reader(about.body, about.invalid)
+    retried = about.creates and about.form is None
 
-    def register(handler: Callable[[Call[Any, Any]], Awaitable[Answer]]) -> HTTPRouteHandler:
+    def register(handler: Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]) -> HTTPRouteHandler:
         async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
             services = cast("Services", request.app.state.services)
             caller = cast("Caller", exchange.of(request.scope).caller)
             tenant = _tenant(caller, about.tenant)
             auth.allow(caller, about.scope)
+            query = read_query(request.scope["query_string"])
+            content = await _json(request, services, about.invalid) if about.body else b""
             call: Call[Any, Any] = Call(
                 services=services,
                 caller=caller,
                 tenant=tenant,
-                query=read_query(request.scope["query_string"]),
-                body=read_body(await _json(request, services, about.invalid)) if about.body else None,
+                query=query,
+                body=read_body(content) if about.body else None,
                 path=_path(request),
                 request=request,
+                asked=idempotent.asked(request.scope, caller, tenant, content, about.invalid) if retried else None,
             )
-            return answer(await handler(call))
+            return answer(await call.recall(call.asked) or await handler(call))
 
         handle.__name__ = handler.__name__
         handle.__doc__ = handler.__doc__
@@ -117,9 +146,10 @@ def operation(
     return register
 
 
-def answer(content: Answer) -> Response[bytes]:
-    """200 with a JSON body, always (D03)."""
-    return Response(msgspec.json.encode(content), media_type="application/json", status_code=200)
+def answer(content: Answer | bytes) -> Response[bytes]:
+    """200 with a JSON body, always (D03); bytes are one that was given before."""
+    body = content if isinstance(content, bytes) else msgspec.json.encode(content)
+    return Response(body, media_type="application/json", status_code=200)
 
 
 def _tenant(caller: Caller, use: TenantUse) -> str:

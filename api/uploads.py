@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -40,6 +41,11 @@ class Form:
     media_type: str = ""
     size: int = 0
     sha256: bytes = b""
+
+    def content(self) -> bytes:
+        """What the form says, whatever its boundary and the order of its fields: equal for equal requests."""
+        said = sorted((name, value.hex()) for name, value in self.fields.items())
+        return json.dumps([said, self.name, self.media_type, self.size, self.sha256.hex()]).encode()
 
     def pieces(self) -> Iterator[bytes]:
         """The file's bytes, a piece at a time, from its start."""

@@ -82,6 +82,7 @@ async def run() -> None:
 
     async def maintain() -> None:
         await asyncio.sleep(MAINTAIN_SECONDS)
+        await asyncio.to_thread(sweep.forget, db)
         await asyncio.to_thread(sweep.maintain, db, context.stores)
 
     loops = [

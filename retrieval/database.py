@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Lock
 from typing import Any, LiteralString
@@ -34,6 +35,7 @@ class Database:
         self._pool: ConnectionPool[Connection[Row]] | None = None
         self._async_pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
         self._opening = Lock()
+        self._joined: ContextVar[AsyncConnection[Row] | None] = ContextVar("joined", default=None)
 
     def __repr__(self) -> str:
         return "Database(…)"
@@ -61,16 +63,34 @@ class Database:
 
     @asynccontextmanager
     async def async_transaction(self) -> AsyncIterator[AsyncConnection[Row]]:
-        """The same on the event loop."""
+        """The same on the event loop; within `async_together` a part of its transaction."""
+        joined = self._joined.get()
+        if joined is not None:
+            async with joined.transaction():
+                yield joined
+            return
         pool = await self._async_connections()
         async with pool.connection() as connection, connection.transaction():
             yield connection
 
+    @asynccontextmanager
+    async def async_together(self) -> AsyncIterator[None]:
+        """One transaction for all that the caller does on the event loop until the end of the block."""
+        async with self.async_transaction() as connection:
+            before = self._joined.set(connection)
+            try:
+                yield
+            finally:
+                self._joined.reset(before)
+
     async def async_rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
+        """One statement on the event loop, a transaction of its own unless within `async_together`."""
+        joined = self._joined.get()
+        if joined is not None:
+            return await _fetch(joined, statement, params)
         pool = await self._async_connections()
         async with pool.connection() as connection:
-            cursor = await connection.execute(statement, params)
-            return await cursor.fetchall() if cursor.description else []
+            return await _fetch(connection, statement, params)
 
     async def async_row(self, statement: LiteralString, params: Params | None = None) -> Row | None:
         rows = await self.async_rows(statement, params)
@@ -119,6 +139,11 @@ class Database:
         if self._async_pool is not None:
             await self._async_pool.close()
             self._async_pool = None
+
+
+async def _fetch(connection: AsyncConnection[Row], statement: LiteralString, params: Params | None) -> list[Row]:
+    cursor = await connection.execute(statement, params)
+    return await cursor.fetchall() if cursor.description else []
 
 
 def migrate(url: str) -> None:

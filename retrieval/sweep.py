@@ -71,6 +71,20 @@ def maintain(db: Database, stores: Callable[[str], Stores]) -> None:
             log.warning("maintenance.postponed", namespace=row["namespace_id"], reason=str(error))
 
 
+def forget(db: Database) -> None:
+    """Drop what has served its time: answers of idempotency keys after a day, counts of addresses after a minute."""
+    db.rows(
+        "delete from idempotent_answers where ctid = any(array("
+        "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
+        {"page": 10 * PAGE},
+    )
+    db.rows(
+        "delete from rate_windows where caller like 'address:%%'"
+        " and minute < floor(extract(epoch from now()) / 60)::bigint - 1",
+        {},
+    )
+
+
 def _file(_db: Database, stores: Stores, row: Row) -> None:
     stores.files.delete([row["file_key"]])
 

@@ -9,6 +9,7 @@ from api import decode, limits, uploads
 from api.operation import Call, TenantUse, operation
 from api.services import Services
 from api.uploads import Form
+from api.wire.common import Answer
 from api.wire.ingest import ChunkConfig, FileForm, IngestAnswer, IngestText, OcrConfig, TextIngestion, ingestion
 from connectors import registry
 from retrieval import metadata, namespaces, runs
@@ -34,6 +35,7 @@ _operation = partial(
     failed=ErrorCode.INGESTION_FAILED,
     answer=IngestAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG),
+    creates=True,
 )
 
 
@@ -50,24 +52,25 @@ _operation = partial(
         },
     },
 )
-async def ingest_text(call: Call[IngestText, None]) -> IngestAnswer:
+async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     """Searchable within about a second. The same identity again replaces the document."""
     scope = call.scope(call.body.namespace_id)
     asked = call.body.ingest_config
     config = asked.config
     _check_text(asked, call.services)
     chunks = asked.chunk_config or config.chunk_config
-    accepted = await runs.accept_text(
-        call.services.db,
-        scope,
-        text=config.text,
-        ingestion=ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig"),
-        name=config.name,
-        external_id=config.external_id,
-    )
+    how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig")
+
+    async def accept() -> Answer:
+        accepted = await runs.accept_text(
+            call.services.db, scope, text=config.text, ingestion=how, name=config.name, external_id=config.external_id
+        )
+        await call.make_tenant_known()
+        return IngestAnswer.of(accepted, "text")
+
+    answer = await call.once(accept)
     call.services.notices.send()
-    await call.make_tenant_known()
-    return IngestAnswer.of(accepted, "text")
+    return answer
 
 
 @_operation(
@@ -75,7 +78,7 @@ async def ingest_text(call: Call[IngestText, None]) -> IngestAnswer:
     summary="Ingest a file",
     form=FileForm,
 )
-async def ingest_file(call: Call[None, None]) -> IngestAnswer:
+async def ingest_file(call: Call[None, None]) -> Answer | bytes:
     """A multipart form; the order of its fields does not matter. Up to 50 MiB."""
     services = call.services
     async with uploads.read_form(call.request, services) as form:
@@ -84,7 +87,12 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer:
         if fields.metadata is not None:
             metadata.check(fields.metadata, services.settings, INVALID, "metadata")
         asked = ingestion(fields.metadata, fields.chunk_config, chunks_at="chunkConfig", ocr=fields.ocr_config)
+        once = call.asked_with(form.content(), INVALID)
+        if (given := await call.recall(once)) is not None:
+            return given
         upload = await _store(services, scope, form)
+
+    async def accept() -> Answer:
         accepted = await runs.accept_file(
             services.db,
             scope,
@@ -96,9 +104,12 @@ async def ingest_file(call: Call[None, None]) -> IngestAnswer:
             ingestion=asked,
             external_id=fields.external_id,
         )
-    call.services.notices.send()
-    await call.make_tenant_known()
-    return IngestAnswer.of(accepted, "file")
+        await call.make_tenant_known()
+        return IngestAnswer.of(accepted, "file")
+
+    answer = await call.once(accept, once)
+    services.notices.send()
+    return answer
 
 
 HANDLERS = (ingest_text, ingest_file)

@@ -11,6 +11,7 @@ import msgspec
 
 from api import probes
 from api.operation import Call, TenantUse, operation
+from api.wire.common import Answer
 from api.wire.namespaces import (
     CreateNamespace,
     DeletedNamespace,
@@ -42,6 +43,7 @@ _PROBE_CODES = (
     body=CreateNamespace,
     answer=NamespaceAnswer,
     raises=(ErrorCode.NAMESPACE_LIMIT_EXCEEDED, *_PROBE_CODES),
+    creates=True,
     example={
         "name": "Product manuals",
         "fileStorageConfig": {"type": "LOCAL"},
@@ -49,7 +51,7 @@ _PROBE_CODES = (
         "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
     },
 )
-async def create_namespace(call: Call[CreateNamespace, None]) -> NamespaceAnswer:
+async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     """Storage, index and model are tried out first, each within 5 seconds."""
     if call.caller.namespace is not None:
         raise ServiceError(
@@ -70,8 +72,12 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> NamespaceAnswer
         **namespaces.split(configs),
     )
     await probes.check(services, draft, configs)
-    made = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
-    return NamespaceAnswer(message="Namespace created successfully", data=NamespaceData(Namespace.of(made)))
+
+    async def create() -> Answer:
+        made = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
+        return NamespaceAnswer(message="Namespace created successfully", data=NamespaceData(Namespace.of(made)))
+
+    return await call.once(create)
 
 
 @_operation(

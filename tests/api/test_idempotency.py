@@ -1,0 +1,215 @@
+"""A request that carries an Idempotency-Key acts once, however often and however much at the same time it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from api.app import HANDLERS
+from retrieval import idempotency, sweep
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.idempotency import Asked
+from tests.api.support import EMBEDDED, assert_error
+
+NOT_CREATING = {
+    "POST /v1/search",
+    "POST /v1/search/hybrid",
+    "POST /v1/documents",
+    "POST /v1/ingest-job-runs/{ingest_job_run_id:str}/cancel",
+    "POST /v1/connections/{connection_id:str}/revoke",
+}
+"""POST requests that make nothing new: sent twice, they do no harm."""
+
+
+def text_body(space, text="A text."):
+    return {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": text}}}
+
+
+def runs_of(org, space):
+    row = org.db.row(
+        "select count(*) as runs from job_runs r join partitions p on p.id = r.partition_id"
+        " where p.namespace_id = %(space)s",
+        {"space": space},
+    )
+    return row["runs"]
+
+
+@pytest.fixture
+def key():
+    return {"Idempotency-Key": str(uuid.uuid4())}
+
+
+@pytest.mark.decision("D19")
+def test_32_twins_make_one_job_run_and_get_one_answer(org, key):
+    space = org.namespace()
+    with ThreadPoolExecutor(32) as pool:
+        sent = [pool.submit(org.client.post, "/v1/ingest/text", json=text_body(space), headers=key) for _ in range(32)]
+        answers = [one.result() for one in sent]
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert len({answer.headers["x-request-id"] for answer in answers}) == 32
+    assert runs_of(org, space) == 1
+    assert org.client.post("/v1/ingest/text", json=text_body(space), headers=key).content == answers[0].content
+
+
+@pytest.mark.decision("D19")
+def test_another_body_path_or_query_under_the_same_key_is_a_conflict(org, key):
+    space = org.namespace()
+    assert org.client.post("/v1/ingest/text", json=text_body(space), headers=key).status_code == 200
+    other = org.client.post("/v1/ingest/text", json=text_body(space, "Another."), headers=key)
+    assert_error(other, 409, "IDEMPOTENCY_CONFLICT")
+    assert_error(org.client.post("/v1/namespaces", json={"name": "x", **EMBEDDED}, headers=key), 409, other_code())
+    assert_error(org.client.post("/v1/ingest/text?a=b", json=text_body(space), headers=key), 409, other_code())
+    assert runs_of(org, space) == 1
+
+
+def other_code():
+    return ErrorCode.IDEMPOTENCY_CONFLICT.value
+
+
+@pytest.mark.decision("D19")
+def test_a_namespace_is_made_once(org, key):
+    made = [org.client.post("/v1/namespaces", json={"name": "x", **EMBEDDED}, headers=key) for _ in range(3)]
+    assert len({one.json()["data"]["namespace"]["id"] for one in made}) == 1
+    assert len(org.client.get("/v1/namespaces").json()["data"]["namespaces"]) == 1
+
+
+@pytest.mark.decision("D19")
+def test_a_file_is_taken_once_whatever_the_boundary(org, key):
+    space = org.namespace()
+
+    def send(content=b"A file.", **fields):
+        files = {"file": ("a.txt", content, "text/plain")}
+        return org.client.post("/v1/ingest/file", data={"namespaceId": space, **fields}, files=files, headers=key)
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: send(), range(6)))
+    assert {one.status_code for one in answers} == {200}
+    assert len({one.content for one in answers}) == 1
+    assert runs_of(org, space) == 1
+    assert_error(send(b"Another."), 409, "IDEMPOTENCY_CONFLICT")
+    assert_error(send(externalId="x"), 409, "IDEMPOTENCY_CONFLICT")
+
+
+@pytest.mark.decision("D19")
+def test_what_was_refused_may_be_tried_again(organization, key):
+    org = organization(namespace_limit=1)
+    org.namespace()
+    body = {"name": "x", **EMBEDDED}
+    assert_error(org.client.post("/v1/namespaces", json=body, headers=key), 403, "NAMESPACE_LIMIT_EXCEEDED")
+    org.db.rows("update organizations set namespace_limit = 2 where id = %(id)s", {"id": org.id})
+    assert org.client.post("/v1/namespaces", json=body, headers=key).status_code == 200
+
+
+@pytest.mark.decision("D19")
+@pytest.mark.parametrize("sent", ["", "x" * 256, "ä".encode("latin-1")], ids=["empty", "long", "not ASCII"])
+def test_a_malformed_key_is_refused(org, sent):
+    answer = org.client.post("/v1/ingest/text", json=text_body(org.namespace()), headers={"Idempotency-Key": sent})
+    body = assert_error(answer, 400, "INVALID_INGEST_CONFIG")
+    assert body["error"]["details"] == {"reason": "invalid_idempotency_key", "field": "Idempotency-Key"}
+
+
+def test_the_longest_key_is_taken_and_two_are_not(org):
+    space = org.namespace()
+    longest = {"Idempotency-Key": "x" * 255}
+    assert org.client.post("/v1/ingest/text", json=text_body(space), headers=longest).status_code == 200
+    twice = [("Idempotency-Key", "a"), ("Idempotency-Key", "a"), ("Authorization", f"Bearer {org.api_key}")]
+    answer = httpx.post(f"{org.base}/v1/ingest/text", json=text_body(space), headers=twice, trust_env=False)
+    assert_error(answer, 400, "INVALID_INGEST_CONFIG")
+
+
+@pytest.mark.decision("D19")
+def test_two_tenants_and_two_keys_do_not_see_each_other(org, key):
+    space = org.namespace()
+
+    def send(client, tenant):
+        answer = client.post("/v1/ingest/text", json=text_body(space), headers={**key, "X-Tenant-ID": tenant})
+        return answer.json()["data"]["ingestJobRunId"]
+
+    with org.key() as other:
+        runs = {send(org.client, "alice"), send(org.client, "bob"), send(other, "alice")}
+    assert len(runs) == 3
+
+
+@pytest.mark.decision("D63")
+def test_answers_are_kept_sealed_for_a_day(org, key):
+    space = org.namespace()
+    first = org.client.post("/v1/ingest/text", json=text_body(space), headers=key).json()["data"]
+    where = {"key": key["Idempotency-Key"]}
+    row = org.db.row("select * from idempotent_answers where key = %(key)s", where)
+    assert first["ingestJobRunId"] not in str(row)
+    assert first["ingestJobRunId"].encode() not in bytes(row["sealed"])
+    org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
+    second = org.client.post("/v1/ingest/text", json=text_body(space, "Another."), headers=key).json()["data"]
+    assert second["ingestJobRunId"] != first["ingestJobRunId"]
+    sweep.forget(org.db)
+    assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where)
+    org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
+    sweep.forget(org.db)
+    assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where) is None
+
+
+def test_counts_of_addresses_do_not_pile_up(org):
+    org.db.rows("insert into rate_windows (caller, minute, requests) values ('address:10.9.9.9', 5, 3)")
+    org.db.rows("insert into rate_windows (caller, minute, requests) values ('org_old', 5, 3)")
+    sweep.forget(org.db)
+    left = org.db.rows("select caller from rate_windows where caller in ('address:10.9.9.9', 'org_old')")
+    assert [row["caller"] for row in left] == ["org_old"]
+
+
+@pytest.mark.decision("D19")
+def test_what_breaks_off_half_way_has_done_nothing(org, ring):
+    """The process dies, so to speak, after the act and before the commit: neither the act nor its answer is there."""
+    asked = Asked(org.id, "k", b"hash")
+
+    async def dies():
+        await org.db.async_rows("insert into tenants (organization_id, id) values (%(id)s, 'half')", {"id": org.id})
+        raise ConnectionResetError
+
+    async def lives():
+        await org.db.async_rows("insert into tenants (organization_id, id) values (%(id)s, 'whole')", {"id": org.id})
+        return b"{}"
+
+    async def both():
+        with pytest.raises(ConnectionResetError):
+            await idempotency.once(org.db, ring, asked, dies)
+        assert await idempotency.recall(org.db, ring, asked) is None
+        assert await idempotency.once(org.db, ring, asked, lives) == b"{}"
+        assert await idempotency.once(org.db, ring, asked, dies) == b"{}"
+        with pytest.raises(ServiceError):
+            await idempotency.once(org.db, ring, Asked(org.id, "k", b"other"), lives)
+        await org.db.async_close()
+
+    asyncio.run(both())
+    found = org.db.rows("select id from tenants where organization_id = %(id)s", {"id": org.id})
+    assert [row["id"] for row in found] == ["whole"]
+
+
+def test_a_request_waits_only_so_long_for_its_twin(org, ring, monkeypatch):
+    monkeypatch.setattr(idempotency, "WAIT", 0.1)
+    asked = Asked(org.id, "slow", b"hash")
+
+    async def slow():
+        await asyncio.sleep(1)
+        return b"{}"
+
+    async def race():
+        first = asyncio.create_task(idempotency.once(org.db, ring, asked, slow))
+        await asyncio.sleep(0.3)
+        with pytest.raises(ServiceError) as refused:
+            await idempotency.once(org.db, ring, asked, slow)
+        assert (refused.value.code, refused.value.reason) == (ErrorCode.IDEMPOTENCY_CONFLICT, "still_running")
+        assert await first == b"{}"
+        await org.db.async_close()
+
+    asyncio.run(race())
+
+
+def test_every_operation_that_creates_takes_the_header():
+    said = [handler.opt["operation"] for handler in HANDLERS if "operation" in handler.opt]
+    without = {f"{about.method} {about.path}" for about in said if about.method == "POST" and not about.creates}
+    assert without <= NOT_CREATING
