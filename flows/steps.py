@@ -23,7 +23,7 @@ from retrieval.pipeline import parse as parsing
 from retrieval.pipeline import upsert as upserting
 from retrieval.pipeline.discover import Waiting
 from retrieval.pipeline.items import Key
-from retrieval.ports import Embedder, FileStore, VectorStore
+from retrieval.ports import Embedder, FileStore, Source, VectorStore
 from retrieval.secrets import KeyRing
 from retrieval.tokens import tokenizer_for
 
@@ -35,6 +35,7 @@ class Work:
         self.db = db
         self.lease = lease
         self.window = window
+        self._ring = ring
         self._config = _namespace(db, ring, lease)
 
     def __repr__(self) -> str:
@@ -43,6 +44,13 @@ class Work:
     @property
     def files(self) -> FileStore:
         return registry.file_store(self._config)
+
+    @property
+    def source(self) -> Source | None:
+        """Where the batch's documents are fetched from; None where the request itself brought them."""
+        if self.lease.source not in discovering.DOCUMENT_TYPES:
+            return None
+        return registry.source(self.lease.source, self._config, self.db, self._ring)
 
     @property
     def vectors(self) -> VectorStore:
@@ -104,9 +112,11 @@ def discover(found: Discovery) -> None:
 @step
 def fetch(work: Work) -> None:
     """Bring new content into the file store; finish what has not changed."""
+    items.start(work.db, work.lease, work.window)
+    source = work.source
     embedder = work.embedder
     identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
-    fetching.run(work.db, work.lease, work.window, work.files, identity)
+    fetching.run(work.db, work.lease, work.window, work.files, identity, source)
 
 
 @step

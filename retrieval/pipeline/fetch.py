@@ -11,9 +11,9 @@ from typing import Any
 
 from retrieval.batches import Lease
 from retrieval.database import Database
-from retrieval.pipeline import activate, items
+from retrieval.pipeline import activate, download, items
 from retrieval.pipeline.items import Item, Key
-from retrieval.ports import FileStore
+from retrieval.ports import FileStore, Source
 
 PARSER_VERSION = 1
 """Grows when parsing or chunking changes so much that an unchanged file deserves to be parsed again."""
@@ -21,9 +21,17 @@ PARSER_VERSION = 1
 THREADS = 8
 
 
-def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, embedding: Mapping[str, Any]) -> None:
+def run(
+    db: Database,
+    lease: Lease,
+    window: Sequence[Key],
+    files: FileStore,
+    embedding: Mapping[str, Any],
+    source: Source | None = None,
+) -> None:
     """`embedding`: provider, model and dimensions, which decide with the content whether anything is new."""
-    items.start(db, lease, window)
+    if source is not None:
+        download.run(db, lease, items.at_stage(db, lease, window, "accepted"), files, source)
     waiting = items.at_stage(db, lease, window, "accepted")
     texts = _texts(db, waiting)
     fingerprints = {item.key: fingerprint(item, _hash(item, texts), embedding) for item in waiting}

@@ -1,6 +1,10 @@
 """Job runs that find out what to ingest: listed page by page, cancelled, failed, and given up."""
 
 import asyncio
+import base64
+import gc
+import hashlib
+from datetime import UTC, datetime
 from itertools import count
 
 import pytest
@@ -8,12 +12,13 @@ import yaml
 
 from connectors import registry
 from flows import ingest, prefect_server
-from retrieval import batches, runs, settings
+from retrieval import batches, ids, namespaces, runs, settings
 from retrieval.batches import Open
-from retrieval.errors import Fatal
-from retrieval.pipeline import discover, outcomes
-from retrieval.ports import SourceItem
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.pipeline import discover, download, items, outcomes
+from retrieval.ports import RawContent, Scope, SourceItem
 from retrieval.runs import Ingestion
+from retrieval.secrets import KeyRing
 from tests.flows.test_batches import claimed, read
 
 SITE = "https://example.org"
@@ -173,6 +178,74 @@ def test_a_batch_that_is_given_up_while_listing_says_why(db, new_scope):
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     assert [entry.error for entry in after.failed] == ["It was tried 3 times."]
+
+
+class Pages(Listing):
+    """A source whose pages hold their own address; one that is named `gone` cannot be had."""
+
+    def fetch(self, item, request, to):
+        assert request.config == {"url": SITE}
+        if item.external_id.endswith("gone"):
+            raise Skippable("The page is gone.")
+        if item.external_id.endswith("busy"):
+            raise Retryable("The site is busy.")
+        to.write_text(item.external_id)
+        return RawContent(to, item.name, "text/html", to.stat().st_size)
+
+
+class Shelf(dict):
+    """A file store in memory."""
+
+    def put(self, key, chunks):
+        self[key] = b"".join(chunks)
+        return len(self[key])
+
+
+def test_pages_are_fetched_each_for_itself(db, new_scope):
+    scope, shelf = new_scope(), Shelf()
+    run = accept(db, scope)
+    lease = claimed(db)
+    source = Pages("a", "gone", "busy", "b")
+    discover.run(db, lease, discover.waiting(db, lease)[0], source)
+    (window,) = items.windows(db, lease, documents=64, size=1 << 20)
+    items.start(db, lease, window)
+    with pytest.raises(Retryable):
+        download.run(db, lease, items.at_stage(db, lease, window, "accepted"), shelf, source)
+    assert [entry.error for entry in read(db, scope, run).failed] == ["The page is gone."]
+    stored = [item for item in items.at_stage(db, lease, window, "accepted") if item.raw_key]
+    assert [shelf[item.raw_key] for item in stored] == [f"{SITE}/a".encode(), f"{SITE}/b".encode()]
+    assert [item.raw_hash for item in stored] == [hashlib.sha256(shelf[item.raw_key]).digest() for item in stored]
+    assert {(item.media_type, item.raw_size) for item in stored} == {("text/html", len(f"{SITE}/a"))}
+
+
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
+def test_a_flow_whose_source_is_not_there_completes_with_one_reason(db, new_scope, monkeypatch):
+    ring = KeyRing.parse("1:" + base64.b64encode(bytes(32)).decode())
+    scope = new_scope()
+    embedded = namespaces.NamespaceConfig(
+        id=ids.namespace_id(),
+        organization_id=scope.organization,
+        name="embedded",
+        dimensions=None,
+        created_at=datetime.now(UTC),
+        updated_at=datetime.now(UTC),
+        **namespaces.split(namespaces.EMBEDDED),
+    )
+    db.rows(namespaces.INSERT, namespaces.values(ring, embedded))
+    scope = Scope(scope.organization, embedded.id)
+    run = accept(db, scope, "SITEMAP")
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    monkeypatch.setattr(ingest.context, "database", lambda: db)
+    monkeypatch.setattr(ingest.context, "keys", lambda: ring)
+    asyncio.run(ingest.ingest_sitemap(batch.id, batch.attempt))
+    gc.collect()
+    after = read(db, scope, run)
+    assert after.status == "COMPLETED"
+    assert [entry.error for entry in after.failed] == [
+        "Fetching from the source SITEMAP is not part of this version yet."
+    ]
 
 
 def test_a_source_without_a_connector_says_so():
