@@ -80,7 +80,9 @@ class JobRun:
     created_at: Any
     updated_at: Any
     timings: Mapping[str, float]
+    """Seconds by step."""
     flow_run_id: str | None
+    progress: Mapping[str, int] = field(default_factory=dict)
     queued: list[Entry] = field(default_factory=list)
     processing: list[Entry] = field(default_factory=list)
     completed: list[Entry] = field(default_factory=list)
@@ -190,8 +192,12 @@ async def read(db: Database, scope: Scope, job_run_id: str) -> JobRun:
     """The job run with all its documents; INGEST_JOB_RUN_NOT_FOUND if it is not in this scope."""
     row = await db.async_row(_READ, {**scopes.params(scope), "run": job_run_id})
     if row is None:
-        raise ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, "There is no such ingestion job run in this namespace.")
+        raise not_found()
     return _job_run(row)
+
+
+def not_found() -> ServiceError:
+    return ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, "There is no such ingestion job run in this namespace.")
 
 
 def file_key(scope: Scope, owner: str, name: str) -> str:
@@ -199,8 +205,23 @@ def file_key(scope: Scope, owner: str, name: str) -> str:
     return f"{scope.namespace}/{scope.tenant or '_'}/{owner}/{name}"
 
 
-_READ: LiteralString = """
-    select r.id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id,
+PROGRESS: LiteralString = """
+    (select jsonb_build_object(
+        'found', count(*) filter (where stage <> 'discover'),
+        'fetched', count(*) filter (where stage not in ('discover', 'accepted')),
+        'parsed', count(*) filter (where stage in ('parsed', 'chunked', 'embedded', 'upserted')),
+        'chunked', count(*) filter (where stage in ('chunked', 'embedded', 'upserted')),
+        'embedded', count(*) filter (where stage in ('embedded', 'upserted')),
+        'upserted', count(*) filter (where stage = 'upserted'),
+        'failed', count(*) filter (where status = 'FAILED')
+     ) from run_documents where job_run_id = r.id)
+"""
+"""How far the documents of job run `r` have come (D61). An unchanged one was fetched and needed no more."""
+
+_READ: LiteralString = (
+    "select r.id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id, "
+    + PROGRESS
+    + """ as progress,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error) order by d.position), '[]')
             from run_documents d where d.job_run_id = r.id) as documents
     from job_runs r
@@ -209,12 +230,21 @@ _READ: LiteralString = """
     left join batches b on b.id = r.batch_id
     where r.id = %(run)s
 """
+)
 
 _GROUPS = {"PROCESSING": "processing", "SUCCESS": "completed", "FAILED": "failed", "CANCELLED": "cancelled"}
 
 
 def _job_run(row: Row) -> JobRun:
-    run = JobRun(row["id"], row["status"], row["created_at"], row["updated_at"], row["timings"], row["flow_run_id"])
+    run = JobRun(
+        row["id"],
+        row["status"],
+        row["created_at"],
+        row["updated_at"],
+        row["timings"],
+        row["flow_run_id"],
+        row["progress"],
+    )
     for document_id, status, error in row["documents"]:
         group = "queued" if status in WAITING else _GROUPS[status]
         getattr(run, group).append(Entry(document_id, status, error))

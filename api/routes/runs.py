@@ -1,33 +1,130 @@
-"""Ingestion job runs: how far an ingestion has come."""
+"""Ingestion job runs: how far they have come, listed, cancelled, their failed documents run again."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
 from api.operation import Call, operation
+from api.wire.common import Answer
 from api.wire.ingest import JobRunAnswer, JobRunData, NamespaceQuery
-from retrieval import namespaces, runs
+from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, RunRequest
+from retrieval import namespaces, run_control, runs
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import Scope
+from retrieval.settings import Settings
+
+_RUN = "/v1/ingest-job-runs/{ingest_job_run_id:str}"
+_EXAMPLE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
+_operation = partial(operation, tag="Ingestion", invalid=ErrorCode.INVALID_REQUEST)
+_NOT_FOUND = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND)
 
 
-@operation(
+@_operation(
     "GET",
-    "/v1/ingest-job-runs/{ingest_job_run_id:str}",
-    tag="Ingestion",
+    "/v1/ingest-job-runs",
+    summary="List ingestion job runs",
+    scope="ingest:read",
+    query=ListQuery,
+    answer=JobRunsAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
+    """Newest first, 50 a page unless `pageSize` says otherwise."""
+    services, query = call.services, call.query
+    scope = call.scope(query.namespace_id)
+    await namespaces.require(services.db, scope.organization, scope.namespace)
+    page = await run_control.list_page(
+        services.db, scope, status=query.status, cursor=query.cursor, size=query.page_size or run_control.PAGE
+    )
+    shown = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
+    data = JobRunsData(shown, len(shown), page.cursor is not None, page.cursor)
+    return JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
+
+
+@_operation(
+    "GET",
+    _RUN,
     summary="Get an ingestion job run",
     scope="ingest:read",
     query=NamespaceQuery,
     answer=JobRunAnswer,
-    invalid=ErrorCode.INVALID_REQUEST,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INGEST_JOB_RUN_NOT_FOUND),
+    raises=_NOT_FOUND,
 )
 async def get_job_run(call: Call[None, NamespaceQuery]) -> JobRunAnswer:
     """QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards."""
-    db, scope = call.services.db, call.scope(call.query.namespace_id)
+    return await _read(call, call.scope(call.query.namespace_id), "Ingestion job run fetched successfully")
+
+
+@_operation(
+    "POST",
+    _RUN + "/cancel",
+    summary="Cancel an ingestion job run",
+    scope="ingest:write",
+    body=RunRequest,
+    answer=JobRunAnswer,
+    failed=ErrorCode.INGESTION_FAILED,
+    raises=_NOT_FOUND,
+    example=_EXAMPLE,
+)
+async def cancel_job_run(call: Call[RunRequest, None]) -> JobRunAnswer:
+    """At once if it waits, else between two steps. What is done stays; a finished run stays as it is."""
+    services, scope = call.services, call.scope(call.body.namespace_id)
     try:
-        run = await runs.read(db, scope, call.path["ingest_job_run_id"])
+        await services.in_thread(run_control.cancel, services.db, scope, call.path["ingest_job_run_id"])
     except ServiceError:
-        await namespaces.require(db, scope.organization, scope.namespace)
+        await namespaces.require(services.db, scope.organization, scope.namespace)
         raise
-    return JobRunAnswer(message="Ingestion job run fetched successfully", data=JobRunData.of(run))
+    return await _read(call, scope, "Cancellation of the ingestion job run accepted")
 
 
-HANDLERS = (get_job_run,)
+@_operation(
+    "POST",
+    _RUN + "/retry",
+    summary="Run the failed documents of a job run again",
+    scope="ingest:write",
+    body=RunRequest,
+    answer=JobRunAnswer,
+    failed=ErrorCode.INGESTION_FAILED,
+    raises=_NOT_FOUND,
+    example=_EXAMPLE,
+    creates=True,
+)
+async def retry_job_run(call: Call[RunRequest, None]) -> Answer | bytes:
+    """Answers a new run of the same job. Content comes from what was kept, or from its source."""
+    db, scope = call.services.db, call.scope(call.body.namespace_id)
+
+    async def queue_again() -> Answer:
+        try:
+            new = await run_control.retry(db, scope, call.path["ingest_job_run_id"])
+        except ServiceError:
+            await namespaces.require(db, scope.organization, scope.namespace)
+            raise
+        return await _read(call, scope, "Failed documents added to the queue again", new)
+
+    answer = await call.once(queue_again)
+    call.services.notices.send()
+    return answer
+
+
+HANDLERS = (list_job_runs, get_job_run, cancel_job_run, retry_job_run)
+
+
+async def _read(call: Call[Any, Any], scope: Scope, message: str, run_id: str | None = None) -> JobRunAnswer:
+    services = call.services
+    try:
+        run = await runs.read(services.db, scope, run_id or call.path["ingest_job_run_id"])
+    except ServiceError:
+        await namespaces.require(services.db, scope.organization, scope.namespace)
+        raise
+    return JobRunAnswer(message=message, data=JobRunData.of(run, prefect_url(services.settings, run.flow_run_id)))
+
+
+def prefect_url(settings: Settings, flow_run_id: str | None) -> str | None:
+    """The flow run's page in Prefect, without any credentials that the address of its API may hold."""
+    if not settings.prefect_api_url or flow_run_id is None:
+        return None
+    api = urlsplit(settings.prefect_api_url)
+    base = f"{api.scheme}://{api.netloc.rpartition('@')[2]}{api.path.rstrip('/').removesuffix('/api')}"
+    return f"{base}/runs/flow-run/{flow_run_id}"

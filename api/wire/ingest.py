@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
 from api.wire.common import Answer, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import OcrStrategy
-from retrieval.runs import Accepted, Entry, Ingestion, JobRun
+from retrieval.runs import Accepted, Entry, Ingestion, JobRun, Receipt
 
 Metadata = Annotated[
     dict[str, Any],
@@ -126,6 +126,14 @@ class IngestAnswer(Answer, kw_only=True):
             message += "; it replaces the document of the same identity, which stays searchable until then"
         return cls(message=message, data=IngestData(accepted.job_run_id, known))
 
+    @classmethod
+    def of_several(cls, receipt: Receipt, what: str) -> IngestAnswer:
+        known = [JobRunDocument(document, "QUEUED", None) for document in receipt.documents]
+        message = f"Added {what} ingestion request to the queue"
+        if receipt.replaces:
+            message += f"; documents that it replaces, which stay searchable until then: {receipt.replaces}"
+        return cls(message=message, data=IngestData(receipt.job_run_id, known))
+
 
 class JobRunDocuments(Struct):
     """The documents of a run by how far they have come."""
@@ -137,6 +145,22 @@ class JobRunDocuments(Struct):
     cancelled: list[JobRunDocument]
 
 
+class RunProgress(Struct):
+    """How many documents have come how far. An unchanged one was fetched and needed no more."""
+
+    found: int
+    fetched: int
+    parsed: int
+    chunked: int
+    embedded: int
+    upserted: int
+    failed: int
+
+
+Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]
+PrefectUrl = Annotated[str | None, Meta(description="The flow run in Prefect's own pages; null before it has one.")]
+
+
 class JobRunData(Struct, rename="camel"):
     """A job run. COMPLETED when every document is at its end, failed ones too."""
 
@@ -145,9 +169,12 @@ class JobRunData(Struct, rename="camel"):
     documents: JobRunDocuments
     created_at: Timestamp
     updated_at: Timestamp
+    progress: RunProgress
+    timings: Timings
+    prefect_url: PrefectUrl
 
     @classmethod
-    def of(cls, run: JobRun) -> JobRunData:
+    def of(cls, run: JobRun, prefect_url: str | None) -> JobRunData:
         def entries(group: list[Entry]) -> list[JobRunDocument]:
             return [JobRunDocument.of(entry) for entry in group]
 
@@ -163,6 +190,9 @@ class JobRunData(Struct, rename="camel"):
             ),
             created_at=Timestamp.of(run.created_at),
             updated_at=Timestamp.of(run.updated_at),
+            progress=convert(run.progress, RunProgress),
+            timings=dict(run.timings),
+            prefect_url=prefect_url,
         )
 
 

@@ -1,0 +1,71 @@
+"""Job runs in a listing, and what is asked of one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, convert
+
+from api.wire.common import Answer, Identified, Timestamp
+from api.wire.ingest import NamespaceId, PrefectUrl, RunProgress, Timings
+from retrieval.run_control import Summary
+
+RunStatus = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
+
+
+class ListQuery(Struct, rename="camel"):
+    """Which job runs; `cursor` is the `nextCursor` of the page before."""
+
+    namespace_id: NamespaceId
+    status: RunStatus | None = None
+    cursor: str | None = None
+    page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+
+class RunRequest(Struct, rename="camel"):
+    """Where the job run is."""
+
+    namespace_id: NamespaceId
+
+
+class JobRunSummary(Struct, rename="camel", kw_only=True):
+    """A job run without its documents."""
+
+    id: str
+    status: RunStatus
+    source: str
+    ingest_job: Identified
+    created_at: Timestamp
+    updated_at: Timestamp
+    progress: RunProgress
+    timings: Timings
+    prefect_url: PrefectUrl
+
+    @classmethod
+    def of(cls, run: Summary, prefect_url: str | None) -> JobRunSummary:
+        return cls(
+            id=run.id,
+            status=convert(run.status, RunStatus),
+            source=run.source,
+            ingest_job=Identified(run.job_id),
+            created_at=Timestamp.of(run.created_at),
+            updated_at=Timestamp.of(run.updated_at),
+            progress=convert(run.progress, RunProgress),
+            timings=dict(run.timings),
+            prefect_url=prefect_url,
+        )
+
+
+class JobRunsData(Struct, rename="camel"):
+    """A page of job runs, newest first."""
+
+    ingest_job_runs: list[JobRunSummary]
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+
+
+class JobRunsAnswer(Answer, kw_only=True):
+    """The job runs of the namespace and tenant, newest first."""
+
+    data: JobRunsData

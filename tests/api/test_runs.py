@@ -1,0 +1,274 @@
+"""Job runs as operators see them: listed, followed, cancelled, their failed documents run again."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from api.routes.runs import prefect_url
+from retrieval import batches, ids
+from retrieval.pipeline import items, outcomes
+from retrieval.pipeline.items import Key
+from tests.api.support import assert_error
+
+
+def run_of(answer):
+    return answer["data"]["ingestJobRunId"]
+
+
+def get(org, space, run):
+    answer = org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={space}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def act(org, space, run, what, **headers):
+    return org.client.post(f"/v1/ingest-job-runs/{run}/{what}", json={"namespaceId": space}, headers=headers)
+
+
+def batched(org, run):
+    """The run alone in a dispatched batch, as the dispatcher would have made it."""
+    batch = ids.batch_id()
+    values = {"batch": batch, "run": run, "flow": str(uuid.uuid4())}
+    org.db.rows(
+        "insert into batches (id, partition_id, source, flow_run_id, dispatched_at)"
+        " select %(batch)s, partition_id, source, %(flow)s, now() from job_runs where id = %(run)s",
+        values,
+    )
+    org.db.rows("update job_runs set batch_id = %(batch)s where id = %(run)s", values)
+    return batch
+
+
+def claimed(org, run):
+    lease = batches.claim(org.db, batched(org, run), 1, seconds=60)
+    assert lease is not None
+    return lease
+
+
+def keys_of(org, run):
+    rows = org.db.rows(
+        "select document_id from run_documents where job_run_id = %(run)s order by position", {"run": run}
+    )
+    return [Key(run, row["document_id"]) for row in rows]
+
+
+def failed(org, run, error="The file is damaged."):
+    """Let the run begin and its documents fail, as the flow does."""
+    lease, window = claimed(org, run), keys_of(org, run)
+    items.start(org.db, lease, window)
+    items.fail(org.db, lease, dict.fromkeys(window, error))
+    outcomes.settle(org.db, lease)
+    batches.finish(org.db, lease)
+
+
+def listed(org, space, **query):
+    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **query})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.mark.decision("D61")
+def test_job_runs_are_listed_newest_first_page_by_page(org):
+    space, other = org.namespace(), org.namespace()
+    made = [run_of(org.text(space, f"text {n}")) for n in range(5)]
+    org.text(other)
+    org.text(space, tenant="alice")
+    seen, cursor = [], ""
+    while True:
+        page = listed(org, space, pageSize=2, cursor=cursor)
+        assert page["itemsReturned"] == len(page["ingestJobRuns"])
+        seen += [run["id"] for run in page["ingestJobRuns"]]
+        if not page["hasNextPage"]:
+            break
+        cursor = page["nextCursor"]
+        org.text(space, f"comes in between {len(seen)}")
+    assert seen == made[::-1]
+
+
+@pytest.mark.decision("D61")
+def test_job_runs_are_filtered_by_status(org):
+    space = org.namespace()
+    waits, ends = run_of(org.text(space, "a")), run_of(org.text(space, "b"))
+    failed(org, ends)
+    assert [run["id"] for run in listed(org, space, status="QUEUED")["ingestJobRuns"]] == [waits]
+    assert [run["id"] for run in listed(org, space, status="COMPLETED")["ingestJobRuns"]] == [ends]
+    assert listed(org, space, status="PROCESSING")["ingestJobRuns"] == []
+    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "status": "FAILED"})
+    assert_error(answer, 400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize("cursor", ["x", "AAAA", "ä", "9" * 500])
+def test_a_made_up_cursor_is_refused(org, cursor):
+    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": org.namespace(), "cursor": cursor})
+    assert_error(answer, 400, "INVALID_REQUEST")
+
+
+def test_a_cursor_of_another_scope_is_refused(org):
+    one, other = org.namespace(), org.namespace()
+    for number in range(2):
+        org.text(one, f"{number}")
+    cursor = listed(org, one, pageSize=1)["nextCursor"]
+    answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": other, "cursor": cursor})
+    assert_error(answer, 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D61")
+def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    before = get(org, space, run)
+    zero = dict.fromkeys(("fetched", "parsed", "chunked", "embedded", "upserted", "failed"), 0)
+    assert before["progress"] == {"found": 1, **zero}
+    assert before["timings"] == {}
+    assert before["prefectUrl"] is None
+    lease, window = claimed(org, run), keys_of(org, run)
+    items.start(org.db, lease, window)
+    items.advance(org.db, lease, [(item, {}) for item in items.at_stage(org.db, lease, window, "accepted")], "parsed")
+    items.add_timing(org.db, lease, window, "parse", 0.25)
+    now = get(org, space, run)
+    assert now["progress"] == {"found": 1, **zero, "fetched": 1, "parsed": 1}
+    assert now["timings"] == {"parse": 0.25}
+    assert listed(org, space)["ingestJobRuns"][0]["progress"] == now["progress"]
+    items.fail(org.db, lease, {window[0]: "It is damaged."})
+    assert get(org, space, run)["progress"]["failed"] == 1
+
+
+@pytest.mark.decision("D61")
+@pytest.mark.parametrize(
+    ("api", "page"),
+    [
+        ("http://127.0.0.1:4200/api", "http://127.0.0.1:4200/runs/flow-run/f"),
+        ("https://user:secret@prefect.example.com/sub/api/", "https://prefect.example.com/sub/runs/flow-run/f"),
+        (None, None),
+    ],
+)
+def test_the_link_leads_to_the_flow_run_and_holds_no_credentials(api_settings, api, page):
+    settings = api_settings.model_copy(update={"prefect_api_url": api})
+    assert prefect_url(settings, "f") == page
+    assert prefect_url(settings, None) is None
+
+
+@pytest.mark.decision("D61")
+@pytest.mark.parametrize("dispatched", [False, True])
+def test_a_waiting_run_is_cancelled_at_once(org, dispatched):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    batch = batched(org, run) if dispatched else None
+    answer = act(org, space, run, "cancel")
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert data["status"] == "COMPLETED"
+    assert [one["status"] for one in data["documents"]["cancelled"]] == ["CANCELLED"]
+    again = act(org, space, run, "cancel").json()["data"]
+    assert again["documents"] == data["documents"]
+    if batch is not None:
+        lease = batches.claim(org.db, batch, 1, seconds=60)
+        assert items.windows(org.db, lease, documents=10, size=1000) == []
+
+
+@pytest.mark.decision("D61")
+def test_a_run_that_is_worked_on_ends_between_two_steps(org):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    lease, window = claimed(org, run), keys_of(org, run)
+    items.start(org.db, lease, window)
+    data = act(org, space, run, "cancel").json()["data"]
+    assert (data["status"], len(data["documents"]["processing"])) == ("PROCESSING", 1)
+    assert items.at_stage(org.db, lease, window, "accepted") == []
+    outcomes.settle(org.db, lease)
+    data = get(org, space, run)
+    assert (data["status"], len(data["documents"]["cancelled"])) == ("COMPLETED", 1)
+
+
+def test_a_finished_run_stays_as_it_is(org):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    failed(org, run)
+    before = get(org, space, run)
+    assert act(org, space, run, "cancel").json()["data"] == before
+
+
+@pytest.mark.decision("D61")
+def test_the_failed_text_of_a_run_is_run_again_from_what_was_kept(org):
+    space = org.namespace()
+    first = org.text(space, "Kept.", name="a")
+    run, document = run_of(first), first["data"]["documents"][0]["id"]
+    failed(org, run)
+    answer = act(org, space, run, "retry")
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert data["id"] != run
+    assert data["status"] == "QUEUED"
+    assert data["documents"]["queued"] == [{"id": document, "status": "QUEUED", "error": None}]
+    kept = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": data["id"]})
+    assert kept["content"] == "Kept."
+    both = org.db.rows("select distinct job_id from job_runs where id in (%(a)s, %(b)s)", {"a": run, "b": data["id"]})
+    assert len(both) == 1
+    shown = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert [(one["ingestionStatus"], one["ingestionError"]) for one in shown["documents"]] == [("QUEUED", None)]
+    assert shown["documents"][0]["ingestJobRun"]["id"] == data["id"]
+    assert len(get(org, space, run)["documents"]["failed"]) == 1
+    assert_error(act(org, space, run, "retry"), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D61")
+def test_the_failed_file_of_a_run_is_run_again_from_its_raw_file(org):
+    space = org.namespace()
+    files = {"file": ("a.txt", b"A file.", "text/plain")}
+    run = run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).json())
+    failed(org, run)
+    new = act(org, space, run, "retry").json()["data"]["id"]
+    rows = org.db.rows(
+        "select raw_key, raw_hash, raw_size, name, media_type, status, stage, error from run_documents"
+        " where job_run_id in (%(a)s, %(b)s) order by generation",
+        {"a": run, "b": new},
+    )
+    assert rows[0]["raw_key"] == rows[1]["raw_key"] is not None
+    assert {**rows[0], "status": "QUEUED", "stage": "accepted", "error": None} == rows[1]
+
+
+def test_a_document_that_was_sent_again_meanwhile_is_left_alone(org):
+    space = org.namespace()
+    run = run_of(org.text(space, "One.", name="a"))
+    failed(org, run)
+    org.text(space, "Two.", name="a")
+    answer = act(org, space, run, "retry")
+    assert assert_error(answer, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "nothing_to_retry"
+    assert len(listed(org, space)["ingestJobRuns"]) == 2
+
+
+def test_a_run_that_could_not_find_out_what_to_ingest_tries_again(org):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    lease = claimed(org, run)
+    with org.db.transaction() as connection:
+        batches.refuse(connection, run, "The site cannot be reached.")
+    outcomes.settle(org.db, lease)
+    new = act(org, space, run, "retry").json()["data"]
+    assert new["progress"]["found"] == 0
+    row = org.db.row("select to_discover from job_runs where id = %(run)s", {"run": new["id"]})
+    assert row["to_discover"]
+
+
+@pytest.mark.decision("D19")
+def test_a_retry_with_a_key_acts_once(org):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    failed(org, run)
+    sent = [act(org, space, run, "retry", **{"Idempotency-Key": run}) for _ in range(3)]
+    assert {one.status_code for one in sent} == {200}
+    assert len({one.content for one in sent}) == 1
+    assert len(listed(org, space)["ingestJobRuns"]) == 2
+
+
+@pytest.mark.parametrize("what", ["cancel", "retry"])
+def test_what_is_not_there_cannot_be_acted_on(org, what):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    assert_error(act(org, space, "ijr_0", what), 404, "INGEST_JOB_RUN_NOT_FOUND")
+    assert_error(act(org, org.namespace(), run, what), 404, "INGEST_JOB_RUN_NOT_FOUND")
+    assert_error(act(org, "ns_0", run, what), 404, "NAMESPACE_NOT_FOUND")
+    with org.key(scopes=["ingest:read"]) as reader:
+        answer = reader.post(f"/v1/ingest-job-runs/{run}/{what}", json={"namespaceId": space})
+        assert_error(answer, 403, "FORBIDDEN")
