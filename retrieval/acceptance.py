@@ -59,3 +59,40 @@ TO_DISCOVER: LiteralString = (
 """
 )
 """A request whose documents the flow finds out."""
+
+SEVERAL: LiteralString = (
+    "with "
+    + scopes.FIND_OR_MAKE
+    + """,
+    job as (
+        insert into jobs (id, organization_id, partition_id, source, config)
+        select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
+    ),
+    run as (
+        insert into job_runs (id, job_id, partition_id, source)
+        select %(run)s, %(job)s, id, %(source)s from partition
+        returning number
+    ),
+    listed as (
+        select * from unnest(%(documents)s::text[], %(urls)s::text[]) with ordinality as w (id, url, position)
+    ),
+    document as (
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata)
+        select listed.id, partition.id, %(job)s, %(run)s, %(source)s, listed.url, %(document_type)s, listed.url,
+               coalesce(%(metadata)s::jsonb, '{}')
+        from partition, listed order by listed.url
+        on conflict (partition_id, source, external_id) where deleted_at is null
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
+                      updated_at = now()
+        returning id, external_id, active_generation > 0 as replaces
+    ),
+    member as (
+        insert into run_documents (job_run_id, document_id, position, generation, name)
+        select %(run)s, document.id, listed.position - 1, run.number, listed.url
+        from document join listed on listed.url = document.external_id, run
+    )
+    select document.id, document.replaces from document join listed on listed.url = document.external_id
+    order by listed.position
+"""
+)
+"""A request for several documents, known by their URLs, in the order of the request. Locks are taken in one order."""

@@ -1,0 +1,207 @@
+"""Ingestion of web pages: checked, recorded, answered; fetching them is the flow's work."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from api.operation import Call, TenantUse, operation
+from api.services import Services
+from api.wire.common import Answer
+from api.wire.ingest import IngestAnswer, ingestion
+from api.wire.web import (
+    IngestSitemap,
+    IngestUrls,
+    IngestWebsite,
+    PageConfig,
+    SitemapConfig,
+    SitemapIngestion,
+    UrlsIngestion,
+    WebsiteConfig,
+    WebsiteIngestion,
+)
+from retrieval import metadata, namespaces, runs, url_lists, web_addresses
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import Scope
+from retrieval.runs import Ingestion, Receipt
+
+INVALID = ErrorCode.INVALID_INGEST_CONFIG
+AT = "ingestConfig.config"
+_NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
+
+_operation = partial(
+    operation,
+    method="POST",
+    tag="Ingestion",
+    scope="ingest:write",
+    tenant=TenantUse.MADE,
+    invalid=INVALID,
+    failed=ErrorCode.INGESTION_FAILED,
+    answer=IngestAnswer,
+    raises=(
+        ErrorCode.NAMESPACE_NOT_FOUND,
+        ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET,
+        ErrorCode.INVALID_SCRAPE_OPTIONS,
+        ErrorCode.INVALID_CHUNK_CONFIG,
+    ),
+    creates=True,
+)
+
+
+@_operation(
+    path="/v1/ingest/urls",
+    summary="Ingest a list of URLs",
+    body=IngestUrls,
+    example={
+        "namespaceId": _NAMESPACE,
+        "ingestConfig": {
+            "source": "URLS_LIST",
+            "config": {
+                "urls": ["https://docs.example.com/start"],
+                "scrapeOptions": {"includeSelectors": ["main"], "excludeSelectors": ["nav"]},
+            },
+        },
+    },
+)
+async def ingest_urls(call: Call[IngestUrls, None]) -> Answer | bytes:
+    """One document a URL, known at once; the same URL again replaces its document."""
+    config = call.body.ingest_config.config
+    _limit(len(config.urls), call.services.settings.max_urls, f"{AT}.urls", "URLs")
+    urls = [_address(url, f"{AT}.urls[{place}]") for place, url in enumerate(config.urls)]
+
+    async def accept(scope: Scope, how: Ingestion) -> Receipt:
+        asked = config.request()
+        asked.pop("urls")
+        return await url_lists.accept(call.services.db, scope, urls=urls, config=asked, ingestion=how)
+
+    return await _ingest(call, "URLs", accept)
+
+
+@_operation(
+    path="/v1/ingest/sitemap",
+    summary="Ingest the pages of a sitemap",
+    body=IngestSitemap,
+    example={
+        "namespaceId": _NAMESPACE,
+        "ingestConfig": {
+            "source": "SITEMAP",
+            "config": {"url": "https://docs.example.com/sitemap.xml", "maxLinks": 500, "includePaths": ["/guide/"]},
+        },
+    },
+)
+async def ingest_sitemap(call: Call[IngestSitemap, None]) -> Answer | bytes:
+    """What there is to ingest is found out by the job run."""
+    return await _ingest(call, "sitemap", _discovery(call, "SITEMAP"))
+
+
+@_operation(
+    path="/v1/ingest/website",
+    summary="Ingest the pages of a website",
+    body=IngestWebsite,
+    example={
+        "namespaceId": _NAMESPACE,
+        "ingestConfig": {
+            "source": "WEBSITE",
+            "config": {"url": "https://docs.example.com", "maxDepth": 2, "maxLinks": 100, "excludePaths": ["/login"]},
+        },
+    },
+)
+async def ingest_website(call: Call[IngestWebsite, None]) -> Answer | bytes:
+    """What there is to ingest is found out by the job run, which follows the site's links."""
+    return await _ingest(call, "website", _discovery(call, "WEBSITE"))
+
+
+HANDLERS = (ingest_urls, ingest_sitemap, ingest_website)
+
+Accept = Callable[[Scope, Ingestion], Awaitable[Receipt]]
+
+
+def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], source: str) -> Accept:
+    config = call.body.ingest_config.config
+    url = _address(config.url, f"{AT}.url")
+    kind: type[SitemapConfig | WebsiteConfig] = type(config)
+    defaults: dict[str, Any] = {"maxLinks": kind(url=url).max_links}
+    if isinstance(config, WebsiteConfig):
+        defaults["maxDepth"] = WebsiteConfig(url=url).max_depth
+    settings = call.services.settings
+    if config.max_links is not None:
+        _limit(config.max_links, settings.max_links, f"{AT}.maxLinks", "links")
+    for name, paths in (("includePaths", config.include_paths), ("excludePaths", config.exclude_paths)):
+        _limit(len(paths or ()), settings.max_paths, f"{AT}.{name}", "paths")
+
+    async def accept(scope: Scope, how: Ingestion) -> Receipt:
+        asked = {**defaults, **config.request(url=url)}
+        return await runs.accept_discovery(call.services.db, scope, source=source, config=asked, ingestion=how)
+
+    return accept
+
+
+async def _ingest(
+    call: Call[IngestUrls, None] | Call[IngestSitemap, None] | Call[IngestWebsite, None], what: str, accept: Accept
+) -> Answer | bytes:
+    services = call.services
+    how = _how(call.body.ingest_config, services)
+    scope = call.scope(call.body.namespace_id)
+    namespace = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    if namespace.web_scraper is None:
+        raise ServiceError(
+            ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET,
+            "The namespace has no webScraperConfig; set one, for instance the provider BUILTIN, which needs no key.",
+            field="webScraperConfig",
+        )
+
+    async def act() -> Answer:
+        receipt = await accept(scope, how)
+        await call.make_tenant_known()
+        return IngestAnswer.of_several(receipt, what)
+
+    answer = await call.once(act)
+    services.notices.send()
+    return answer
+
+
+def _how(asked: UrlsIngestion | SitemapIngestion | WebsiteIngestion, services: Services) -> Ingestion:
+    config: PageConfig = asked.config
+    if config.metadata is not None:
+        metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
+    _check_selectors(config, services)
+    inner = asked.chunk_config is None and config.chunk_config is not None
+    return ingestion(
+        config.metadata,
+        asked.chunk_config or config.chunk_config,
+        chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
+    )
+
+
+def _check_selectors(config: PageConfig, services: Services) -> None:
+    options, settings = config.scrape_options, services.settings
+    longest = settings.max_selector_characters
+    if options is None:
+        return
+    for name, selectors in (
+        ("includeSelectors", options.include_selectors or []),
+        ("excludeSelectors", options.exclude_selectors or []),
+    ):
+        field = f"{AT}.scrapeOptions.{name}"
+        _limit(len(selectors), settings.max_selectors, field, "selectors", ErrorCode.INVALID_SCRAPE_OPTIONS)
+        for place, selector in enumerate(selectors):
+            if not selector.strip() or len(selector) > longest:
+                raise ServiceError(
+                    ErrorCode.INVALID_SCRAPE_OPTIONS,
+                    f"{field}[{place}] must be a CSS selector of at most {longest} characters.",
+                    field=f"{field}[{place}]",
+                    reason="out_of_bounds",
+                )
+
+
+def _limit(number: int, most: int, field: str, what: str, code: ErrorCode = INVALID) -> None:
+    if number > most:
+        raise ServiceError(code, f"{field} asks for more than {most:,} {what}.", field=field, reason="out_of_bounds")
+
+
+def _address(url: str, field: str) -> str:
+    try:
+        return web_addresses.tidy(url)
+    except ValueError as error:
+        raise ServiceError(INVALID, f"{field} {error}.", field=field, reason="invalid_url") from error

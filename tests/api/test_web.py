@@ -1,0 +1,202 @@
+"""Ingestion of web pages over HTTP: what is asked for is checked and recorded; nothing is fetched here."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.support import assert_error
+
+PAGE = "https://example.org/page"
+SOURCES = {"urls": "URLS_LIST", "sitemap": "SITEMAP", "website": "WEBSITE"}
+CHUNKS = {"chunkSize": 120, "chunkOverlap": 30}
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace(webScraperConfig={"provider": "BUILTIN"})
+
+
+def body(space, kind, config, **beside):
+    start = {"urls": [PAGE]} if kind == "urls" else {"url": PAGE}
+    return {"namespaceId": space, "ingestConfig": {"source": SOURCES[kind], "config": start | config, **beside}}
+
+
+def post(org, space, kind, config, **beside):
+    return org.client.post(f"/v1/ingest/{kind}", json=body(space, kind, config, **beside))
+
+
+def recorded(org, answer):
+    run = answer.json()["data"]["ingestJobRunId"]
+    return org.db.row(
+        "select j.source, j.config, r.to_discover from jobs j join job_runs r on r.job_id = j.id where r.id = %(run)s",
+        {"run": run},
+    )
+
+
+@pytest.mark.decision("D16")
+@pytest.mark.decision("D18")
+@pytest.mark.decision("D20")
+def test_a_list_of_urls_answers_its_documents_in_order(org, space):
+    urls = [f"https://example.org/{name}" for name in ("z", "a", "m")]
+    answer = post(org, space, "urls", {"urls": [*urls, urls[0], urls[1] + "#part"], "metadata": {"k": 1}})
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert [(one["status"], one["error"]) for one in data["documents"]] == [("QUEUED", None)] * 3
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    by_id = {one["id"]: one for one in listed["documents"]}
+    assert [by_id[one["id"]]["externalId"] for one in data["documents"]] == urls
+    assert {(one["documentType"], one["ingestionSource"]) for one in by_id.values()} == {("URL", "URLS_LIST")}
+    assert all(one["metadata"] == {"k": 1} for one in by_id.values())
+    run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space}).json()["data"]
+    assert run["documents"]["queued"] == data["documents"]
+    assert recorded(org, answer)["to_discover"] is False
+    again = post(org, space, "urls", {"urls": [urls[2]]}).json()["data"]["documents"]
+    assert [one["id"] for one in again] == [data["documents"][2]["id"]]
+
+
+@pytest.mark.decision("D26")
+@pytest.mark.parametrize(
+    ("kind", "defaults"), [("sitemap", {"maxLinks": 1000}), ("website", {"maxLinks": 100, "maxDepth": 3})]
+)
+def test_what_was_not_sent_takes_the_defaults(org, space, kind, defaults):
+    nothing = dict.fromkeys(["maxLinks", "includePaths", "excludePaths", "scrapeOptions", "metadata", "chunkConfig"])
+    for config in ({}, nothing | ({"maxDepth": None} if kind == "website" else {})):
+        answer = post(org, space, kind, config)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["data"]["documents"] == []
+        job = recorded(org, answer)
+        assert (job["source"], job["to_discover"]) == (SOURCES[kind], True)
+        assert job["config"]["request"] == {"url": PAGE, **defaults}
+        assert (job["config"]["chunkSize"], job["config"]["chunkOverlap"]) == (1000, 200)
+
+
+def test_what_was_sent_is_what_the_flow_gets(org, space):
+    config = {
+        "maxDepth": 5,
+        "maxLinks": 10_000,
+        "includePaths": ["/a"],
+        "excludePaths": [],
+        "scrapeOptions": {"includeSelectors": ["main"], "excludeSelectors": []},
+    }
+    answer = post(org, space, "website", config | {"metadata": {"k": 1}, "chunkConfig": CHUNKS, "unknown": 1})
+    assert answer.status_code == 200, answer.text
+    job = recorded(org, answer)["config"]
+    assert job["request"] == config | {"url": PAGE}
+    assert job["metadata"] == {"k": 1}
+    assert (job["chunkSize"], job["chunkOverlap"]) == (120, 30)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_chunk_config_beside_the_config_wins(org, space, kind):
+    answer = post(org, space, kind, {"chunkConfig": {"chunkSize": 50, "chunkOverlap": 5}}, chunkConfig=CHUNKS)
+    assert recorded(org, answer)["config"]["chunkSize"] == 120
+    answer = post(org, space, kind, {"chunkConfig": CHUNKS}, chunkConfig=None)
+    assert recorded(org, answer)["config"]["chunkSize"] == 120
+
+
+@pytest.mark.decision("D24")
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_namespace_without_a_scraper_takes_no_pages(org, kind):
+    bare = org.namespace()
+    assert_error(post(org, bare, kind, {}), 400, "WEB_SCRAPER_CONFIG_NOT_SET")
+    assert_error(post(org, "ns_x", kind, {}), 404, "NAMESPACE_NOT_FOUND")
+    assert_error(post(org, bare, kind, {}, chunkConfig={}), 400, "INVALID_CHUNK_CONFIG")
+
+
+BAD_URLS = [
+    "",
+    " ",
+    "example.org",
+    "/page",
+    "//example.org",
+    "ftp://example.org",
+    "file:///etc/passwd",
+    "javascript:alert(1)",
+    "http://",
+    "https:///page",
+    "http://:80/",
+    "http://example.org:0/",
+    "http://example.org:99999/",
+    "http://example.org:port/",
+    "http://[::1",
+    "http://user:secret@example.org/",
+    "http://user@example.org/",
+    "http://example.org/a b",
+    "http://example.org\\@other.org/",
+    "http://example.org/\n",
+    "https://example.org/" + "a" * 2048,
+    5,
+    None,
+    ["https://example.org"],
+]
+
+BAD_CONFIG = [
+    ({"maxLinks": 0}, "INVALID_INGEST_CONFIG"),
+    ({"maxLinks": -1}, "INVALID_INGEST_CONFIG"),
+    ({"maxLinks": 10_001}, "INVALID_INGEST_CONFIG"),
+    ({"maxLinks": "5"}, "INVALID_INGEST_CONFIG"),
+    ({"maxLinks": 1.5}, "INVALID_INGEST_CONFIG"),
+    ({"maxLinks": True}, "INVALID_INGEST_CONFIG"),
+    ({"includePaths": "/a"}, "INVALID_INGEST_CONFIG"),
+    ({"includePaths": [""]}, "INVALID_INGEST_CONFIG"),
+    ({"includePaths": [5]}, "INVALID_INGEST_CONFIG"),
+    ({"excludePaths": ["/a"] * 101}, "INVALID_INGEST_CONFIG"),
+    ({"excludePaths": {"a": 1}}, "INVALID_INGEST_CONFIG"),
+]
+
+BAD_DEPTH = [({"maxDepth": depth}, "INVALID_INGEST_CONFIG") for depth in (0, 6, -1, "3", 2.5, True)]
+
+BAD_EVERYWHERE = [
+    ({"scrapeOptions": []}, "INVALID_SCRAPE_OPTIONS"),
+    ({"scrapeOptions": "main"}, "INVALID_SCRAPE_OPTIONS"),
+    ({"scrapeOptions": {"includeSelectors": "main"}}, "INVALID_SCRAPE_OPTIONS"),
+    ({"scrapeOptions": {"includeSelectors": [5]}}, "INVALID_SCRAPE_OPTIONS"),
+    ({"scrapeOptions": {"includeSelectors": [""]}}, "INVALID_SCRAPE_OPTIONS"),
+    ({"scrapeOptions": {"excludeSelectors": [" "]}}, "INVALID_SCRAPE_OPTIONS"),
+    ({"scrapeOptions": {"excludeSelectors": ["a"] * 51}}, "INVALID_SCRAPE_OPTIONS"),
+    ({"scrapeOptions": {"excludeSelectors": ["a" * 201]}}, "INVALID_SCRAPE_OPTIONS"),
+    ({"metadata": []}, "INVALID_INGEST_CONFIG"),
+    ({"metadata": {"k": "v" * 3000}}, "INVALID_INGEST_CONFIG"),
+    ({"chunkConfig": {"chunkSize": 10}}, "INVALID_CHUNK_CONFIG"),
+    ({"chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}, "INVALID_CHUNK_CONFIG"),
+]
+
+
+@pytest.mark.decision("D06")
+@pytest.mark.decision("D26")
+def test_bad_requests_are_refused_and_leave_nothing(org, space):
+    cases = [("urls", {"urls": [PAGE, url]}, "INVALID_INGEST_CONFIG") for url in BAD_URLS]
+    cases += [("urls", {"urls": urls}, "INVALID_INGEST_CONFIG") for urls in ([], None, PAGE, {}, [PAGE] * 1001)]
+    cases += [(kind, {"url": url}, "INVALID_INGEST_CONFIG") for url in BAD_URLS for kind in ("sitemap", "website")]
+    cases += [(kind, *case) for case in BAD_CONFIG for kind in ("sitemap", "website")]
+    cases += [("website", *case) for case in BAD_DEPTH]
+    cases += [(kind, *case) for case in BAD_EVERYWHERE for kind in SOURCES]
+    for kind, config, code in cases:
+        answer = post(org, space, kind, config)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, code), (kind, config)
+        field = answer.json()["error"]["details"]["field"]
+        assert field.startswith("ingestConfig.config."), (kind, config, field)
+    assert org.db.rows("select id from jobs where organization_id = %(id)s", {"id": org.id}) == []
+
+
+@pytest.mark.decision("D15")
+@pytest.mark.parametrize("kind", SOURCES)
+def test_the_source_must_fit_the_path(org, space, kind):
+    for source in {*SOURCES.values(), "TEXT", "", None, 5} - {SOURCES[kind]}:
+        sent = body(space, kind, {})
+        sent["ingestConfig"]["source"] = source
+        assert_error(org.client.post(f"/v1/ingest/{kind}", json=sent), 400, "INVALID_INGEST_CONFIG")
+
+
+def test_a_message_never_repeats_the_url(org, space):
+    answer = post(org, space, "urls", {"urls": ["http://user:hunter2@example.org/"]})
+    assert "hunter2" not in answer.text
+
+
+@pytest.mark.decision("D19")
+def test_a_retry_under_the_same_key_is_one_job(org, space):
+    headers = {"Idempotency-Key": "pages-1"}
+    sent = body(space, "urls", {})
+    answers = [org.client.post("/v1/ingest/urls", json=sent, headers=headers) for _ in range(2)]
+    assert answers[0].json() == answers[1].json()
+    assert len(org.db.rows("select id from jobs where organization_id = %(id)s", {"id": org.id})) == 1
