@@ -56,6 +56,12 @@ INSERT: LiteralString = (
     " values (%(id)s, %(organization)s, %(name)s, %(hash)s, %(hint)s, %(scopes)s, %(namespace)s, %(tenant)s)"
 )
 
+_LIST: LiteralString = "select " + COLUMNS + " from api_keys where organization_id = %(organization)s order by id desc"
+_REVOKE: LiteralString = (
+    "update api_keys set revoked_at = coalesce(revoked_at, now())"
+    " where organization_id = %(organization)s and id = %(id)s"
+)
+
 
 def create(
     db: Database,
@@ -76,6 +82,36 @@ def create(
     return new
 
 
+async def add(
+    db: Database,
+    pepper: bytes,
+    organization: str,
+    name: str,
+    *,
+    scopes: Sequence[str],
+    namespace: str | None = None,
+    tenant: str | None = None,
+) -> tuple[NewKey, ApiKey]:
+    """The same on the event loop, for scopes that are known to exist; `pepper` from the vault."""
+    new, values = draft(pepper, organization, name)
+    limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
+    row = await db.async_row(INSERT + " returning " + COLUMNS, {**values, **limits})
+    if row is None:
+        raise RuntimeError("insert … returning gave no row")
+    return new, _api_key(row)
+
+
+async def list_of(db: Database, organization: str) -> list[ApiKey]:
+    """`list_all` on the event loop."""
+    return [_api_key(row) for row in await db.async_rows(_LIST, {"organization": organization})]
+
+
+async def end(db: Database, organization: str, key_id: str) -> ApiKey | None:
+    """`revoke` on the event loop; the key as it is now, None if the organization has no such key."""
+    row = await db.async_row(_REVOKE + " returning " + COLUMNS, {"organization": organization, "id": key_id})
+    return None if row is None else _api_key(row)
+
+
 def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str, Any]]:
     """A fresh key and the values of its row, with every scope."""
     api_key = "rtr_" + secrets.token_urlsafe(32)
@@ -94,21 +130,12 @@ def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str
 
 def list_all(db: Database, organization: str) -> list[ApiKey]:
     """Newest first, revoked ones too."""
-    rows = db.rows(
-        "select " + COLUMNS + " from api_keys where organization_id = %(organization)s order by id desc",
-        {"organization": organization},
-    )
-    return [_api_key(row) for row in rows]
+    return [_api_key(row) for row in db.rows(_LIST, {"organization": organization})]
 
 
 def revoke(db: Database, organization: str, key_id: str) -> bool:
     """Refuse the key from now on; False if the organization has no such key."""
-    rows = db.rows(
-        "update api_keys set revoked_at = coalesce(revoked_at, now())"
-        " where organization_id = %(organization)s and id = %(id)s returning id",
-        {"organization": organization, "id": key_id},
-    )
-    return bool(rows)
+    return bool(db.rows(_REVOKE + " returning id", {"organization": organization, "id": key_id}))
 
 
 def _api_key(row: Row) -> ApiKey:

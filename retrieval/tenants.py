@@ -13,6 +13,14 @@ _FORMAT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAKE: LiteralString = (
     "insert into tenants (organization_id, id) values (%(organization)s, %(tenant)s) on conflict do nothing"
 )
+_KEEP_OR_MAKE: LiteralString = (
+    "insert into tenants (organization_id, id) values (%(organization)s, %(tenant)s)"
+    " on conflict (organization_id, id) do update set id = excluded.id"
+)
+_LIST: LiteralString = (
+    "select id, created_at from tenants where organization_id = %(organization)s order by created_at, id"
+)
+_REMOVE: LiteralString = "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +48,31 @@ async def make_known(db: Database, organization: str, tenant: str) -> None:
     await db.async_rows(_MAKE, {"organization": organization, "tenant": tenant})
 
 
-def list_all(db: Database, organization: str) -> list[Tenant]:
-    rows = db.rows(
-        "select id, created_at from tenants where organization_id = %(organization)s order by created_at, id",
-        {"organization": organization},
+async def add(db: Database, organization: str, tenant: str) -> Tenant:
+    """Make a tenant known, whose name is well-formed, and answer it."""
+    row = await db.async_row(
+        _KEEP_OR_MAKE + " returning id, created_at",
+        {"organization": organization, "tenant": tenant},
     )
-    return [Tenant(**row) for row in rows]
+    if row is None:
+        raise RuntimeError("insert … returning gave no row")
+    return Tenant(**row)
+
+
+def list_all(db: Database, organization: str) -> list[Tenant]:
+    return [Tenant(**row) for row in db.rows(_LIST, {"organization": organization})]
+
+
+async def list_of(db: Database, organization: str) -> list[Tenant]:
+    """The same on the event loop."""
+    return [Tenant(**row) for row in await db.async_rows(_LIST, {"organization": organization})]
 
 
 def remove(db: Database, organization: str, tenant: str) -> bool:
     """Forget a tenant, so that requests with it are refused; its data stays. False if it was not known."""
-    removed = db.rows(
-        "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id",
-        {"organization": organization, "tenant": tenant},
-    )
-    return bool(removed)
+    return bool(db.rows(_REMOVE, {"organization": organization, "tenant": tenant}))
+
+
+async def forget(db: Database, organization: str, tenant: str) -> bool:
+    """The same on the event loop."""
+    return bool(await db.async_rows(_REMOVE, {"organization": organization, "tenant": tenant}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from api.operation import Call, operation
-from api.wire.search import HybridSearchRequest, SearchAnswer, SearchData, SearchRequest, SearchResult
+from api.wire.search import HybridSearchRequest, SearchAnswer, SearchData, SearchRequest, SearchResult, SearchTimings
 from connectors import registry
 from retrieval import namespaces, search
 from retrieval.errors import ErrorCode
@@ -72,6 +72,8 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
         )
 
     found = await services.in_thread(find)
-    return SearchAnswer(
-        message="Search completed successfully", data=SearchData([SearchResult.of(hit) for hit in found.hits])
-    )
+    explain = bool(call.body.explain)
+    data = SearchData([SearchResult.of(hit, explain=explain) for hit in found.hits])
+    if explain:
+        data.timings = SearchTimings.of(found.timings)
+    return SearchAnswer(message="Search completed successfully", data=data)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import Answer
 from api.wire.ingest import NamespaceId
@@ -18,6 +19,7 @@ INVALID = ErrorCode.INVALID_SEARCH_REQUEST
 QueryText = Annotated[str, Meta(min_length=1, max_length=QUERY_BYTES, examples=["How do I open the cover?"])]
 TopK = Annotated[int, Meta(ge=1, le=100, description="Results at most.")]
 Threshold = Annotated[float, Meta(ge=0, le=1, description="The least score of a result.")]
+Explain = Annotated[bool, Meta(description="Answer how each score came about, and where the time went.")]
 Weight = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -36,6 +38,7 @@ class SearchRequest(Struct, rename="camel", kw_only=True):
     score_threshold: Threshold | None = 0.0
     filter: SearchFilter | None = None
     search_type: Literal["SEMANTIC"] | None = "SEMANTIC"
+    explain: Explain | None = False
 
     def meant(self) -> Query:
         return Query(text=checked(self.query), **_common(self))
@@ -58,6 +61,7 @@ class HybridSearchRequest(Struct, rename="camel", kw_only=True):
     score_threshold: Threshold | None = 0.0
     filter: SearchFilter | None = None
     search_type: Literal["HYBRID"] | None = "HYBRID"
+    explain: Explain | None = False
 
     def meant(self) -> Query:
         config = self.hybrid_config
@@ -94,6 +98,15 @@ class ResultChunk(Struct):
     page: int | None
 
 
+class Explanation(Struct, rename="camel"):
+    """How a score came about: its two parts before they are weighed, and the place in each list, null outside of it."""
+
+    semantic_score: float
+    keyword_score: float
+    semantic_rank: int | None
+    keyword_rank: int | None
+
+
 class SearchResult(Struct, rename="camel"):
     """A piece of a document that matches."""
 
@@ -111,9 +124,10 @@ class SearchResult(Struct, rename="camel"):
     ]
     document: ResultDocument
     chunk: ResultChunk
+    explanation: Explanation | UnsetType = UNSET
 
     @classmethod
-    def of(cls, hit: Hit) -> SearchResult:
+    def of(cls, hit: Hit, *, explain: bool = False) -> SearchResult:
         source = hit.external_id if hit.document_type == "URL" else hit.name
         return cls(
             content=hit.content,
@@ -121,13 +135,30 @@ class SearchResult(Struct, rename="camel"):
             metadata={**hit.metadata, "id": hit.document_id, "source": source, "type": hit.document_type},
             document=ResultDocument(hit.document_id, hit.name, hit.external_id, hit.document_type),
             chunk=ResultChunk(hit.index, hit.start, hit.end, hit.page),
+            explanation=Explanation(hit.semantic, hit.keyword, hit.semantic_rank, hit.keyword_rank)
+            if explain
+            else UNSET,
         )
 
 
+class SearchTimings(Struct):
+    """Milliseconds by step; null for a step that was not needed."""
+
+    embed: float | None
+    vector: float | None
+    keyword: float | None
+    hydrate: float | None
+
+    @classmethod
+    def of(cls, spent: Mapping[str, float]) -> SearchTimings:
+        return cls(*(spent.get(f"{step}_ms") for step in ("embed", "vector", "keyword", "hydrate")))
+
+
 class SearchData(Struct):
-    """Best first."""
+    """Best first; `timings` if `explain` was asked for."""
 
     results: list[SearchResult]
+    timings: SearchTimings | UnsetType = UNSET
 
 
 class SearchAnswer(Answer, kw_only=True):

@@ -1,0 +1,163 @@
+"""Administration of an organization: API keys, tenants, usage. All of it needs the scope `admin` (D57)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from api import exchange
+from api.operation import Call, TenantUse, operation
+from api.wire import admin as wire
+from api.wire.common import Answer
+from retrieval import keys, namespaces, tenants, usage, vault
+from retrieval.errors import ErrorCode, ServiceError
+
+_INVALID = ErrorCode.INVALID_REQUEST
+_operation = partial(operation, tag="Administration", scope="admin", tenant=TenantUse.IGNORED, invalid=_INVALID)
+_NOT_ADMIN = tuple(scope for scope in keys.SCOPES if scope != "admin")
+
+
+@_operation("GET", "/v1/keys", summary="List API keys", answer=wire.KeysAnswer)
+async def list_keys(call: Call[None, None]) -> wire.KeysAnswer:
+    """Newest first, revoked ones too. The keys themselves are not kept."""
+    _require_unbound(call)
+    found = await keys.list_of(call.services.db, call.caller.organization)
+    return wire.KeysAnswer(message="API keys fetched successfully", data=wire.KeysData([wire.Key.of(k) for k in found]))
+
+
+@_operation(
+    "POST",
+    "/v1/keys",
+    summary="Create an API key",
+    body=wire.CreateKey,
+    answer=wire.KeyMadeAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    example={"name": "Website", "scopes": ["search"]},
+    creates=True,
+)
+async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
+    """The answer is the only place that shows the key."""
+    _require_unbound(call)
+    services, body, organization = call.services, call.body, call.caller.organization
+    chosen = _NOT_ADMIN if body.scopes is None else body.scopes
+    if set(chosen) - set(keys.SCOPES):
+        raise ServiceError(_INVALID, "scopes holds a value that is no scope.", field="scopes", reason="not_allowed")
+    _require_name(body.tenant_id, "tenantId")
+    if body.namespace_id is not None:
+        call.require_namespace(body.namespace_id)
+        await namespaces.require(services.db, organization, body.namespace_id)
+    pepper = await services.in_thread(vault.server_secret, services.db, services.ring, vault.PEPPER)
+
+    async def create() -> Answer:
+        made, key = await keys.add(
+            services.db,
+            pepper,
+            organization,
+            body.name,
+            scopes=list(dict.fromkeys(chosen)),
+            namespace=body.namespace_id,
+            tenant=body.tenant_id,
+        )
+        return wire.KeyMadeAnswer(
+            message="API key created successfully", data=wire.MadeKeyData(wire.Key.of(key), made.api_key)
+        )
+
+    return await call.once(create)
+
+
+@_operation(
+    "DELETE",
+    "/v1/keys/{key_id:str}",
+    summary="Revoke an API key",
+    answer=wire.KeyAnswer,
+    raises=(ErrorCode.NOT_FOUND,),
+)
+async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
+    """It is refused from now on, for good. Revoking it again changes nothing."""
+    _require_unbound(call)
+    key = await keys.end(call.services.db, call.caller.organization, call.path["key_id"])
+    if key is None:
+        raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
+    return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.of(key)))
+
+
+@_operation("GET", "/v1/tenants", summary="List tenants", answer=wire.TenantsAnswer)
+async def list_tenants(call: Call[None, None]) -> wire.TenantsAnswer:
+    """Oldest first: those that may be sent in X-Tenant-ID."""
+    _require_unbound(call)
+    found = await tenants.list_of(call.services.db, call.caller.organization)
+    data = wire.TenantsData([wire.Tenant.of(tenant) for tenant in found])
+    return wire.TenantsAnswer(message="Tenants fetched successfully", data=data)
+
+
+@_operation(
+    "POST",
+    "/v1/tenants",
+    summary="Make a tenant known",
+    body=wire.CreateTenant,
+    answer=wire.TenantAnswer,
+    example={"id": "alice"},
+    creates=True,
+)
+async def create_tenant(call: Call[wire.CreateTenant, None]) -> Answer | bytes:
+    """Nothing changes if it is known already."""
+    _require_unbound(call)
+    db, organization, name = call.services.db, call.caller.organization, call.body.id
+    _require_name(name, "id")
+
+    async def create() -> Answer:
+        made = await tenants.add(db, organization, name)
+        return wire.TenantAnswer(message="Tenant created successfully", data=wire.TenantData(wire.Tenant.of(made)))
+
+    return await call.once(create)
+
+
+@_operation(
+    "DELETE",
+    "/v1/tenants/{tenant_id:str}",
+    summary="Forget a tenant",
+    answer=wire.TenantDeletedAnswer,
+    raises=(ErrorCode.NOT_FOUND,),
+)
+async def delete_tenant(call: Call[None, None]) -> wire.TenantDeletedAnswer:
+    """Requests with it are refused until it is known again; its data stays."""
+    _require_unbound(call)
+    name = call.path["tenant_id"]
+    if not await tenants.forget(call.services.db, call.caller.organization, name):
+        raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
+    return wire.TenantDeletedAnswer(message="Tenant deleted successfully", data=wire.ForgottenTenant(name))
+
+
+@_operation("GET", "/v1/usage", summary="Read the usage", answer=wire.UsageAnswer)
+async def read_usage(call: Call[None, None]) -> wire.UsageAnswer:
+    """Of the whole organization, over all tenants; the requests are those of this calendar minute."""
+    _require_unbound(call)
+    services = call.services
+    found = await usage.read(services.db, call.caller.organization)
+    rate = exchange.of(call.request.scope).rate
+    limit, left = (rate.limit, rate.remaining) if rate else (0, 0)
+    allowed = services.settings.namespace_limit if found.namespace_limit is None else found.namespace_limit
+    data = wire.UsageData(
+        documents=found.documents,
+        chunks=found.chunks,
+        storage_bytes=found.storage_bytes,
+        requests=wire.Allowance(limit - left, limit),
+        namespaces=wire.Allowance(found.namespaces, allowed),
+    )
+    return wire.UsageAnswer(message="Usage fetched successfully", data=data)
+
+
+HANDLERS = (list_keys, create_key, revoke_key, list_tenants, create_tenant, delete_tenant, read_usage)
+
+
+def _require_name(tenant: str | None, field: str) -> None:
+    if tenant is not None and not tenants.is_name(tenant):
+        message = f"{field} has up to 64 letters, digits, hyphens and underscores."
+        raise ServiceError(_INVALID, message, field=field, reason="not_allowed")
+
+
+def _require_unbound(call: Call[Any, None]) -> None:
+    """A bound key could else make itself an unbound one."""
+    if call.caller.namespace is not None or call.caller.bound_tenant is not None:
+        message = "This API key is bound to a namespace or a tenant and may not administer the organization."
+        raise ServiceError(ErrorCode.FORBIDDEN, message, reason="bound_key")

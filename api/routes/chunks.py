@@ -1,0 +1,37 @@
+"""The chunks of a document: what search can find of it."""
+
+from __future__ import annotations
+
+from api.operation import Call, operation
+from api.wire.chunks import Chunk, ChunksAnswer, ChunksData, ChunksQuery
+from retrieval import chunk_listing, namespaces
+from retrieval.errors import ErrorCode
+
+
+@operation(
+    "GET",
+    "/v1/documents/{document_id:str}/chunks",
+    tag="Documents",
+    summary="List the chunks of a document",
+    scope="documents:read",
+    query=ChunksQuery,
+    answer=ChunksAnswer,
+    invalid=ErrorCode.INVALID_FILTER_CONFIG,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
+)
+async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
+    """In their order, 50 a page unless `pageSize` says otherwise. Those that search shows."""
+    db, query = call.services.db, call.query
+    scope = call.scope(query.namespace_id)
+    page = await chunk_listing.list_page(
+        db, scope, call.path["document_id"], cursor=query.cursor, size=query.page_size or chunk_listing.PAGE
+    )
+    if page is None:
+        await namespaces.require(db, scope.organization, scope.namespace)
+        raise chunk_listing.not_found()
+    shown = [Chunk.of(row) for row in page.items]
+    data = ChunksData(shown, len(shown), page.cursor is not None, page.cursor)
+    return ChunksAnswer(message="Chunks fetched successfully", data=data)
+
+
+HANDLERS = (list_chunks,)
