@@ -10,12 +10,12 @@ from typing import Any
 from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 
-from api import exchange
+from api import exchange, pages
 from api.auth import Authenticator
 from api.door import Door
 from api.errors import render, understand
 from api.operation import Operation
-from api.routes import admin, chunks, docs, documents, health, ingest, namespaces, runs, search
+from api.routes import connections, docs, documents, health, ingest, namespaces, oauth, runs, search, web
 from api.services import THREADS, Services
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
@@ -23,7 +23,7 @@ from retrieval.notices import Notices
 from retrieval.secrets import KeyRing
 from retrieval.settings import Settings
 
-ROUTES = (namespaces, ingest, runs, search, documents, chunks, admin, health, docs)
+ROUTES = (namespaces, ingest, web, runs, search, documents, connections, oauth, health, docs)
 HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 
 
@@ -58,6 +58,8 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     about: Operation | None = handler.opt.get("operation") if handler else None
     understood = understand(error, failed=about.failed if about else ErrorCode.INTERNAL_ERROR)
     exchange.of(request.scope).code = understood.code
+    if handler and "page" in handler.opt and pages.wanted(request):
+        return pages.error(understood)
     rendered = render(understood)
     return Response(
         rendered.body, status_code=rendered.status, media_type="application/json", headers=dict(rendered.headers)

@@ -18,13 +18,13 @@ from api import exchange as exchanges
 from api.auth import Authenticator, credentials_of
 from api.errors import Rendered, render, understand
 from api.exchange import Exchange
-from retrieval.errors import ServiceError
+from retrieval.errors import ErrorCode, ServiceError
 
 log = structlog.get_logger()
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _OPEN = ("/v1/oauth/",)
-"""Below /v1, yet without an API key: the state parameter is the authority there (D44)."""
+"""Below /v1, yet without an API key: the state is the authority there (D44). They are counted by client address."""
 
 _PROBES = frozenset({"/health", "/ready"})
 _DRAIN_SECONDS = 2.0
@@ -68,14 +68,17 @@ class Door:
 
     async def _authenticate(self, scope: HTTPScope, exchange: Exchange) -> ServiceError | None:
         path = scope["path"]
-        if not path.startswith("/v1/") or path.startswith(_OPEN):
+        if not path.startswith("/v1/"):
             return None
         client = scope.get("client")
-        credentials = credentials_of(list(scope["headers"]), client[0] if client else "")
+        is_open = path.startswith(_OPEN)
+        credentials = credentials_of([] if is_open else list(scope["headers"]), client[0] if client else "")
         try:
             exchange.rate, found = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
             found = understand(error)
+        if is_open and isinstance(found, ServiceError) and found.code is ErrorCode.UNAUTHORIZED:
+            return None
         if isinstance(found, ServiceError):
             exchange.code = found.code
             return found

@@ -61,6 +61,10 @@ def document(handlers: Sequence[HTTPRouteHandler]) -> dict[str, Any]:
         paths.setdefault(path, {})[about.method.lower()] = _operation(handler, about, schemas)
     for handler, kind, summary in public:
         paths[min(handler.paths)] = {"get": _public(handler, kind, summary)}
+    for handler in handlers:
+        if "page" in handler.opt:
+            path = re.sub(r"\{(\w+):\w+\}", r"{\1}", min(handler.paths))
+            paths[path] = {"get": _page(handler, *handler.opt["page"])}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Retrieval Service", "version": "1.0.0", "description": _DESCRIPTION},
@@ -231,6 +235,36 @@ def _public(handler: HTTPRouteHandler, kind: type[Any], summary: str) -> dict[st
         "summary": summary,
         "security": [],
         "responses": responses,
+    }
+
+
+def _page(handler: HTTPRouteHandler, summary: str, query: Sequence[str], codes: Sequence[ErrorCode]) -> dict[str, Any]:
+    """What a browser is sent to: it brings no API key and gets HTML. Programs get errors as everywhere."""
+    first, *rest = handler.fn.__name__.split("_")
+    page = {"text/html": {"schema": {"type": "string"}}}
+    listed = (*codes, ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.INTERNAL_ERROR, ErrorCode.SERVICE_UNAVAILABLE)
+    errors = {str(status): _error(status, known) for status, known in raises(*listed).items()}
+    for error in errors.values():
+        error["content"] |= page
+    location = {"Location": {"description": "Where to go on.", "schema": {"type": "string"}}}
+    return {
+        "operationId": first + "".join(word.capitalize() for word in rest),
+        "tags": ["Connections"],
+        "summary": summary,
+        "description": " ".join((handler.fn.__doc__ or "").split()),
+        "security": [],
+        "parameters": [
+            *(
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                for name in re.findall(r"\{(\w+):\w+\}", min(handler.paths))
+            ),
+            *({"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in query),
+        ],
+        "responses": {
+            "200": {"description": "A page that says what became of it", "headers": _header_refs(), "content": page},
+            "302": {"description": "To the application", "headers": {**_header_refs(), **location}},
+            **errors,
+        },
     }
 
 

@@ -16,7 +16,7 @@ from retrieval.errors import Fatal
 if TYPE_CHECKING:
     from retrieval.database import Database
     from retrieval.namespaces import NamespaceConfig
-    from retrieval.ports import Embedder, FileStore, Parser, Source, VectorStore
+    from retrieval.ports import Authorizer, Embedder, FileStore, Parser, Source, VectorStore
     from retrieval.secrets import KeyRing
 
 EMBEDDERS = {"LOCAL": "connectors.embedders.local:make"}
@@ -30,6 +30,9 @@ FILE_STORES = {"LOCAL": "connectors.files.local:make"}
 
 SOURCES: dict[str, str] = {}
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
+
+CONNECTORS: dict[str, str] = {}
+"""Connector, such as BOX, to `make(connector, app, settings) -> Connector`; `app` is the namespace's config of it."""
 
 _made: dict[str, Any] = {}
 _lock = Lock()
@@ -70,6 +73,12 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
 def parser() -> Parser:
     """The parser of every kind of file."""
     return cast("Parser", importlib.import_module("connectors.parsers.documents").parser())
+
+
+def authorizer(connector: str, app: Mapping[str, Any], options: settings.Settings) -> Authorizer:
+    """Who speaks OAuth2 with a content service: its own connector, or the common flow where it needs no other."""
+    make = _load({connector: "connectors.oauth:make", **CONNECTORS}, connector, "connector")
+    return cast("Authorizer", make(connector, app, options))
 
 
 def _load(table: Mapping[str, str], value: str, field: str) -> Any:

@@ -141,7 +141,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a content service hands out. `expires_at` is None where it does not say; `account`: whose it is, if known."""
+    """What a content service hands out. `expires_at` is None if it does not say; `account`: whose it is, if known."""
 
     access_token: str = field(repr=False)
     refresh_token: str | None = field(default=None, repr=False)

@@ -6,10 +6,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+class OAuthEndpoints(BaseModel):
+    """Endpoints of a private or sovereign installation of a vendor; what is absent stays the vendor's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    authorize: str | None = None
+    token: str | None = None
+    revoke: str | None = None
 
 
 class Settings(BaseSettings):
@@ -92,11 +102,23 @@ class Settings(BaseSettings):
     body_seconds: float = 30
     """How long a client may take to send a body; a file upload gets ten times as long."""
 
+    # Connections (D44, D45)
+    redirect_hosts: list[str] = []
+    """Hosts that clientRedirectUrl may name; any if the list is empty."""
+    oauth_endpoints: dict[str, OAuthEndpoints] = {}
+    """By connector: where its OAuth2 endpoints are, if not at the vendor's public addresses."""
+
     # Parsing and search
     parse_seconds: float = 60
     parse_memory_bytes: int = 512 * 1024 * 1024
     keyword_language: str = "english"
     """PostgreSQL text search configuration of the keyword side."""
+
+    @property
+    def base_url(self) -> str:
+        """What redirect URIs and links are built on, without a slash at the end (D60)."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self.api_host, self.api_host)  # noqa: S104
+        return (self.public_url or f"http://{host}:{self.api_port}").rstrip("/")
 
     @property
     def files(self) -> Path:

@@ -4,6 +4,7 @@ A `partition` is one (namespace, tenant) pair, the unit of isolation; its small 
 A `generation` is the number of the job run that made it, so a newer one is always greater.
 """
 
+from retrieval.tables.connections import Connection, OAuthState
 from retrieval.tables.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
 from retrieval.tables.identity import (
     ApiKey,
@@ -21,6 +22,7 @@ __all__ = [
     "ApiKey",
     "Batch",
     "Chunk",
+    "Connection",
     "Document",
     "Embedding",
     "IdempotentAnswer",
@@ -28,6 +30,7 @@ __all__ = [
     "Job",
     "JobRun",
     "Namespace",
+    "OAuthState",
     "Organization",
     "Partition",
     "Posting",

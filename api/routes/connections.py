@@ -1,0 +1,216 @@
+"""Connections: create, list, read, change and re-authorize, revoke."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import structlog
+
+from api.operation import Call, TenantUse, operation
+from api.services import Services
+from api.wire.common import Answer, Identified
+from api.wire.connections import (
+    Connection,
+    ConnectionAnswer,
+    ConnectionCreatedAnswer,
+    ConnectionData,
+    ConnectionQuery,
+    ConnectionsAnswer,
+    ConnectionsData,
+    ConnectionsQuery,
+    ConnectionUpdatedAnswer,
+    CreateConnection,
+    CreatedConnectionData,
+    RevokeConnection,
+    UpdateConnection,
+    UpdatedConnectionData,
+)
+from connectors import registry
+from retrieval import connections, namespaces, oauth_states, redirects
+from retrieval.errors import ErrorCode, ServiceError, StepError
+from retrieval.oauth_states import Start
+from retrieval.ports import Scope, Tokens
+
+log = structlog.get_logger()
+
+REVOKE_SECONDS = 5.0
+"""How long the vendor is given to hear that an authorization has ended."""
+
+_operation = partial(operation, tag="Connections", invalid=ErrorCode.INVALID_REQUEST)
+_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.CONNECTION_NOT_FOUND)
+_ONE = "/v1/connections/{connection_id:str}"
+_NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
+
+
+@_operation(
+    "POST",
+    "/v1/connections",
+    summary="Create a connection",
+    scope="connections:write",
+    tenant=TenantUse.MADE,
+    body=CreateConnection,
+    answer=ConnectionCreatedAnswer,
+    failed=ErrorCode.CREATE_CONNECTION_FAILED,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    creates=True,
+    example={
+        **_NAMESPACE,
+        "name": "Team drive",
+        "connector": "GOOGLE_DRIVE",
+        "clientRedirectUrl": "https://app.example.com/connected",
+    },
+)
+async def create_connection(call: Call[CreateConnection, None]) -> Answer | bytes:
+    """PENDING until a person visits the authorizationUrl, which is good for ten minutes."""
+    body, services = call.body, call.services
+    scope = call.scope(body.namespace_id)
+    _check_redirect(services, body.client_redirect_url)
+    start = await _start(services, scope, body.connector)
+
+    async def create() -> Answer:
+        connection_id = await connections.create(
+            services.db,
+            scope,
+            start,
+            name=body.name,
+            connector=body.connector,
+            client_redirect_url=body.client_redirect_url,
+        )
+        await call.make_tenant_known()
+        return ConnectionCreatedAnswer(
+            message="Connection created successfully",
+            data=CreatedConnectionData(Identified(connection_id), start.url),
+        )
+
+    return await call.once(create)
+
+
+@_operation(
+    "GET",
+    "/v1/connections",
+    summary="List connections",
+    scope="connections:read",
+    query=ConnectionsQuery,
+    answer=ConnectionsAnswer,
+    failed=ErrorCode.FETCH_CONNECTIONS_FAILED,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAnswer:
+    """All of the namespace and tenant, newest first."""
+    services, scope = call.services, call.scope(call.query.namespace_id)
+    await namespaces.require(services.db, scope.organization, scope.namespace)
+    found = await connections.list_all(services.db, services.ring, scope, call.query.connector)
+    return ConnectionsAnswer(
+        message="Connections fetched successfully", data=ConnectionsData([Connection.of(one) for one in found])
+    )
+
+
+@_operation(
+    "GET",
+    _ONE,
+    summary="Get a connection",
+    scope="connections:read",
+    query=ConnectionQuery,
+    answer=ConnectionAnswer,
+    failed=ErrorCode.FETCH_CONNECTIONS_FAILED,
+    raises=(ErrorCode.CONNECTION_NOT_FOUND,),
+)
+async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
+    """Tokens are masked; `credentials` is null before the authorization and after the revocation."""
+    services, bound, named = call.services, call.caller.namespace, call.query.namespace_id
+    if bound is not None and named not in {None, bound}:
+        raise connections.connection_not_found()
+    found = await connections.get(
+        services.db,
+        services.ring,
+        call.caller.organization,
+        call.tenant,
+        call.path["connection_id"],
+        namespace=named or bound,
+    )
+    return ConnectionAnswer(message="Connection fetched successfully", data=ConnectionData(Connection.of(found)))
+
+
+@_operation(
+    "PATCH",
+    _ONE,
+    summary="Change or re-authorize a connection",
+    scope="connections:write",
+    body=UpdateConnection,
+    answer=ConnectionUpdatedAnswer,
+    raises=_MISSING,
+    example={**_NAMESPACE, "name": "Team drive, finance"},
+)
+async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpdatedAnswer:
+    """The authorizationUrl re-authorizes, or changes the selected pages. A REVOKED connection stays so."""
+    services, change = call.services, call.body.meant()
+    scope, connection_id = await _place(call)
+    _check_redirect(services, change.client_redirect_url)
+    stored = await connections.find(services.db, services.ring, scope, connection_id)
+    if stored.status == "REVOKED":
+        raise connections.is_revoked()
+    start = await _start(services, scope, stored.connector)
+    changed = await connections.change(services.db, services.ring, scope, connection_id, change, start)
+    return ConnectionUpdatedAnswer(
+        message="Connection updated successfully",
+        data=UpdatedConnectionData(start.url, Connection.of(changed)),
+    )
+
+
+@_operation(
+    "POST",
+    _ONE + "/revoke",
+    summary="Revoke a connection",
+    scope="connections:write",
+    body=RevokeConnection,
+    answer=ConnectionAnswer,
+    raises=_MISSING,
+    example=_NAMESPACE,
+)
+async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionAnswer:
+    """Final: the tokens are wiped, and the vendor is told where it can be. Again it changes nothing."""
+    services = call.services
+    scope, connection_id = await _place(call)
+    revoked, had = await connections.revoke(services.db, services.ring, scope, connection_id)
+    if had is not None:
+        await tell_vendor(services, scope, revoked.connector, had)
+    return ConnectionAnswer(message="Connection revoked successfully", data=ConnectionData(Connection.of(revoked)))
+
+
+HANDLERS = (create_connection, list_connections, get_connection, update_connection, revoke_connection)
+
+
+async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: Tokens) -> None:
+    """End the authorization at the vendor too. What is in the way is logged and holds nobody up."""
+    try:
+        config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+        authorizer = registry.authorizer(connector, connections.app(config, connector), services.settings)
+        async with asyncio.timeout(REVOKE_SECONDS):
+            await services.in_thread(authorizer.revoke, tokens)
+    except (StepError, ServiceError, TimeoutError) as error:
+        log.warning("connection.vendor_not_told", connector=connector, error=str(error) or "too slow")
+
+
+def redirect_uri(services: Services, connector: str) -> str:
+    """Where the vendor sends the browser back to; apps are registered with it."""
+    return f"{services.settings.base_url}/v1/oauth/callback/{connector.lower().replace('_', '-')}"
+
+
+async def _start(services: Services, scope: Scope, connector: str) -> Start:
+    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    authorizer = registry.authorizer(connector, connections.app(config, connector), services.settings)
+    return oauth_states.begin(services.ring, connector, authorizer, redirect_uri(services, connector))
+
+
+async def _place(call: Call[Any, None]) -> tuple[Scope, str]:
+    """The scope that the body names, whose namespace is there, and the id of the path."""
+    scope = call.scope(call.body.namespace_id)
+    await namespaces.require(call.services.db, scope.organization, scope.namespace)
+    return scope, call.path["connection_id"]
+
+
+def _check_redirect(services: Services, url: str | None) -> None:
+    if url is not None:
+        redirects.check(url, services.settings.redirect_hosts)

@@ -1,0 +1,97 @@
+"""Where vendors send the browser back to (D44). No API key: the state of the URL is the authority."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import parse_qsl
+
+import structlog
+from litestar import Request, Response, get
+
+from api import pages
+from api.routes.connections import redirect_uri, tell_vendor
+from api.services import Services
+from connectors import registry
+from retrieval import authorizations, connections, namespaces, oauth_states, redirects
+from retrieval.errors import ErrorCode, ServiceError, StepError
+from retrieval.oauth_states import Taken
+
+log = structlog.get_logger()
+
+DECLINED = "The access was declined at the content service."
+REFUSED = "The content service did not grant the access. Authorize the connection again."
+
+
+@get(
+    "/v1/oauth/callback/{connector:str}",
+    opt={"page": ("Finish an authorization", ("state", "code", "error"), (ErrorCode.INVALID_REQUEST,))},
+)
+async def oauth_callback(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Vendors send the browser here; it goes on to clientRedirectUrl with connectionId and status, or sees a page."""
+    services = cast("Services", request.app.state.services)
+    connector = str(request.path_params["connector"]).upper().replace("-", "_")
+    sent = _query(request.scope["query_string"])
+    taken = await _take(services, sent.get("state", ""), connector)
+    outcome = await _settle(services, taken, connector, sent)
+    log.info("connection.callback", connection_id=taken.connection_id, connector=connector, status=outcome.status)
+    if taken.client_redirect_url is None:
+        return pages.result(outcome.status, done=outcome.done)
+    return pages.redirect(redirects.target(taken.client_redirect_url, taken.connection_id, outcome.status))
+
+
+HANDLERS = (oauth_callback,)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The status that the connection has now, and whether this authorization is what it holds."""
+
+    status: str
+    done: bool
+
+
+async def _take(services: Services, state: str, connector: str) -> Taken:
+    known = bool(state) and connector in connections.APPS
+    taken = await oauth_states.take(services.db, services.ring, state, connector) if known else None
+    if taken is None:
+        raise ServiceError(
+            ErrorCode.INVALID_REQUEST,
+            "This authorization link is not valid: it was used already, is older than ten minutes, or never was."
+            " Start again from the application.",
+            field="state",
+            reason="invalid_state",
+        )
+    return taken
+
+
+async def _settle(services: Services, taken: Taken, connector: str, sent: dict[str, str]) -> Outcome:
+    """Exchange the code and store what it gives, or say why not."""
+    code, scope = sent.get("code", ""), taken.scope
+    if "error" in sent or not code:
+        reason = DECLINED if sent.get("error") == "access_denied" else REFUSED
+        return Outcome(await authorizations.refused(services.db, taken.connection_id, reason), done=False)
+    try:
+        config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+        authorizer = registry.authorizer(connector, connections.app(config, connector), services.settings)
+        tokens = await services.in_thread(
+            authorizer.exchange_code,
+            code,
+            redirect_uri=redirect_uri(services, connector),
+            verifier=taken.verifier,
+        )
+    except (StepError, ServiceError) as error:
+        return Outcome(await authorizations.refused(services.db, taken.connection_id, str(error)), done=False)
+    status = await authorizations.granted(services.db, services.ring, taken.connection_id, tokens)
+    if status == "REVOKED":
+        await tell_vendor(services, scope, connector, tokens)
+    return Outcome(status, done=status == "ACTIVE")
+
+
+def _query(query: bytes) -> dict[str, str]:
+    """What the vendor sent; nothing if it is not a query string. The first of a repeated name counts."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except ValueError:
+        return {}
+    return dict(reversed(pairs))

@@ -1,0 +1,184 @@
+"""Connections on the wire: tokens go out masked, and never come in."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from api.wire.common import Answer, Identified, Timestamp
+from api.wire.documents import NamespaceReference
+from api.wire.ingest import NamespaceId
+from retrieval import connections
+from retrieval.connections import Change
+from retrieval.ports import Tokens
+from retrieval.secrets import mask
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Team drive"])]
+RedirectUrl = Annotated[
+    str,
+    Meta(
+        max_length=2048,
+        description="Where the browser goes after the authorization: https, or http on localhost.",
+        examples=["https://app.example.com/connected"],
+    ),
+]
+Masked = Annotated[str, Meta(examples=["••••a1b2"])]
+
+
+class ConnectorName(StrEnum):
+    """The content services."""
+
+    NOTION = "NOTION"
+    GOOGLE_DRIVE = "GOOGLE_DRIVE"
+    DROPBOX = "DROPBOX"
+    ONEDRIVE = "ONEDRIVE"
+    BOX = "BOX"
+
+
+class CreateConnection(Struct, rename="camel", kw_only=True):
+    """A connection to create. The namespace must have the connector's app."""
+
+    namespace_id: NamespaceId
+    name: Name
+    connector: ConnectorName
+    client_redirect_url: RedirectUrl | None = None
+
+
+class UpdateConnection(Struct, rename="camel", kw_only=True):
+    """What to change; without anything it only asks for a new authorization. Null takes clientRedirectUrl away."""
+
+    namespace_id: NamespaceId
+    name: Name | UnsetType = UNSET
+    client_redirect_url: RedirectUrl | UnsetType | None = UNSET
+
+    def meant(self) -> Change:
+        return Change(
+            name=None if self.name is UNSET else self.name,
+            client_redirect_url=None if self.client_redirect_url is UNSET else self.client_redirect_url,
+            redirect_sent=self.client_redirect_url is not UNSET,
+        )
+
+
+class RevokeConnection(Struct, rename="camel"):
+    """Which namespace the connection is in."""
+
+    namespace_id: NamespaceId
+
+
+class ConnectionsQuery(Struct, rename="camel"):
+    """Which connections; those of every connector if none is named."""
+
+    namespace_id: NamespaceId
+    connector: ConnectorName | None = None
+
+
+class ConnectionQuery(Struct, rename="camel"):
+    """If the namespace is named, the connection must be in it."""
+
+    namespace_id: str | None = None
+
+
+class ConnectionCredentials(Struct, rename="camel"):
+    """The tokens, masked."""
+
+    access_token: Masked
+    refresh_token: Masked | None
+
+    @classmethod
+    def of(cls, tokens: Tokens) -> ConnectionCredentials:
+        return cls(mask(tokens.access_token), mask(tokens.refresh_token) if tokens.refresh_token else None)
+
+
+class ConnectionConfig(Struct, rename="camel", kw_only=True):
+    """How the access was given. No credentials before the authorization, and none after the revocation."""
+
+    auth_type: Literal["OAUTH2"] = "OAUTH2"
+    credentials: ConnectionCredentials | None
+
+
+class Connection(Struct, rename="camel", kw_only=True):
+    """An authorization of a content service."""
+
+    id: str
+    name: str
+    connector: ConnectorName
+    status: Annotated[str, Meta(extra_json_schema={"enum": ["PENDING", "ACTIVE", "FAILED", "REVOKED"]})]
+    status_reason: str | None
+    config: ConnectionConfig
+    client_redirect_url: str | None
+    tenant_id: str | None
+    namespace: NamespaceReference
+    organization: Identified
+    created_at: Timestamp
+    updated_at: Timestamp
+
+    @classmethod
+    def of(cls, connection: connections.Connection) -> Connection:
+        """The one place that says what of a connection is echoed, and what masked."""
+        tokens = connection.tokens
+        return cls(
+            id=connection.id,
+            name=connection.name,
+            connector=ConnectorName(connection.connector),
+            status=connection.status,
+            status_reason=connection.status_reason,
+            config=ConnectionConfig(credentials=ConnectionCredentials.of(tokens) if tokens else None),
+            client_redirect_url=connection.client_redirect_url,
+            tenant_id=connection.scope.tenant or None,
+            namespace=NamespaceReference(connection.scope.namespace),
+            organization=Identified(connection.scope.organization),
+            created_at=Timestamp.of(connection.created_at),
+            updated_at=Timestamp.of(connection.updated_at),
+        )
+
+
+class CreatedConnectionData(Struct, rename="camel"):
+    """The new connection, and where a person authorizes it within ten minutes."""
+
+    connection: Identified
+    authorization_url: str
+
+
+class ConnectionData(Struct):
+    """One connection."""
+
+    connection: Connection
+
+
+class ConnectionsData(Struct):
+    """All connections, newest first."""
+
+    connections: list[Connection]
+
+
+class UpdatedConnectionData(Struct, rename="camel"):
+    """The connection, and where a person authorizes it anew within ten minutes."""
+
+    authorization_url: str
+    connection: Connection
+
+
+class ConnectionCreatedAnswer(Answer, kw_only=True):
+    """The connection is PENDING until it is authorized."""
+
+    data: CreatedConnectionData
+
+
+class ConnectionAnswer(Answer, kw_only=True):
+    """One connection."""
+
+    data: ConnectionData
+
+
+class ConnectionsAnswer(Answer, kw_only=True):
+    """Every connection of the namespace and tenant."""
+
+    data: ConnectionsData
+
+
+class ConnectionUpdatedAnswer(Answer, kw_only=True):
+    """The connection as it is now."""
+
+    data: UpdatedConnectionData

@@ -1,0 +1,241 @@
+"""The OAuth2 code flow of the five content services: one table, one client. Facts from each vendor's documentation."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import httpx
+import msgspec
+
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Tokens
+from retrieval.settings import Settings
+
+SECONDS = 10.0
+"""How long a service may take to answer, in all."""
+
+_ACCEPT = {"Accept": "application/json"}
+_ANSWER_BYTES = 64 * 1024
+_REFUSALS = frozenset({400, 401, 403})
+
+
+NONE = Tokens("")
+"""Before the first exchange there is nothing to carry over."""
+
+
+class Auth(Enum):
+    """How a request shows which app asks, or which token it is about."""
+
+    FORM = "client id and secret in the form"
+    BASIC = "a JSON body, client id and secret as Basic"
+    TOKEN = "the token in the form, and nothing else"  # noqa: S105
+    BEARER = "the token as Bearer, no body"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What one content service wants. `account`: the field of its token answer that says whose tokens these are."""
+
+    name: str
+    authorize: str
+    token: str
+    extra: Mapping[str, str] = field(default_factory=dict)
+    pkce: bool = True
+    auth: Auth = Auth.FORM
+    revoke: str | None = None
+    revoke_auth: Auth = Auth.TOKEN
+    account: str | None = None
+
+
+SERVICES: Mapping[str, Service] = {
+    "GOOGLE_DRIVE": Service(
+        name="Google Drive",
+        authorize="https://accounts.google.com/o/oauth2/v2/auth",
+        token="https://oauth2.googleapis.com/token",  # noqa: S106
+        extra={
+            "scope": "https://www.googleapis.com/auth/drive.readonly",
+            "access_type": "offline",
+            "prompt": "consent",
+            "include_granted_scopes": "true",
+        },
+        revoke="https://oauth2.googleapis.com/revoke",
+    ),
+    "DROPBOX": Service(
+        name="Dropbox",
+        authorize="https://www.dropbox.com/oauth2/authorize",
+        token="https://api.dropboxapi.com/oauth2/token",  # noqa: S106
+        extra={
+            "scope": "account_info.read files.metadata.read files.content.read",
+            "token_access_type": "offline",
+        },
+        revoke="https://api.dropboxapi.com/2/auth/token/revoke",
+        revoke_auth=Auth.BEARER,
+        account="account_id",
+    ),
+    "ONEDRIVE": Service(
+        name="OneDrive",
+        authorize="https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
+        token="https://login.microsoftonline.com/common/oauth2/v2.0/token",  # noqa: S106
+        extra={"scope": "Files.Read.All offline_access", "prompt": "select_account"},
+    ),
+    "BOX": Service(
+        name="Box",
+        authorize="https://account.box.com/api/oauth2/authorize",
+        token="https://api.box.com/oauth2/token",  # noqa: S106
+        pkce=False,
+        revoke="https://api.box.com/oauth2/revoke",
+        revoke_auth=Auth.FORM,
+    ),
+    "NOTION": Service(
+        name="Notion",
+        authorize="https://api.notion.com/v1/oauth/authorize",
+        token="https://api.notion.com/v1/oauth/token",  # noqa: S106
+        extra={"owner": "user"},
+        pkce=False,
+        auth=Auth.BASIC,
+        revoke="https://api.notion.com/v1/oauth/revoke",
+        revoke_auth=Auth.BASIC,
+        account="workspace_id",
+    ),
+}
+
+
+def make(connector: str, app: Mapping[str, Any], settings: Settings) -> OAuth:
+    """The flow of a namespace's app. Where the settings name endpoints, those; a Notion app may bring its own page."""
+    service = SERVICES[connector]
+    own = settings.oauth_endpoints.get(connector)
+    authorize = app.get("authorizationUrl") or (own and own.authorize) or service.authorize
+    token, revoke = (own and own.token) or service.token, (own and own.revoke) or service.revoke
+    return OAuth(service, app["clientId"], app["clientSecret"], authorize, token, revoke)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth:
+    """An `Authorizer` over plain HTTP. Safe to use from several threads."""
+
+    service: Service
+    client_id: str
+    client_secret: str = field(repr=False)
+    authorize_at: str
+    token_at: str
+    revoke_at: str | None
+
+    @property
+    def pkce(self) -> bool:
+        return self.service.pkce
+
+    def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
+        """The parameters of the base stay, but for those that are ours."""
+        ours = {
+            **self.service.extra,
+            "client_id": self.client_id,
+            "response_type": "code",
+            "redirect_uri": redirect_uri,
+            "state": state,
+        }
+        if challenge is not None:
+            ours |= {"code_challenge": challenge, "code_challenge_method": "S256"}
+        parts = urlsplit(self.authorize_at)
+        kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in ours]
+        return urlunsplit(parts._replace(query=urlencode([*kept, *ours.items()])))
+
+    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens:
+        content = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri}
+        if verifier is not None:
+            content["code_verifier"] = verifier
+        return self._tokens(self._post(self.token_at, self.service.auth, content))
+
+    def refresh(self, tokens: Tokens) -> Tokens:
+        if tokens.refresh_token is None:
+            raise Fatal(f"{self.service.name} gave no refresh token: authorize the connection anew.")
+        content = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
+        return self._tokens(self._post(self.token_at, self.service.auth, content), tokens)
+
+    def revoke(self, tokens: Tokens) -> None:
+        if self.revoke_at is None:
+            return
+        if self.service.revoke_auth is Auth.BEARER:
+            if tokens.refresh_token and tokens.expires_at and tokens.expires_at < datetime.now(UTC):
+                tokens = self.refresh(tokens)
+            self._post(self.revoke_at, Auth.BEARER, {"token": tokens.access_token})
+        else:
+            lasting = tokens.refresh_token if self.service.revoke_auth is not Auth.BASIC else None
+            self._post(self.revoke_at, self.service.revoke_auth, {"token": lasting or tokens.access_token})
+
+    def _tokens(self, answer: Any, before: Tokens = NONE) -> Tokens:
+        access = answer.get("access_token") if isinstance(answer, dict) else None
+        if not isinstance(access, str) or not access:
+            raise Retryable(f"{self.service.name} answered without an access token.")
+        refresh, lasts = answer.get("refresh_token"), answer.get("expires_in")
+        account = answer.get(self.service.account) if self.service.account else None
+        known = isinstance(lasts, int | float) and 0 < lasts < 10**9
+        return Tokens(
+            access_token=access,
+            refresh_token=refresh if isinstance(refresh, str) and refresh else before.refresh_token,
+            expires_at=datetime.now(UTC) + timedelta(seconds=lasts) if known else None,
+            account=account if isinstance(account, str) else before.account,
+        )
+
+    def _post(self, url: str, auth: Auth, content: dict[str, str]) -> Any:
+        """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
+        until = time.monotonic() + SECONDS
+        try:
+            with (
+                httpx.Client(timeout=SECONDS, trust_env=False, verify=_trust(), headers=_ACCEPT) as client,
+                client.stream("POST", url, **self._request(auth, content)) as answer,
+            ):
+                return self._judge(answer, _read(answer, until))
+        except httpx.HTTPError as error:
+            raise Retryable(f"{self.service.name} cannot be reached right now.") from error
+
+    def _request(self, auth: Auth, content: dict[str, str]) -> dict[str, Any]:
+        app = {"client_id": self.client_id, "client_secret": self.client_secret}
+        requests: Mapping[Auth, dict[str, Any]] = {
+            Auth.FORM: {"data": {**content, **app}},
+            Auth.BASIC: {"json": content, "auth": (self.client_id, self.client_secret)},
+            Auth.TOKEN: {"data": content},
+            Auth.BEARER: {"headers": {"Authorization": f"Bearer {content.get('token', '')}"}},
+        }
+        return requests[auth]
+
+    def _judge(self, answer: httpx.Response, body: Any) -> Any:
+        name = self.service.name
+        if answer.is_success:
+            return body
+        if answer.status_code in _REFUSALS and isinstance(body, dict):
+            code = body.get("error") or body.get("code")
+            if code in {"invalid_client", "unauthorized_client"}:
+                raise Fatal(f"{name} does not know the app: correct its client id and secret in the namespace.")
+            raise Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")
+        after = answer.headers.get("retry-after", "")
+        raise Retryable(
+            f"{name} cannot answer right now (status {answer.status_code}).",
+            after=float(after) if after.isdigit() else None,
+        )
+
+
+@lru_cache(maxsize=1)
+def _trust() -> ssl.SSLContext:
+    """Made once: it costs a tenth of a second."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _read(answer: httpx.Response, until: float) -> Any:
+    """The answer's JSON; None for what is too large, too slow or no JSON."""
+    body = b""
+    for piece in answer.iter_bytes():
+        body += piece
+        if len(body) > _ANSWER_BYTES or time.monotonic() > until:
+            return None
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None

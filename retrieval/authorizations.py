@@ -1,0 +1,114 @@
+"""What happens to a connection's authorization: granted, refused, refreshed. D44's states move here and in revoke."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import LiteralString
+
+import structlog
+from psycopg import Connection as PgConnection
+
+from retrieval.connections import open_tokens, seal_tokens
+from retrieval.database import Database, Row
+from retrieval.errors import Fatal
+from retrieval.ports import Authorizer, Tokens
+from retrieval.secrets import KeyRing
+
+log = structlog.get_logger()
+
+EARLY = timedelta(seconds=120)
+"""An access token that ends so soon is renewed before it is used."""
+
+_GRANT: LiteralString = """
+    update connections set status = 'ACTIVE', status_reason = null, credentials = %(credentials)s,
+        cursor = case when account <> %(account)s then '{"accountChanged": true}'::jsonb else cursor end,
+        account = coalesce(%(account)s, account), updated_at = now()
+    where id = %(id)s and status <> 'REVOKED' returning status
+"""
+_REFUSE: LiteralString = """
+    update connections set status = case status when 'ACTIVE' then 'ACTIVE' else 'FAILED' end,
+        status_reason = %(reason)s, updated_at = now()
+    where id = %(id)s and status <> 'REVOKED' returning status
+"""
+
+
+async def granted(db: Database, ring: KeyRing, connection_id: str, tokens: Tokens) -> str:
+    """ACTIVE; REVOKED, and nothing stored, if that came in between. Another account starts a new cursor (D52)."""
+    sealed = seal_tokens(ring, connection_id, tokens)
+    row = await db.async_row(_GRANT, {"id": connection_id, "credentials": sealed, "account": tokens.account})
+    return str(row["status"]) if row else "REVOKED"
+
+
+async def refused(db: Database, connection_id: str, reason: str) -> str:
+    """FAILED, but an ACTIVE connection stays so, with the reason (D52); the status it has now."""
+    row = await db.async_row(_REFUSE, {"id": connection_id, "reason": reason})
+    return str(row["status"]) if row else "REVOKED"
+
+
+class ConnectionTokens:
+    """The TokenSource of a connection: refreshed under a lock of its row, stored before it is used (D46)."""
+
+    def __init__(self, db: Database, ring: KeyRing, connection_id: str, authorizer: Authorizer) -> None:
+        self._db = db
+        self._ring = ring
+        self._id = connection_id
+        self._authorizer = authorizer
+
+    def token(self) -> str:
+        """An access token that is good for a while yet."""
+        row = self._db.row("select status, credentials, account from connections where id = %(id)s", {"id": self._id})
+        tokens = self._active(row)
+        return self._refreshed(_ends_soon) if _ends_soon(tokens) else tokens.access_token
+
+    def renewed(self, refused: str) -> str:
+        """Another token after the service refused this one; whoever comes second gets what the first one fetched."""
+        return self._refreshed(lambda tokens: tokens.access_token == refused)
+
+    def _refreshed(self, is_old: Callable[[Tokens], bool]) -> str:
+        """The row stays locked over the vendor's answer, which is bounded: two refreshes would void each other."""
+        with self._db.transaction() as connection:
+            row = connection.execute(
+                "select status, credentials, account from connections where id = %(id)s for update", {"id": self._id}
+            ).fetchone()
+            tokens = self._active(row)
+            if not is_old(tokens):
+                return tokens.access_token
+            try:
+                fresh = self._ask(tokens)
+            except Fatal as error:
+                self._fail(connection, str(error))
+                ended = error
+            else:
+                self._store(connection, fresh)
+                return fresh.access_token
+        raise ended
+
+    def _active(self, row: Row | None) -> Tokens:
+        tokens = open_tokens(self._ring, self._id, row["credentials"], row["account"]) if row else None
+        if row is None or tokens is None or row["status"] != "ACTIVE":
+            raise Fatal("The connection is not ACTIVE any more: authorize it anew, or use another one.")
+        return tokens
+
+    def _ask(self, tokens: Tokens) -> Tokens:
+        if tokens.refresh_token is None:
+            raise Fatal("The service does not accept the access any more: authorize the connection anew.")
+        return self._authorizer.refresh(tokens)
+
+    def _store(self, connection: PgConnection[Row], fresh: Tokens) -> None:
+        connection.execute(
+            "update connections set credentials = %(sealed)s where id = %(id)s",
+            {"id": self._id, "sealed": seal_tokens(self._ring, self._id, fresh)},
+        )
+
+    def _fail(self, connection: PgConnection[Row], reason: str) -> None:
+        log.warning("connection.refresh_refused", connection_id=self._id)
+        connection.execute(
+            "update connections set status = 'FAILED', status_reason = %(reason)s, updated_at = now()"
+            " where id = %(id)s",
+            {"id": self._id, "reason": reason},
+        )
+
+
+def _ends_soon(tokens: Tokens) -> bool:
+    return tokens.expires_at is not None and tokens.expires_at < datetime.now(UTC) + EARLY

@@ -1,0 +1,126 @@
+"""A content service's OAuth2 endpoints on loopback: codes, PKCE, rotating refresh tokens, and any trouble asked for."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Vendor:
+    """What the service knows and what it was asked. `trouble`: an answer (status, body, headers) given instead."""
+
+    def __init__(self, client_id: str = "client", client_secret: str = "canary-client-secret") -> None:
+        self.client = (client_id, client_secret)
+        self.codes: dict[str, dict[str, str]] = {}
+        self.refresh_tokens: set[str] = set()
+        self.revoked: list[str] = []
+        self.asked: list[tuple[str, dict[str, Any], dict[str, str]]] = []
+        self.trouble: tuple[int, bytes, dict[str, str]] | None = None
+        self.hold: threading.Event | None = None
+        self.account: str | None = None
+        self.expires_in: Any = 3600
+        self.base = ""
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def visit(self, authorization_url: str) -> tuple[str, str]:
+        """A person allows the access: the code and the state that the browser brings back."""
+        sent = dict(parse_qsl(urlsplit(authorization_url).query))
+        assert sent["client_id"] == self.client[0]
+        assert sent["response_type"] == "code"
+        code = f"code-{next(self._numbers)}"
+        self.codes[code] = sent
+        return code, sent["state"]
+
+    def answer(self, path: str, fields: dict[str, Any], headers: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
+        if self.hold is not None:
+            self.hold.wait(10)
+        with self._lock:
+            self.asked.append((path, fields, headers))
+            if self.trouble is not None:
+                return self.trouble
+            if path.endswith("/revoke"):
+                bearer = headers.get("authorization", "").removeprefix("Bearer ")
+                self.revoked.append(fields.get("token") or bearer)
+                return 200, b"", {}
+            if self._client(fields, headers) != self.client:
+                return _refusal("invalid_client")
+            return self._grant(fields)
+
+    def _client(self, fields: dict[str, Any], headers: dict[str, str]) -> tuple[str, str]:
+        basic = headers.get("authorization", "")
+        if basic.startswith("Basic "):
+            name, _, secret = base64.b64decode(basic[6:]).decode().partition(":")
+            return name, secret
+        return fields.get("client_id", ""), fields.get("client_secret", "")
+
+    def _grant(self, fields: dict[str, Any]) -> tuple[int, bytes, dict[str, str]]:
+        if fields.get("grant_type") == "refresh_token":
+            if fields.get("refresh_token") not in self.refresh_tokens:
+                return _refusal("invalid_grant")
+            self.refresh_tokens.discard(fields["refresh_token"])
+        else:
+            asked = self.codes.pop(fields.get("code", ""), None)
+            if asked is None or asked["redirect_uri"] != fields.get("redirect_uri"):
+                return _refusal("invalid_grant")
+            wanted = asked.get("code_challenge")
+            digest = hashlib.sha256(fields.get("code_verifier", "").encode()).digest()
+            if wanted is not None and base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != wanted:
+                return _refusal("invalid_grant")
+        number = next(self._numbers)
+        refresh = f"canary-refresh-{number}"
+        self.refresh_tokens.add(refresh)
+        content = {"access_token": f"canary-access-{number}", "refresh_token": refresh, "expires_in": self.expires_in}
+        if self.account is not None:
+            content |= {"account_id": self.account, "workspace_id": self.account}
+        return 200, json.dumps(content).encode(), {}
+
+
+def _refusal(error: str) -> tuple[int, bytes, dict[str, str]]:
+    return 400, json.dumps({"error": error, "error_description": "canary vendor text"}).encode(), {}
+
+
+@contextmanager
+def serving(vendor: Vendor) -> Iterator[Vendor]:
+    """The vendor on a port of its own; its address is `vendor.base`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            kind = self.headers.get("content-type", "")
+            fields = json.loads(body) if kind == "application/json" else _form(body)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            status, content, more = vendor.answer(self.path, fields, headers)
+            self.send_response(status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": len(content), **more}.items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args: object) -> None:
+            """The stand-in says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    vendor.base = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield vendor
+    finally:
+        server.shutdown()
+        thread.join(5)
+        server.server_close()
+
+
+def _form(body: bytes) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}

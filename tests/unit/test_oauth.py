@@ -1,0 +1,292 @@
+"""The OAuth2 flow of the content services, and tokens that are renewed under a lock."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors import oauth
+from retrieval import authorizations, connections, redirects
+from retrieval.authorizations import ConnectionTokens
+from retrieval.errors import Fatal, Retryable, ServiceError
+from retrieval.ports import Tokens
+from retrieval.secrets import KeyRing, SecretError
+from retrieval.settings import OAuthEndpoints, Settings
+from tests.standins.memory_connector import MemoryConnector
+from tests.standins.oauth_server import Vendor, serving
+
+APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
+BACK = "https://here.example/v1/oauth/callback/x"
+
+
+@pytest.fixture
+def vendor():
+    with serving(Vendor()) as made:
+        yield made
+
+
+def flow(vendor, connector="GOOGLE_DRIVE", **app):
+    there = OAuthEndpoints(token=vendor.base + "/token", revoke=vendor.base + "/revoke")
+    return oauth.make(connector, {**APP, **app}, Settings(_env_file=None, oauth_endpoints={connector: there}))
+
+
+def granted(flow, vendor):
+    """Tokens as a person's visit gives them."""
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(b"v" * 43).digest()).rstrip(b"=").decode()
+    pkce = flow.pkce
+    url = flow.authorize_url(redirect_uri=BACK, state="s", challenge=challenge if pkce else None)
+    code, _ = vendor.visit(url)
+    return flow.exchange_code(code, redirect_uri=BACK, verifier="v" * 43 if pkce else None)
+
+
+def test_every_connector_has_a_flow_with_https_endpoints():
+    assert set(oauth.SERVICES) == set(connections.APPS)
+    for service in oauth.SERVICES.values():
+        for url in (service.authorize, service.token, service.revoke or service.token):
+            assert url.startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("connector", "host", "wanted"),
+    [
+        ("GOOGLE_DRIVE", "accounts.google.com", {"access_type": "offline", "prompt": "consent"}),
+        ("DROPBOX", "www.dropbox.com", {"token_access_type": "offline"}),
+        ("ONEDRIVE", "login.microsoftonline.com", {"prompt": "select_account"}),
+        ("BOX", "account.box.com", {}),
+        ("NOTION", "api.notion.com", {"owner": "user"}),
+    ],
+)
+def test_where_a_person_is_sent(connector, host, wanted):
+    made = oauth.make(connector, APP, Settings(_env_file=None))
+    parts = urlsplit(made.authorize_url(redirect_uri=BACK, state="the state", challenge=None))
+    sent = dict(parse_qsl(parts.query))
+    assert parts.hostname == host
+    assert wanted.items() <= sent.items()
+    assert (sent["redirect_uri"], sent["state"], sent["client_id"]) == (BACK, "the state", "client")
+    assert "canary" not in str(sent)
+
+
+@pytest.mark.parametrize("connector", list(oauth.SERVICES))
+def test_exchange_and_refresh(vendor, connector):
+    made = flow(vendor, connector)
+    first = granted(made, vendor)
+    left = first.expires_at - datetime.now(UTC)
+    assert timedelta(minutes=59) < left <= timedelta(hours=1)
+    second = made.refresh(first)
+    assert second.access_token != first.access_token
+    assert second.refresh_token != first.refresh_token
+    with pytest.raises(Fatal):
+        made.refresh(first)
+    _, fields, headers = vendor.asked[0]
+    if connector == "NOTION":
+        assert headers["authorization"].startswith("Basic ")
+        assert headers["content-type"] == "application/json"
+        assert "client_secret" not in fields
+    else:
+        assert headers["content-type"] == "application/x-www-form-urlencoded"
+        assert fields["client_secret"] == APP["clientSecret"]
+
+
+def test_a_refresh_token_that_does_not_rotate_is_carried_over(vendor):
+    vendor.trouble = (200, b'{"access_token": "fresh"}', {})
+    fresh = flow(vendor).refresh(Tokens("old", "lasting", account="me"))
+    assert fresh == Tokens("fresh", "lasting", None, "me")
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [
+        ((400, b'{"error": "invalid_grant", "error_description": "canary"}', {}), Fatal),
+        ((401, b'{"error": "invalid_client"}', {}), Fatal),
+        ((403, b'{"error": "access_denied"}', {}), Fatal),
+        ((403, b"<html>canary", {}), Retryable),
+        ((400, b"", {}), Retryable),
+        ((404, b"{}", {}), Retryable),
+        ((407, b"{}", {}), Retryable),
+        ((429, b"{}", {"Retry-After": "7"}), Retryable),
+        ((500, b"canary", {}), Retryable),
+        ((302, b"", {"Location": "http://127.0.0.1:1/"}), Retryable),
+        ((200, b"", {}), Retryable),
+        ((200, b"[]", {}), Retryable),
+        ((200, b'{"access_token": ""}', {}), Retryable),
+        ((200, b"\xff\xfe", {}), Retryable),
+        ((200, b"[" * 5000, {}), Retryable),
+        ((200, b'{"access_token": "' + b"x" * 70_000 + b'"}', {}), Retryable),
+    ],
+)
+def test_only_a_refusal_is_a_refusal(vendor, trouble, kind):
+    vendor.trouble = trouble
+    with pytest.raises(kind) as raised:
+        flow(vendor).refresh(Tokens("canary-a", "canary-r"))
+    assert "canary" not in str(raised.value)
+    if "Retry-After" in trouble[2]:
+        assert raised.value.after == 7
+
+
+def test_nobody_there():
+    nowhere = OAuthEndpoints(token="http://127.0.0.1:9/token")
+    made = oauth.make("BOX", APP, Settings(_env_file=None, oauth_endpoints={"BOX": nowhere}))
+    with pytest.raises(Retryable, match="Box"):
+        made.refresh(Tokens("a", "r"))
+
+
+@pytest.mark.parametrize("lasts", [0, -1, "3600", None, 10**30, True, float("1e308")])
+def test_a_senseless_lifetime_is_no_lifetime(vendor, lasts):
+    vendor.expires_in = lasts
+    expires = granted(flow(vendor), vendor).expires_at
+    assert expires is None or expires > datetime.now(UTC) - timedelta(seconds=1)
+
+
+def test_dropbox_hears_of_the_end_even_with_an_old_token(vendor):
+    made = flow(vendor, "DROPBOX")
+    first = granted(made, vendor)
+    made.revoke(Tokens("old", first.refresh_token, datetime.now(UTC) - timedelta(hours=1)))
+    assert vendor.revoked != ["old"]
+    assert vendor.revoked[0].startswith("canary-access")
+
+
+def test_no_secret_is_shown():
+    made = oauth.make("BOX", APP, Settings(_env_file=None))
+    assert "canary" not in repr(made) + repr(Tokens("canary", "canary"))
+
+
+@pytest.fixture
+def ring():
+    return KeyRing.parse("1:" + base64.b64encode(os.urandom(32)).decode())
+
+
+@pytest.fixture
+def connected(db, ring, new_scope):
+    """A function that makes an ACTIVE connection with these tokens; its id."""
+
+    def make(tokens):
+        scope = new_scope()
+        values = {"namespace": scope.namespace, "id": connections.ids.connection_id()}
+        db.rows("insert into partitions (namespace_id) values (%(namespace)s)", values)
+        db.rows(
+            "insert into connections (id, partition_id, name, connector, status, credentials)"
+            " select %(id)s, id, 'x', 'BOX', 'ACTIVE', %(sealed)s from partitions where namespace_id = %(namespace)s",
+            {**values, "sealed": connections.seal_tokens(ring, values["id"], tokens)},
+        )
+        return values["id"]
+
+    return make
+
+
+def stored(db, connection):
+    return db.row("select * from connections where id = %(id)s", {"id": connection})
+
+
+def good(memory):
+    return memory.exchange_code("good", redirect_uri=BACK, verifier="v")
+
+
+@pytest.mark.decision("D46")
+def test_eight_tasks_with_an_expired_token_refresh_once(db, ring, connected):
+    memory = MemoryConnector(lasts=timedelta(seconds=1))
+    connection = connected(good(memory))
+    memory.lasts = timedelta(hours=1)
+    with ThreadPoolExecutor(8) as pool:
+        tasks = [pool.submit(ConnectionTokens(db, ring, connection, memory).token) for _ in range(8)]
+        assert {task.result(20) for task in tasks} == {"access-2"}
+    assert memory.refreshes == 1
+
+
+@pytest.mark.decision("D46")
+def test_a_refused_token_is_renewed_once(db, ring, connected):
+    memory = MemoryConnector()
+    source = ConnectionTokens(db, ring, connected(good(memory)), memory)
+    first = source.token()
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(source.renewed, [first] * 8)) == {"access-2"}
+    assert (memory.refreshes, source.token()) == (1, "access-2")
+
+
+@pytest.mark.decision("D46")
+def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
+    memory = MemoryConnector()
+    connection = connected(good(memory))
+    used = ConnectionTokens(db, ring, connection, memory).renewed("access-1")
+    kept = connections.open_tokens(ring, connection, stored(db, connection)["credentials"], None)
+    assert (kept.access_token, kept.refresh_token) == (used, "refresh-2")
+
+
+@pytest.mark.decision("D44")
+def test_a_refused_refresh_fails_the_connection(db, ring, connected):
+    memory = MemoryConnector()
+    connection = connected(Tokens("a", "withdrawn", datetime.now(UTC)))
+    source = ConnectionTokens(db, ring, connection, memory)
+    with pytest.raises(Fatal, match="refused"):
+        source.token()
+    row = stored(db, connection)
+    assert (row["status"], row["status_reason"]) == ("FAILED", "Memory refused the refresh token.")
+    with pytest.raises(Fatal, match="not ACTIVE"):
+        source.token()
+    assert memory.refreshes == 1
+
+
+@pytest.mark.decision("D44")
+def test_a_network_error_does_not(db, ring, connected):
+    memory = MemoryConnector(lasts=timedelta(seconds=1))
+    connection = connected(good(memory))
+    memory.trouble = Retryable("away")
+    with pytest.raises(Retryable):
+        ConnectionTokens(db, ring, connection, memory).token()
+    assert stored(db, connection)["status"] == "ACTIVE"
+    memory.trouble, memory.lasts = None, timedelta(hours=1)
+    assert ConnectionTokens(db, ring, connection, memory).token() == "access-2"
+
+
+def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected):
+    connection = connected(Tokens("a"))
+    source = ConnectionTokens(db, ring, connection, MemoryConnector())
+    assert source.token() == "a"
+    with pytest.raises(Fatal, match="authorize"):
+        source.renewed("a")
+    assert stored(db, connection)["status"] == "FAILED"
+
+
+def test_tokens_open_in_their_own_row_only(ring):
+    sealed = connections.seal_tokens(ring, "conn_1", Tokens("canary", "canary"))
+    assert b"canary" not in sealed
+    with pytest.raises(SecretError):
+        connections.open_tokens(ring, "conn_2", sealed, None)
+
+
+def test_a_token_that_ends_soon_is_not_used():
+    assert timedelta(seconds=30) < authorizations.EARLY < timedelta(seconds=300)
+
+
+@pytest.mark.decision("D45")
+@given(st.text(max_size=60), st.sampled_from(["", "https://", "http://", "https://app.example.com", "//"]))
+def test_what_passes_leads_to_where_it_seems_to(text, start):
+    """Whatever is accepted, our parser and the redirect agree on its host, and its scheme is safe."""
+    url = start + text
+    try:
+        redirects.check(url)
+    except ServiceError:
+        return
+    parts = urlsplit(redirects.target(url, "conn_1", "ACTIVE"))
+    assert (parts.scheme, parts.netloc) == (urlsplit(url).scheme, urlsplit(url).netloc)
+    assert parts.scheme == "https" or parts.hostname in {"localhost", "127.0.0.1", "::1"}
+    assert "@" not in parts.netloc
+    assert dict(parse_qsl(parts.query))["status"] == "ACTIVE"
+
+
+@pytest.mark.decision("D45")
+@given(st.sampled_from(["app.example.com"]), st.text("abcxyz.-@:/\\%", max_size=12), st.text("abc.-@", max_size=8))
+def test_a_listed_host_is_the_only_one(host, after, before):
+    url = f"https://{before}{host}{after}"
+    try:
+        redirects.check(url, [host])
+    except ServiceError:
+        return
+    assert urlsplit(url).hostname == host
