@@ -120,12 +120,12 @@ async def patch_metadata(
     remove: Mapping[str, Any],
 ) -> list[DocumentRow]:
     """Change the metadata of the documents that match and answer them, newest first; all or none are changed."""
-    _require_restriction(where)
+    require_restriction(where)
     change = Change(set_, append, remove)
     async with db.async_transaction() as connection:
-        rows = await _matching(connection, scope, where)
+        rows = await matching(connection, scope, where)
         if not change:
-            return [DocumentRow(**row) for row in _newest_first(rows)]
+            return [DocumentRow(**row) for row in newest_first(rows)]
         merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
         for one in merged.values():
             _refuse_operators(one)
@@ -138,7 +138,7 @@ async def patch_metadata(
             """,
             {"ids": list(merged), "metadata": [json.dumps(one) for one in merged.values()]},
         )
-        return [DocumentRow(**row) for row in _newest_first(await cursor.fetchall())]
+        return [DocumentRow(**row) for row in newest_first(await cursor.fetchall())]
 
 
 async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
@@ -146,9 +146,9 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
 
     What lies in the stores is removed by the sweep. A run that is working on one of them cannot bring it back.
     """
-    _require_restriction(where)
+    require_restriction(where)
     async with db.async_transaction() as connection:
-        rows = await _matching(connection, scope, where)
+        rows = await matching(connection, scope, where)
         gone = {"ids": [row["id"] for row in rows]}
         await connection.execute(
             """
@@ -165,7 +165,7 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
     return len(rows)
 
 
-async def _matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:
+async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:
     """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none (D33)."""
     condition, params = where.sql("d")
     cursor = await connection.execute(
@@ -201,7 +201,7 @@ async def _unindex(connection: AsyncConnection[Row], gone: Mapping[str, Any]) ->
         )
 
 
-def _require_restriction(where: DocumentFilter) -> None:
+def require_restriction(where: DocumentFilter) -> None:
     """A change needs a filter: without one it would hit the whole namespace by a slip (D32)."""
     if not where.restricts():
         message = "The filter restricts nothing; name at least one id, type, source, status or metadata value."
@@ -214,7 +214,7 @@ def _refuse_operators(merged: Mapping[str, Any]) -> None:
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="data.metadata")
 
 
-def _newest_first(rows: list[Row]) -> list[Row]:
+def newest_first(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)
 
 

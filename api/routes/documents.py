@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from api.operation import Call, operation
+from api.wire.common import Answer
 from api.wire.documents import (
     DeleteDocuments,
     DocumentsAnswer,
@@ -18,7 +19,8 @@ from api.wire.documents import (
     UpdatedDocumentsData,
     UpdateDocuments,
 )
-from retrieval import documents, namespaces
+from api.wire.resync import ResyncAnswer, ResyncData, ResyncDocuments
+from retrieval import documents, namespaces, resync
 from retrieval.errors import ErrorCode
 from retrieval.ports import Scope
 
@@ -102,11 +104,46 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
     return DocumentsDeletedAnswer(message=f"{number} {'document' if number == 1 else 'documents'} deleted successfully")
 
 
-HANDLERS = (fetch_documents, update_documents, delete_documents)
+@operation(
+    method="POST",
+    path="/v1/documents/resync",
+    tag="Documents",
+    summary="Ingest documents again",
+    scope="documents:write",
+    invalid=ErrorCode.INVALID_FILTER_CONFIG,
+    failed=ErrorCode.INGESTION_FAILED,
+    body=ResyncDocuments,
+    answer=ResyncAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND),
+    creates=True,
+    example={"namespaceId": _NAMESPACE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
+)
+async def resync_documents(call: Call[ResyncDocuments, None]) -> Answer | bytes:
+    """From the stored raw file for texts and files. What has not changed is not embedded again."""
+    scope = call.scope(call.body.namespace_id)
+    where = call.body.filter_config.meant()
+    await _surroundings(call, scope)
+
+    async def act() -> Answer:
+        made = await resync.start(call.services.db, scope, where)
+        number = made.queued
+        message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"
+        return ResyncAnswer(message=message, data=ResyncData.of(made))
+
+    answer = await call.once(act)
+    call.services.notices.send()
+    return answer
+
+
+HANDLERS = (fetch_documents, update_documents, delete_documents, resync_documents)
 
 
 async def _surroundings(
-    call: Call[FetchDocuments, None] | Call[UpdateDocuments, None] | Call[DeleteDocuments, None], scope: Scope
+    call: Call[FetchDocuments, None]
+    | Call[UpdateDocuments, None]
+    | Call[DeleteDocuments, None]
+    | Call[ResyncDocuments, None],
+    scope: Scope,
 ) -> Surroundings:
     services = call.services
     return Surroundings.of(scope, await namespaces.get(services.db, services.ring, scope.organization, scope.namespace))

@@ -149,7 +149,9 @@ def _leave(
                 files += [k for k in {old["raw_key"], old["parsed_key"]} - {item.raw_key, item.parsed_key} if k]
         else:
             generations.append((item.key.document_id, item.generation))
-            files += [k for k in {item.raw_key, item.parsed_key} if k]
+            visible = before.get(item.key.document_id, {})
+            shared = {visible.get("raw_key"), visible.get("parsed_key")}
+            files += [k for k in {item.raw_key, item.parsed_key} - shared if k]
     connection.execute(
         """
         insert into sweeps (partition_id, kind, document_id, generation)

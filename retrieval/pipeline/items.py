@@ -42,6 +42,7 @@ class Item:
     embedding: Mapping[str, Any]
     fingerprint: bytes | None
     metadata: Mapping[str, Any] | None
+    """None leaves what is there: a job's metadata is applied once, so that a resync undoes no change made since."""
     chunk_size: int
     chunk_overlap: int
     ocr: OcrStrategy
@@ -58,7 +59,10 @@ BEFORE = {step: list(STAGES.values())[: index + 1] for index, step in enumerate(
 """The stages of documents that have not done a step."""
 
 _ITEMS: LiteralString = """
-    select d.*, j.config
+    select d.*, j.config, exists (
+        select from run_documents e join job_runs before on before.id = e.job_run_id
+        where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
+    ) as ingested_before
     from run_documents d
     join job_runs r on r.id = d.job_run_id
     join jobs j on j.id = r.job_id
@@ -224,7 +228,7 @@ def _item(row: Row) -> Item:
         properties=row["properties"],
         embedding=row["embedding"],
         fingerprint=row["fingerprint"],
-        metadata=config["metadata"],
+        metadata=None if row["ingested_before"] else config["metadata"],
         chunk_size=config["chunkSize"],
         chunk_overlap=config["chunkOverlap"],
         ocr=OcrStrategy(config["ocr"]),

@@ -1,0 +1,57 @@
+"""Resync on the wire: which documents to ingest again, and what became of each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from api.wire.common import Answer
+from api.wire.documents import FilterConfig
+from api.wire.ingest import NamespaceId
+from retrieval import resync
+from retrieval.resync import Resync
+
+
+class ResyncDocuments(Struct, rename="camel", kw_only=True):
+    """Which documents to ingest again from their source. A filter that restricts nothing is refused."""
+
+    namespace_id: NamespaceId
+    filter_config: FilterConfig
+    confirm_deletions: Annotated[
+        bool | None, Meta(description="Let documents go that a connector's complete listing does not name any more.")
+    ] = False
+
+
+class ResyncedDocument(Struct, rename="camel"):
+    """What became of a document that matched. `error` says why it is not eligible."""
+
+    id: str
+    status: Annotated[str, Meta(extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE]})]
+    error: str | None
+
+
+class ResyncData(Struct, rename="camel", kw_only=True):
+    """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without one."""
+
+    items_queued: int
+    items_skipped: int
+    documents: list[ResyncedDocument]
+    ingest_job_run_id: str | None
+    ingest_job_run_ids: list[str]
+
+    @classmethod
+    def of(cls, made: Resync) -> ResyncData:
+        return cls(
+            items_queued=made.queued,
+            items_skipped=len(made.documents) - made.queued,
+            documents=[ResyncedDocument(one.id, one.status, one.error) for one in made.documents],
+            ingest_job_run_id=made.job_runs[0] if made.job_runs else None,
+            ingest_job_run_ids=made.job_runs,
+        )
+
+
+class ResyncAnswer(Answer, kw_only=True):
+    """The eligible documents are queued; until they are done everything stays as it is."""
+
+    data: ResyncData

@@ -1,0 +1,137 @@
+"""Resync: ingest documents again from what is stored of them, as new runs of the jobs they came from (D38, D56)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection
+
+from retrieval import documents, ids
+from retrieval.database import Database, Row
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+
+QUEUED = "QUEUED_FOR_RESYNC"
+NOT_ELIGIBLE = "NOT_ELIGIBLE_FOR_RESYNC"
+
+STORED = frozenset({"TEXT", "LOCAL_FILE"})
+"""Sources whose raw files are the source: nobody else has them."""
+_ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What became of a document that matched: `error` says why it is not eligible."""
+
+    id: str
+    status: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resync:
+    """The documents that matched, newest first, and the job runs: one for each job that they came from."""
+
+    documents: list[Asked]
+    job_runs: list[str] = field(default_factory=list)
+
+    @property
+    def queued(self) -> int:
+        return sum(one.status == QUEUED for one in self.documents)
+
+
+async def start(db: Database, scope: Scope, where: DocumentFilter) -> Resync:
+    """Queue those that match and are eligible; nothing but their status changes until their runs are done."""
+    documents.require_restriction(where)
+    async with db.async_transaction() as connection:
+        rows = await documents.matching(connection, scope, where)
+        refused = {row["id"]: reason for row in rows if (reason := _refusal(row)) is not None}
+        kept = await _kept(connection, [row["id"] for row in rows if row["id"] not in refused])
+        refused |= {
+            row["id"]: "Its content is not stored any more; ingest it again."
+            for row in rows
+            if row["id"] not in refused and row["id"] not in kept
+        }
+        runs = {row["job_id"]: ids.job_run_id() for row in kept.values()}
+        if kept:
+            await connection.execute(_QUEUE, _values(kept, runs))
+    answered = [
+        Asked(row["id"], NOT_ELIGIBLE, refused[row["id"]]) if row["id"] in refused else Asked(row["id"], QUEUED)
+        for row in documents.newest_first(rows)
+    ]
+    return Resync(answered, list(runs.values()))
+
+
+def _refusal(row: Row) -> str | None:
+    if row["status"] not in _ENDED:
+        return "It is being ingested; wait for its end."
+    if row["source"] not in STORED:
+        return f"Fetching again from the source {row['source']} is not part of this version yet."
+    return None
+
+
+async def _kept(connection: AsyncConnection[Row], wanted: list[str]) -> dict[str, Row]:
+    """Document id to what is stored of its newest content: that of the visible generation, or of the failed run."""
+    cursor = await connection.execute(
+        """
+        select d.id, d.job_id, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, m.job_run_id as from_run,
+               i.document_id is not null as in_inbox
+        from documents d
+        join run_documents m on m.document_id = d.id
+         and case when d.status = 'SUCCESS' then m.generation = d.active_generation
+                  else m.job_run_id = d.job_run_id end
+        left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
+        where d.id = any(%(ids)s) and (m.raw_key is not null or i.document_id is not null)
+        order by d.created_at, d.id
+        """,
+        {"ids": wanted},
+    )
+    return {row["id"]: row for row in await cursor.fetchall()}
+
+
+_QUEUE: LiteralString = """
+    with listed as (
+        select * from unnest(%(documents)s::text[], %(runs)s::text[], %(jobs)s::text[], %(names)s::text[],
+                             %(media_types)s::text[], %(raw_keys)s::text[], %(raw_hashes)s::bytea[],
+                             %(raw_sizes)s::bigint[], %(from_runs)s::text[], %(in_inbox)s::bool[]) with ordinality
+                      as w (document, run, job, name, media_type, raw_key, raw_hash, raw_size, from_run, in_inbox,
+                            position)
+    ),
+    made as (
+        insert into job_runs (id, job_id, partition_id, source)
+        select w.run, j.id, j.partition_id, j.source
+        from (select run, job, min(position) as first from listed group by run, job) w join jobs j on j.id = w.job
+        order by w.first
+        returning id, number
+    ),
+    members as (
+        insert into run_documents
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size)
+        select w.run, w.document, row_number() over (partition by w.run order by w.position) - 1, made.number, w.name,
+               w.media_type, case when not w.in_inbox then w.raw_key end, case when not w.in_inbox then w.raw_hash end,
+               case when not w.in_inbox then w.raw_size end
+        from listed w join made on made.id = w.run
+    ),
+    content as (
+        insert into inbox (job_run_id, document_id, content)
+        select w.run, w.document, i.content from listed w
+        join inbox i on i.job_run_id = w.from_run and i.document_id = w.document
+    )
+    update documents d set status = 'QUEUED_FOR_RESYNC', error = null, job_run_id = w.run, updated_at = now()
+    from listed w where d.id = w.document
+"""
+
+
+def _values(kept: Mapping[str, Row], runs: Mapping[str, str]) -> dict[str, list[Any]]:
+    rows = list(kept.values())
+    plain = ("name", "media_type", "raw_key", "raw_size", "from_run")
+    return {
+        "documents": list(kept),
+        "runs": [runs[row["job_id"]] for row in rows],
+        "jobs": [row["job_id"] for row in rows],
+        "raw_hashes": [row["raw_hash"] for row in rows],
+        "in_inbox": [row["in_inbox"] for row in rows],
+        **{f"{name}s": [row[name] for row in rows] for name in plain},
+    }

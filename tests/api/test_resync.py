@@ -1,0 +1,139 @@
+"""Resync over HTTP: what is stored is queued again, what cannot be says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval import batches
+from retrieval.pipeline import activate, items
+from tests.api.support import assert_error
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace(webScraperConfig={"provider": "BUILTIN"})
+
+
+def resync(org, space, filters, **more):
+    body = {"namespaceId": space, "filterConfig": filters, **more}
+    return org.client.post("/v1/documents/resync", json=body)
+
+
+def upload(org, space, name, **fields):
+    answer = org.client.post(
+        "/v1/ingest/file", data={"namespaceId": space, **fields}, files={"file": (name, b"Owls.", "text/plain")}
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["documents"][0]["id"]
+
+
+def succeed(org, *documents):
+    """What the pipeline leaves: the visible generation, its raw file, an ended run."""
+    org.db.rows(
+        """
+        with done as (
+            update run_documents set status = 'SUCCESS', stage = 'upserted' where document_id = any(%(ids)s)
+            returning document_id, generation, raw_key, job_run_id
+        ),
+        ended as (
+            update job_runs set status = 'COMPLETED', finished_at = now() where id in (select job_run_id from done)
+        )
+        update documents d set status = 'SUCCESS', active_generation = done.generation, raw_key = done.raw_key
+        from done where d.id = done.document_id
+        """,
+        {"ids": list(documents)},
+    )
+
+
+@pytest.mark.decision("D38")
+@pytest.mark.decision("D56")
+@pytest.mark.decision("D54")
+def test_a_stored_file_is_queued_again_as_a_new_run_of_its_job(org, space):
+    document = upload(org, space, "owls.txt")
+    succeed(org, document)
+    before = org.db.row("select * from run_documents where document_id = %(id)s", {"id": document})
+    answer = resync(org, space, {"documentIds": [document]}, confirmDeletions=True)
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert data["documents"] == [{"id": document, "status": "QUEUED_FOR_RESYNC", "error": None}]
+    assert (data["itemsQueued"], data["itemsSkipped"]) == (1, 0)
+    assert data["ingestJobRunIds"] == [data["ingestJobRunId"]]
+    after = org.db.row("select * from run_documents where job_run_id = %(run)s", {"run": data["ingestJobRunId"]})
+    for same in ("name", "media_type", "raw_key", "raw_hash", "raw_size"):
+        assert after[same] == before[same]
+    assert after["generation"] > before["generation"]
+    jobs = org.db.rows("select distinct job_id from job_runs r join jobs j on j.id = r.job_id"
+                       " where j.organization_id = %(id)s", {"id": org.id})  # fmt: skip
+    assert len(jobs) == 1
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert [one["ingestionStatus"] for one in listed["documents"]] == ["QUEUED_FOR_RESYNC"]
+    run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space}).json()["data"]
+    assert [one["id"] for one in run["documents"]["queued"]] == [document]
+
+
+@pytest.mark.decision("D56")
+def test_a_failed_text_is_queued_with_the_text_that_failed(org, space):
+    document = org.text(space, "Owls see in the dark.", name="owls")["data"]["documents"][0]["id"]
+    org.db.rows("update run_documents set status = 'FAILED' where document_id = %(id)s", {"id": document})
+    org.db.rows("update documents set status = 'FAILED', error = 'x' where id = %(id)s", {"id": document})
+    run = resync(org, space, {"documentIngestionStatuses": ["FAILED"]}).json()["data"]["ingestJobRunId"]
+    kept = org.db.row("select content from inbox where job_run_id = %(run)s", {"run": run})
+    assert kept == {"content": "Owls see in the dark."}
+
+
+@pytest.mark.decision("D38")
+def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, space):
+    files = [upload(org, space, f"{name}.txt") for name in ("a", "b")]
+    succeed(org, *files)
+    waiting = upload(org, space, "c.txt")
+    page = {"source": "URLS_LIST", "config": {"urls": ["https://example.org/"]}}
+    answer = org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": page}).json()["data"]
+    pages = [one["id"] for one in answer["documents"]]
+    org.db.rows("update documents set status = 'FAILED' where id = any(%(ids)s)", {"ids": pages})
+    data = resync(org, space, {"documentIds": [*files, waiting, *pages]}).json()["data"]
+    assert (data["itemsQueued"], data["itemsSkipped"]) == (2, 2)
+    assert len(set(data["ingestJobRunIds"])) == 2
+    said = {one["id"]: (one["status"], bool(one["error"])) for one in data["documents"]}
+    assert said == {
+        files[0]: ("QUEUED_FOR_RESYNC", False),
+        files[1]: ("QUEUED_FOR_RESYNC", False),
+        waiting: ("NOT_ELIGIBLE_FOR_RESYNC", True),
+        pages[0]: ("NOT_ELIGIBLE_FOR_RESYNC", True),
+    }
+    again = resync(org, space, {"documentIds": files}).json()["data"]
+    assert (again["itemsQueued"], again["ingestJobRunId"], again["ingestJobRunIds"]) == (0, None, [])
+
+
+@pytest.mark.decision("D37")
+@pytest.mark.decision("D56")
+def test_a_resync_undoes_no_change_of_metadata(org, space):
+    document = upload(org, space, "owls.txt", metadata='{"color": "red"}')
+    succeed(org, document)
+    org.db.rows("update documents set fingerprint = '\\x01' where id = %(id)s", {"id": document})
+    body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}, "data": {"metadata": {"color": "blue"}}}
+    assert org.client.patch("/v1/documents", json=body).status_code == 200
+    run = resync(org, space, {"documentIds": [document]}).json()["data"]["ingestJobRunId"]
+    org.db.rows(
+        "with b as (insert into batches (id, partition_id, source)"
+        " select 'bat_' || id, partition_id, source from job_runs where id = %(run)s returning id)"
+        " update job_runs set batch_id = b.id from b where job_runs.id = %(run)s",
+        {"run": run},
+    )
+    lease = batches.claim(org.db, "bat_" + run, 1, seconds=30)
+    (window,) = items.windows(org.db, lease, documents=9, size=1 << 20)
+    items.start(org.db, lease, window)
+    waiting = items.at_stage(org.db, lease, window, "accepted")
+    activate.unchanged(org.db, lease, waiting, {item.key: b"\x01" for item in waiting})
+    after = org.db.row("select status, metadata, raw_key from documents where id = %(id)s", {"id": document})
+    assert (after["status"], after["metadata"]) == ("SUCCESS", {"color": "blue"})
+    assert org.db.rows("select id from sweeps where file_key = %(key)s", {"key": after["raw_key"]}) == []
+
+
+@pytest.mark.decision("D32")
+@pytest.mark.decision("D33")
+def test_bad_resyncs(org, space):
+    for filters in ({}, {"documentIds": []}, None, "all", {"documentTypes": ["text"]}):
+        assert_error(resync(org, space, filters), 400, "INVALID_FILTER_CONFIG")
+    assert_error(resync(org, space, {"documentIds": ["x"]}, confirmDeletions="yes"), 400, "INVALID_FILTER_CONFIG")
+    assert_error(resync(org, space, {"documentIds": ["x"]}), 404, "DOCUMENTS_NOT_FOUND")
+    assert_error(resync(org, "ns_none", {"documentIds": ["x"]}), 404, "NAMESPACE_NOT_FOUND")
