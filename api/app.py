@@ -15,7 +15,21 @@ from api.auth import Authenticator
 from api.door import Door
 from api.errors import render, understand
 from api.operation import Operation
-from api.routes import admin, chunks, connections, docs, documents, health, ingest, namespaces, oauth, runs, search, web
+from api.routes import (
+    admin,
+    chunks,
+    connections,
+    connector_ingestion,
+    docs,
+    documents,
+    health,
+    ingest,
+    namespaces,
+    oauth,
+    runs,
+    search,
+    web,
+)
 from api.services import THREADS, Services
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
@@ -23,7 +37,21 @@ from retrieval.notices import Notices
 from retrieval.secrets import KeyRing
 from retrieval.settings import Settings
 
-ROUTES = (namespaces, ingest, web, runs, search, documents, connections, oauth, chunks, admin, health, docs)
+ROUTES = (
+    namespaces,
+    ingest,
+    web,
+    connector_ingestion,
+    runs,
+    search,
+    documents,
+    connections,
+    oauth,
+    chunks,
+    admin,
+    health,
+    docs,
+)
 HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 
 

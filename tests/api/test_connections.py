@@ -549,3 +549,13 @@ def test_a_list_of_hosts(api_settings, api_database, ring, org, space):
         ):
             body = {"namespaceId": space, "name": "Drive", "connector": "BOX", "clientRedirectUrl": url}
             assert client.post("/v1/connections", json=body).status_code == status, url
+
+
+@pytest.mark.decision("D60")
+def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_database, ring, org, space):
+    public = api_settings.model_copy(update={"public_url": "https://retrieval.example.com/base/"})
+    body = {"namespaceId": space, "name": "Drive", "connector": "GOOGLE_DRIVE"}
+    with serve(public, api_database, ring) as address, client_of(address, org.api_key) as client:
+        url = client.post("/v1/connections", json=body).json()["data"]["authorizationUrl"]
+    sent = dict(parse_qsl(urlsplit(url).query))
+    assert sent["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"

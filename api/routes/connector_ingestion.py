@@ -1,0 +1,92 @@
+"""Ingestion from content services: one request shape, five paths; the job run finds out what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar.handlers import HTTPRouteHandler
+
+from api.operation import Call, TenantUse, operation
+from api.wire.common import Answer
+from api.wire.connector_ingestion import (
+    IngestBox,
+    IngestDropbox,
+    IngestFromConnector,
+    IngestGoogleDrive,
+    IngestNotion,
+    IngestOnedrive,
+)
+from api.wire.ingest import IngestAnswer, ingestion
+from retrieval import connections, metadata, namespaces, runs
+from retrieval.errors import ErrorCode
+
+INVALID = ErrorCode.INVALID_INGEST_CONFIG
+AT = "ingestConfig.config"
+
+
+async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | bytes:
+    """What there is to ingest is found out by the job run. The connection must be ACTIVE."""
+    services, asked = call.services, call.body.ingest_config
+    config = asked.config
+    if config.metadata is not None:
+        metadata.check(config.metadata, services.settings, INVALID, f"{AT}.metadata")
+    inner = asked.chunk_config is None and config.chunk_config is not None
+    how = ingestion(
+        config.metadata,
+        asked.chunk_config or config.chunk_config,
+        chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
+    )
+    scope = call.scope(call.body.namespace_id)
+    await namespaces.require(services.db, scope.organization, scope.namespace)
+    await connections.require_active(services.db, scope, config.connection_id, asked.source)
+
+    async def act() -> Answer:
+        receipt = await runs.accept_discovery(
+            services.db, scope, source=asked.source, config={}, ingestion=how, connection_id=config.connection_id
+        )
+        await call.make_tenant_known()
+        return IngestAnswer.of_several(receipt, name)
+
+    answer = await call.once(act)
+    services.notices.send()
+    return answer
+
+
+def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
+    """The operation of one content service; `name` is how people call it."""
+
+    async def ingest(call: Call[Any, None]) -> Answer | bytes:
+        return await _ingest(call, name)
+
+    slug = source.lower()
+    ingest.__name__, ingest.__doc__ = f"ingest_{slug}", _ingest.__doc__
+    return operation(
+        "POST",
+        f"/v1/ingest/{slug.replace('_', '-')}",
+        tag="Ingestion",
+        summary=f"Ingest from {name}",
+        scope="ingest:write",
+        tenant=TenantUse.MADE,
+        invalid=INVALID,
+        failed=ErrorCode.INGESTION_FAILED,
+        answer=IngestAnswer,
+        raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.CONNECTION_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG),
+        creates=True,
+        body=body,
+        example={
+            "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
+            "ingestConfig": {
+                "source": source,
+                "config": {"connectionId": "conn_06gzppa1c3e5g7j9m2p4r6t8w1", "metadata": {"team": "finance"}},
+            },
+        },
+    )(ingest)
+
+
+HANDLERS = (
+    _handler(IngestNotion, "NOTION", "Notion"),
+    _handler(IngestGoogleDrive, "GOOGLE_DRIVE", "Google Drive"),
+    _handler(IngestDropbox, "DROPBOX", "Dropbox"),
+    _handler(IngestOnedrive, "ONEDRIVE", "OneDrive"),
+    _handler(IngestBox, "BOX", "Box"),
+)

@@ -1,0 +1,154 @@
+"""Ingestion from content services over HTTP: which connection may be used, and what is recorded."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.api.support import assert_error
+
+APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
+SOURCES = {
+    "notion": "NOTION",
+    "google-drive": "GOOGLE_DRIVE",
+    "dropbox": "DROPBOX",
+    "onedrive": "ONEDRIVE",
+    "box": "BOX",
+}
+
+
+@pytest.fixture
+def space(org):
+    apps = ("notionConfig", "dropboxConfig", "onedriveConfig", "boxConfig")
+    return org.namespace(googleDriveConfig={**APP, "apiKey": "canary-api-key"}, **dict.fromkeys(apps, APP))
+
+
+def connection(org, space, connector, status="ACTIVE", tenant=None):
+    """The id of a connection in a state, as its authorization would have left it."""
+    answer = org.client.post(
+        "/v1/connections",
+        json={"namespaceId": space, "name": "x", "connector": connector},
+        headers={"X-Tenant-ID": tenant} if tenant else {},
+    )
+    made = answer.json()["data"]["connection"]["id"]
+    org.db.rows("update connections set status = %(status)s where id = %(id)s", {"id": made, "status": status})
+    return made
+
+
+def post(org, space, path, connection_id, *, source=None, tenant=None, key=None, config=None, **beside):
+    return org.client.post(
+        f"/v1/ingest/{path}",
+        json={
+            "namespaceId": space,
+            "ingestConfig": {
+                "source": SOURCES[path] if source is None else source,
+                "config": {"connectionId": connection_id, **(config or {})},
+                **beside,
+            },
+        },
+        headers={
+            **({"X-Tenant-ID": tenant} if tenant else {}),
+            **({"Idempotency-Key": key} if key else {}),
+        },
+    )
+
+
+@pytest.mark.decision("D15")
+@pytest.mark.decision("D25")
+@pytest.mark.parametrize("path", SOURCES)
+def test_it_is_queued(org, space, path):
+    made = connection(org, space, SOURCES[path])
+    answer = post(
+        org, space, path, made, config={"metadata": {"team": "a"}}, chunkConfig={"chunkSize": 100, "chunkOverlap": 9}
+    )
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert data["documents"] == []
+    row = org.db.row(
+        "select j.source, j.config, r.status, r.to_discover from job_runs r join jobs j on j.id = r.job_id"
+        " where r.id = %(run)s",
+        {"run": data["ingestJobRunId"]},
+    )
+    assert (row["source"], row["status"], row["to_discover"]) == (SOURCES[path], "QUEUED", True)
+    wanted = {"connectionId": made, "metadata": {"team": "a"}, "chunkSize": 100, "chunkOverlap": 9}
+    assert wanted.items() <= row["config"].items()
+    run = org.client.get(f"/v1/ingest-job-runs/{data['ingestJobRunId']}", params={"namespaceId": space})
+    assert run.json()["data"]["status"] == "QUEUED"
+
+
+@pytest.mark.decision("D25")
+@pytest.mark.parametrize("path", SOURCES)
+def test_only_an_active_connection_of_that_connector_will_do(org, space, path):
+    for status in ("PENDING", "FAILED", "REVOKED"):
+        error = post(org, space, path, connection(org, space, SOURCES[path], status))
+        assert_error(error, 400, "INVALID_INGEST_CONFIG")
+        assert "ACTIVE" in error.text
+    other = connection(org, space, "BOX" if path != "box" else "NOTION")
+    assert_error(post(org, space, path, other), 400, "INVALID_INGEST_CONFIG")
+    assert_error(post(org, space, path, "conn_none"), 404, "CONNECTION_NOT_FOUND")
+
+
+@pytest.mark.decision("D08")
+@pytest.mark.decision("D25")
+@pytest.mark.decision("D40")
+def test_a_connection_of_somebody_else_is_none(org, organization, space):
+    hers = connection(org, space, "BOX", tenant="alice")
+    assert post(org, space, "box", hers, tenant="alice").status_code == 200
+    missing = post(org, space, "box", "conn_none")
+    elsewhere = org.namespace(boxConfig=APP)
+    stranger = organization()
+    theirs = stranger.namespace(boxConfig=APP)
+    for answer in (
+        post(org, space, "box", hers),
+        post(org, space, "box", hers, tenant="bob"),
+        post(org, elsewhere, "box", hers, tenant="alice"),
+        post(stranger, theirs, "box", hers, tenant="alice"),
+    ):
+        assert_error(answer, 404, "CONNECTION_NOT_FOUND")
+        assert answer.content == missing.content
+    assert_error(post(stranger, space, "box", hers), 404, "NAMESPACE_NOT_FOUND")
+
+
+@pytest.mark.decision("D15")
+@pytest.mark.decision("D06")
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"source": "BOX"}, "INVALID_INGEST_CONFIG"),
+        ({"source": "notion"}, "INVALID_INGEST_CONFIG"),
+        ({"source": ""}, "INVALID_INGEST_CONFIG"),
+        ({"source": 5}, "INVALID_INGEST_CONFIG"),
+        ({"connection_id": ""}, "INVALID_INGEST_CONFIG"),
+        ({"connection_id": None}, "INVALID_INGEST_CONFIG"),
+        ({"connection_id": ["x"]}, "INVALID_INGEST_CONFIG"),
+        ({"config": {"metadata": []}}, "INVALID_INGEST_CONFIG"),
+        ({"config": {"metadata": {"k": "v" * 3000}}}, "INVALID_INGEST_CONFIG"),
+        ({"config": {"chunkConfig": {"chunkSize": 10}}}, "INVALID_CHUNK_CONFIG"),
+        ({"chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}, "INVALID_CHUNK_CONFIG"),
+        ({"chunkConfig": {"chunkSize": 0, "chunkOverlap": 0}}, "INVALID_CHUNK_CONFIG"),
+        ({"space": None}, "INVALID_INGEST_CONFIG"),
+    ],
+)
+def test_bad_requests(org, space, changes, code):
+    made = connection(org, space, "NOTION")
+    asked = {"space": space, "path": "notion", "connection_id": made, **changes}
+    assert_error(post(org, **asked), 400, code)
+
+
+@pytest.mark.decision("D48")
+@pytest.mark.parametrize("missing", ["", "ns_none"])
+def test_the_namespace_must_be_there(org, missing):
+    assert_error(post(org, missing, "box", "conn_none"), 404, "NAMESPACE_NOT_FOUND")
+
+
+@pytest.mark.decision("D19")
+def test_parallel_twins_make_one_job(org, space):
+    made = connection(org, space, "BOX")
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: post(org, space, "box", made, key="same").content, range(8)))
+    assert len(set(answers)) == 1
+    jobs = org.db.row(
+        "select count(*) as number from jobs where organization_id = %(id)s and source = 'BOX'", {"id": org.id}
+    )
+    assert jobs["number"] == 1
