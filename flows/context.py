@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from connectors import registry
-from retrieval import namespaces, settings
+from retrieval import authorizations, connections, namespaces, settings
 from retrieval.database import Database
+from retrieval.ports import Authorizer
 from retrieval.secrets import KeyRing
 from retrieval.sweep import Stores
 
@@ -28,6 +29,13 @@ def keys() -> KeyRing:
 
 
 def stores(namespace_id: str) -> Stores:
-    """Where a namespace's vectors and files lie, also of a deleted one."""
+    """Where a namespace's vectors and files lie, also of a deleted one, and who ends its authorizations."""
     config = namespaces.load(database(), keys(), namespace_id, deleted=True)
-    return Stores(registry.vector_store(config, database()), registry.file_store(config))
+
+    def authorizer(connector: str) -> Authorizer:
+        return registry.authorizer(connector, connections.app(config, connector), settings.load())
+
+    def end(partition_id: int) -> None:
+        authorizations.end_all(database(), keys(), partition_id, authorizer)
+
+    return Stores(registry.vector_store(config, database()), registry.file_store(config), end)

@@ -11,7 +11,7 @@ from psycopg import Connection as PgConnection
 
 from retrieval.connections import open_tokens, seal_tokens
 from retrieval.database import Database, Row
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, ServiceError, StepError
 from retrieval.ports import Authorizer, Tokens
 from retrieval.secrets import KeyRing
 
@@ -44,6 +44,33 @@ async def refused(db: Database, connection_id: str, reason: str) -> str:
     """FAILED, but an ACTIVE connection stays so, with the reason (D52); the status it has now."""
     row = await db.async_row(_REFUSE, {"id": connection_id, "reason": reason})
     return str(row["status"]) if row else "REVOKED"
+
+
+def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable[[str], Authorizer]) -> None:
+    """Wipe the tokens of a deleted scope and tell each vendor once (D53); one that does not hear holds nothing up."""
+    had = db.rows(
+        """
+        with had as (
+            select id, connector, credentials, account from connections
+            where partition_id = %(partition)s and credentials is not null for update
+        ),
+        wiped as (
+            update connections c set status = 'REVOKED', status_reason = 'The namespace was deleted.',
+                credentials = null, updated_at = now()
+            from had where c.id = had.id
+        )
+        select * from had
+        """,
+        {"partition": partition_id},
+    )
+    for row in had:
+        tokens = open_tokens(ring, row["id"], row["credentials"], row["account"])
+        if tokens is None:
+            continue
+        try:
+            authorizer(row["connector"]).revoke(tokens)
+        except (StepError, ServiceError) as error:
+            log.warning("connection.vendor_not_told", connector=row["connector"], error=str(error))
 
 
 class ConnectionTokens:

@@ -21,10 +21,11 @@ LARGE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where a namespace's things lie."""
+    """Where a namespace's things lie. `end` wipes and ends the authorizations of a partition, by its number."""
 
     vectors: VectorStore
     files: FileStore
+    end: Callable[[int], None]
 
 
 def run(db: Database, stores: Callable[[str], Stores], *, limit: int = 200) -> int:
@@ -120,6 +121,7 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
 
 def _partition(db: Database, stores: Stores, row: Row) -> None:
     """Everything of a deleted namespace's scope; its job runs have ended before."""
+    stores.end(row["partition_id"])
     stores.vectors.drop(Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
     files = db.rows(
         """

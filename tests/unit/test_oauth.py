@@ -254,6 +254,23 @@ def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected
     assert stored(db, connection)["status"] == "FAILED"
 
 
+@pytest.mark.decision("D53")
+def test_a_deleted_namespace_ends_its_authorizations(db, ring, connected):
+    """What the sweep does: tokens wiped first, each vendor told once, and the one that is away holds nothing up."""
+    memory = MemoryConnector()
+    one, two = connected(good(memory)), connected(good(memory))
+    partition = stored(db, one)["partition_id"]
+    for _ in range(2):
+        authorizations.end_all(db, ring, partition, lambda _: memory)
+    assert [tokens.access_token for tokens in memory.revoked] == ["access-1"]
+    gone = stored(db, one)
+    assert (gone["status"], gone["credentials"]) == ("REVOKED", None)
+    assert stored(db, two)["status"] == "ACTIVE"
+    memory.trouble = Retryable("away")
+    authorizations.end_all(db, ring, stored(db, two)["partition_id"], lambda _: memory)
+    assert stored(db, two)["credentials"] is None
+
+
 def test_tokens_open_in_their_own_row_only(ring):
     sealed = connections.seal_tokens(ring, "conn_1", Tokens("canary", "canary"))
     assert b"canary" not in sealed
