@@ -84,6 +84,7 @@ class IdempotentAnswer(SQLModel, table=True):
     """The answer to a request that carried an Idempotency-Key, sealed, kept for a day (D19)."""
 
     __tablename__ = "idempotent_answers"
+    __table_args__ = (Index("idempotent_answers_by_age", "created_at"),)
     caller: str = text_column(primary_key=True)
     key: str = text_column(primary_key=True)
     request_hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
