@@ -14,6 +14,7 @@ from api import exchange, pages
 from api.auth import Authenticator
 from api.door import Door
 from api.errors import render, understand
+from api.links import Links
 from api.operation import Operation
 from api.routes import (
     admin,
@@ -22,6 +23,7 @@ from api.routes import (
     connector_ingestion,
     docs,
     documents,
+    files,
     health,
     ingest,
     namespaces,
@@ -45,6 +47,7 @@ ROUTES = (
     runs,
     search,
     documents,
+    files,
     connections,
     oauth,
     chunks,
@@ -58,7 +61,8 @@ HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     """The application. It opens the database on the first request, so it starts while the database is away."""
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
-    services = Services(database, ring, settings, Notices(database), threads)
+    links = Links(database, ring, settings.base_url, settings.link_seconds)
+    services = Services(database, ring, settings, Notices(database), threads, links)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:

@@ -18,13 +18,14 @@ from api import exchange as exchanges
 from api.auth import Authenticator, credentials_of
 from api.errors import Rendered, render, understand
 from api.exchange import Exchange
+from api.links import PREFIX
 from retrieval.errors import ErrorCode, ServiceError
 
 log = structlog.get_logger()
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
-_OPEN = ("/v1/oauth/",)
-"""Below /v1, yet without an API key: the state is the authority there (D44). They are counted by client address."""
+_OPEN = ("/v1/oauth/", PREFIX)
+"""Below /v1, yet without an API key: a state (D44) or a signature (D35) is the authority there. Counted by address."""
 
 _PROBES = frozenset({"/health", "/ready"})
 _DRAIN_SECONDS = 2.0

@@ -14,7 +14,7 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 from msgspec.structs import fields
 
-from api import once
+from api import file_operation, once
 from api.errors import TENANT_CODES, raises, render
 from api.operation import Operation, TenantUse
 from api.wire.common import ErrorAnswer, TenantErrorAnswer
@@ -62,6 +62,10 @@ def document(handlers: Sequence[HTTPRouteHandler]) -> dict[str, Any]:
     for handler, kind, summary in public:
         paths[min(handler.paths)] = {"get": _public(handler, kind, summary)}
     for handler in handlers:
+        if "file" in handler.opt:
+            path = re.sub(r"\{(\w+):\w+\}", r"{\1}", min(handler.paths))
+            errors = {str(status): _error(status, known) for status, known in raises(*file_operation.CODES).items()}
+            paths[path] = {"get": file_operation.describe(handler, handler.opt["file"], _header_refs(), errors)}
         if "page" in handler.opt:
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", min(handler.paths))
             paths[path] = {"get": _page(handler, *handler.opt["page"])}

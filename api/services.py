@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
+from api.links import Links
 from retrieval.database import Database
 from retrieval.notices import Notices
 from retrieval.secrets import KeyRing
@@ -22,13 +23,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The database, the key ring, the settings, the notices to the dispatcher, and bounded threads for sync ports."""
+    """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports, file links."""
 
     db: Database
     ring: KeyRing
     settings: Settings
     notices: Notices
     threads: ThreadPoolExecutor
+    links: Links
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""

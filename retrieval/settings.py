@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     ui_port: int = Field(default=8501, ge=0, le=65535)
     public_url: str | None = None
     """Base of links that others follow; the API's own address if absent."""
+    link_seconds: int = Field(default=3600, ge=1, le=604800)
+    """How long a link to a document's file opens."""
     prefect_api_url: str | None = None
     """A Prefect server of your own, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
     prefect_database_url: SecretStr | None = None

@@ -52,6 +52,10 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     )
     if include.documents is not False:
         data.documents = [around.show(row) for row in found.items]
+        if include.raw_file_url or include.parsed_text_file_url:
+            signer = await call.services.links.signer()
+            for document, row in zip(data.documents, found.items, strict=True):
+                document.add_links(row, include, signer)
     if include.stats_by_source or include.stats_by_status:
         data.count(await documents.stats(call.services.db, scope, where), include)
     return DocumentsAnswer(message="Documents fetched successfully", data=data)

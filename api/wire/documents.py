@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from api.links import Kind, Signer
 from api.wire.common import Answer, Identified, Timestamp
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters
@@ -20,6 +21,7 @@ from retrieval.ports import Scope
 
 INVALID = ErrorCode.INVALID_FILTER_CONFIG
 
+FileUrl = Annotated[str, Meta(description="Signed: opens without an API key, until it expires.")]
 Ids = Annotated[list[str], Meta(max_length=filters.ENTRIES)]
 
 
@@ -53,6 +55,8 @@ class IncludeConfig(Struct, rename="camel"):
     """What an answer holds beside or instead of the documents."""
 
     documents: bool | None = True
+    raw_file_url: bool | None = False
+    parsed_text_file_url: bool | None = False
     stats_by_source: bool | None = False
     stats_by_status: bool | None = False
 
@@ -154,6 +158,15 @@ class Document(Struct, rename="camel", kw_only=True):
     created_at: Timestamp
     updated_at: Timestamp
     last_synced_at: Timestamp | None
+    raw_file_url: FileUrl | UnsetType | None = UNSET
+    parsed_text_file_url: FileUrl | UnsetType | None = UNSET
+
+    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: Signer) -> None:
+        """Add the links that were asked for; null where there is no such file yet."""
+        if include.raw_file_url:
+            self.raw_file_url = signer.link(row.id, Kind.RAW) if row.raw_key else None
+        if include.parsed_text_file_url:
+            self.parsed_text_file_url = signer.link(row.id, Kind.PARSED) if row.parsed_key else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,38 @@
+"""What a signed link opens, as the OpenAPI document says it: no API key, bytes instead of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar.handlers import HTTPRouteHandler
+
+from retrieval.errors import ErrorCode
+
+CODES = (
+    ErrorCode.NOT_FOUND,
+    ErrorCode.RATE_LIMIT_EXCEEDED,
+    ErrorCode.INTERNAL_ERROR,
+    ErrorCode.SERVICE_UNAVAILABLE,
+)
+
+
+def describe(
+    handler: HTTPRouteHandler, summary: str, headers: Mapping[str, Any], errors: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The operation; `errors` by status."""
+    text = {"type": "string"}
+    return {
+        "operationId": "readFile",
+        "tags": ["Documents"],
+        "summary": summary,
+        "description": " ".join((handler.fn.__doc__ or "").split()),
+        "security": [],
+        "parameters": [
+            {"name": "document_id", "in": "path", "required": True, "schema": text},
+            {"name": "kind", "in": "path", "required": True, "schema": text | {"enum": ["raw", "parsed"]}},
+            {"name": "expires", "in": "query", "required": True, "schema": text},
+            {"name": "signature", "in": "query", "required": True, "schema": text},
+        ],
+        "responses": {"200": {"description": "The file", "headers": dict(headers), "content": {"*/*": {}}}, **errors},
+    }

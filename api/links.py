@@ -1,0 +1,65 @@
+"""Signed links to stored files: whoever holds one may read that file until it expires, without an API key."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from retrieval import vault
+from retrieval.database import Database
+from retrieval.secrets import KeyRing
+
+PREFIX = "/v1/files/"
+SECRET = "file-links"  # noqa: S105  (its name, not the secret)
+
+
+class Kind(StrEnum):
+    """The file as it came, or the text that was read from it."""
+
+    RAW = "raw"
+    PARSED = "parsed"
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Makes and checks links. `base`: where clients reach the API; `seconds`: how long a link opens."""
+
+    base: str
+    seconds: int
+    secret: bytes = field(repr=False)
+
+    def link(self, document_id: str, kind: Kind) -> str:
+        expires = int(time.time()) + self.seconds
+        signature = self._sign(document_id, kind, str(expires))
+        return f"{self.base}{PREFIX}{document_id}/{kind}?expires={expires}&signature={signature}"
+
+    def opens(self, document_id: str, kind: str, expires: str, signature: str) -> bool:
+        """Whether these are the parts of a link that was made here and has not expired."""
+        expected = self._sign(document_id, kind, expires)
+        if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace")):
+            return False
+        return int(expires) > time.time()
+
+    def _sign(self, document_id: str, kind: str, expires: str) -> str:
+        what = "\n".join((document_id, kind, expires)).encode("utf-8", "replace")
+        return hmac.new(self.secret, what, hashlib.sha256).hexdigest()
+
+
+class Links:
+    """Holds the installation's secret once it has been read."""
+
+    def __init__(self, db: Database, ring: KeyRing, base: str, seconds: int) -> None:
+        self._db = db
+        self._ring = ring
+        self._base = base
+        self._seconds = seconds
+        self._secret: bytes | None = None
+
+    async def signer(self) -> Signer:
+        if self._secret is None:
+            self._secret = await asyncio.to_thread(vault.server_secret, self._db, self._ring, SECRET)
+        return Signer(self._base, self._seconds, self._secret)
