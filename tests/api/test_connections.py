@@ -10,8 +10,11 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
+from connectors import registry
+from retrieval.errors import Retryable
 from retrieval.settings import OAuthEndpoints
 from tests.api.support import assert_error, client_of, serve
+from tests.standins import memory_connector
 from tests.standins.oauth_server import Vendor, serving
 
 APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
@@ -559,3 +562,26 @@ def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_da
         url = client.post("/v1/connections", json=body).json()["data"]["authorizationUrl"]
     sent = dict(parse_qsl(urlsplit(url).query))
     assert sent["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"
+
+
+@pytest.mark.decision("D44")
+def test_a_connector_of_its_own_takes_the_place_of_the_common_flow(org, space, monkeypatch):
+    """The machine speaks to the port alone: a connector in memory goes through the same states."""
+    memory = memory_connector.MemoryConnector()
+    monkeypatch.setattr(memory_connector, "make", lambda *_: memory, raising=False)
+    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory_connector:make")
+    made, url = create(org, space, "BOX")
+    assert urlsplit(url).hostname == "memory.example"
+    state = dict(parse_qsl(urlsplit(url).query))["state"]
+    assert "Not connected" in call_back(org, "box", code="bad", state=state).text
+    assert read(org, made)["statusReason"] == "Memory refused the code."
+    url = change(org, space, made).json()["data"]["authorizationUrl"]
+    memory.trouble = Retryable("Memory is away.")
+    call_back(org, "box", code="good", state=dict(parse_qsl(urlsplit(url).query))["state"])
+    assert read(org, made)["statusReason"] == "Memory is away."
+    memory.trouble = None
+    url = change(org, space, made).json()["data"]["authorizationUrl"]
+    call_back(org, "box", code="good", state=dict(parse_qsl(urlsplit(url).query))["state"])
+    assert read(org, made)["status"] == "ACTIVE"
+    assert revoke(org, space, made).json()["data"]["connection"]["status"] == "REVOKED"
+    assert [tokens.access_token for tokens in memory.revoked] == ["access-1"]
