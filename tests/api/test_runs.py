@@ -7,8 +7,9 @@ import uuid
 import pytest
 
 from api.routes.runs import prefect_url
+from connectors.files.local import LocalFiles
 from retrieval import batches, ids
-from retrieval.pipeline import items, outcomes
+from retrieval.pipeline import fetch, items, outcomes
 from retrieval.pipeline.items import Key
 from tests.api.support import assert_error
 
@@ -226,6 +227,33 @@ def test_the_failed_file_of_a_run_is_run_again_from_its_raw_file(org):
     )
     assert rows[0]["raw_key"] == rows[1]["raw_key"] is not None
     assert {**rows[0], "status": "QUEUED", "stage": "accepted", "error": None} == rows[1]
+
+
+@pytest.mark.decision("D61")
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("kind", ["text", "file"])
+def test_a_retried_run_finds_its_content(org, api_settings, kind, begun):
+    """Whether or not the first run had come to the file store, which keeps files of failed documents."""
+    space, files = org.namespace(), LocalFiles(api_settings.files)
+    if kind == "text":
+        run = run_of(org.text(space, "Kept."))
+    else:
+        sent = {"file": ("a.txt", b"Kept.", "text/plain")}
+        run = run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=sent).json())
+    lease, window = claimed(org, run), keys_of(org, run)
+    items.start(org.db, lease, window)
+    if begun:
+        fetch.run(org.db, lease, window, files, {"provider": "LOCAL"})
+    items.fail(org.db, lease, {window[0]: "The worker had no memory left."})
+    outcomes.settle(org.db, lease)
+    batches.finish(org.db, lease)
+    new = act(org, space, run, "retry").json()["data"]["id"]
+    lease, window = claimed(org, new), keys_of(org, new)
+    items.start(org.db, lease, window)
+    fetch.run(org.db, lease, window, files, {"provider": "LOCAL"})
+    (item,) = items.at_stage(org.db, lease, window, "fetched")
+    with files.open(item.raw_key) as stream:
+        assert stream.read() == b"Kept."
 
 
 def test_a_document_that_was_sent_again_meanwhile_is_left_alone(org):
