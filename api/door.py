@@ -12,6 +12,7 @@ from typing import cast
 
 import structlog
 from litestar.enums import ScopeType
+from litestar.exceptions import MethodNotAllowedException
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from api import exchange as exchanges
@@ -28,6 +29,8 @@ _OPEN = ("/v1/oauth/", PREFIX)
 """Below /v1, yet without an API key: a state (D44) or a signature (D35) is the authority there. Counted by address."""
 
 _PROBES = frozenset({"/health", "/ready"})
+_UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
+"""Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
 _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024
 
@@ -51,7 +54,7 @@ class Door:
         started = time.perf_counter()
         wire = _Wire(receive, send, exchange)
         with structlog.contextvars.bound_contextvars(request_id=exchange.request_id):
-            refusal = await self._authenticate(scope, exchange)
+            refusal = await self._authenticate(scope, exchange) or _not_a_method(scope, exchange)
             if refusal is None:
                 await self._router(scope, wire.receive, wire.send)
             else:
@@ -69,16 +72,16 @@ class Door:
 
     async def _authenticate(self, scope: HTTPScope, exchange: Exchange) -> ServiceError | None:
         path = scope["path"]
-        if not path.startswith("/v1/"):
+        if path in _UNCOUNTED:
             return None
         client = scope.get("client")
-        is_open = path.startswith(_OPEN)
+        is_open = path.startswith(_OPEN) or not path.startswith("/v1/")
         credentials = credentials_of([] if is_open else list(scope["headers"]), client[0] if client else "")
         try:
             exchange.rate, found = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
             found = understand(error)
-        if is_open and isinstance(found, ServiceError) and found.code is ErrorCode.UNAUTHORIZED:
+        if is_open and isinstance(found, ServiceError) and found.code is not ErrorCode.RATE_LIMIT_EXCEEDED:
             return None
         if isinstance(found, ServiceError):
             exchange.code = found.code
@@ -124,6 +127,15 @@ class _Wire:
                     left -= len(message["body"]) if message["type"] == "http.request" else left
         except TimeoutError:
             log.info("request.body_left_unread")
+
+
+def _not_a_method(scope: HTTPScope, exchange: Exchange) -> ServiceError | None:
+    """The router would answer OPTIONS by itself, with a 204 that no operation of the contract has."""
+    if scope["method"] != "OPTIONS":
+        return None
+    refusal = understand(MethodNotAllowedException())
+    exchange.code = refusal.code
+    return refusal
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:

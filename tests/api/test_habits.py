@@ -1,0 +1,169 @@
+"""What programs written for the hosted service do, and what must work here unchanged."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.api.support import assert_error
+
+CHUNKS = {"chunkSize": 100, "chunkOverlap": 10}
+
+
+@pytest.fixture
+def space(org):
+    made = org.namespace()
+    org.text(made, "Owls see in the dark.", name="owls", metadata={"kind": "bird"})
+    return made
+
+
+def documents(org, method, space, **body):
+    return org.client.request(method, "/v1/documents", json={"namespaceId": space, **body})
+
+
+@pytest.mark.decision("D07")
+def test_an_empty_connector_in_the_query_means_all(org, space):
+    plain = org.client.get("/v1/connections", params={"namespaceId": space})
+    empty = org.client.get(f"/v1/connections?namespaceId={space}&connector=")
+    assert empty.status_code == 200, empty.text
+    assert empty.json() == plain.json()
+    assert_error(org.client.get(f"/v1/connections?namespaceId={space}&connector=X"), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D07")
+@pytest.mark.parametrize("accept", [None, "", "*/*", "text/html", "application/xml"])
+def test_no_accept_header_is_needed(org, space, accept):
+    request = org.client.build_request("GET", "/v1/namespaces")
+    del request.headers["accept"]
+    if accept is not None:
+        request.headers["accept"] = accept
+    answer = org.client.send(request)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert [one["id"] for one in answer.json()["data"]["namespaces"]] == [space]
+
+
+@pytest.mark.decision("D31")
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"documentIds": []},
+        {"documentTypes": ["TEXT"]},
+        {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {}},
+        {"unknown": {"deep": [1]}},
+    ],
+)
+def test_filter_arrays_may_be_left_out(org, space, filters):
+    answer = documents(org, "POST", space, filterConfig=filters)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["data"]["itemsReturned"] == 1
+
+
+@pytest.mark.decision("D37")
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"$metadata": {}},
+        {"$metadata": {"$set": {}, "$append": {}, "$remove": {}}},
+        {"$metadata": {"$set": None}, "metadata": None},
+        {"metadata": {}, "$metadata": {"$append": {}}},
+    ],
+)
+def test_empty_operators_do_nothing(org, space, data):
+    before = documents(org, "POST", space, filterConfig={}).json()["data"]["documents"]
+    answer = documents(org, "PATCH", space, filterConfig={"documentTypes": ["TEXT"]}, data=data)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["data"]["documents"] == before
+
+
+@pytest.mark.decision("D15")
+@pytest.mark.parametrize("fields", [{}, {"source": ""}, {"metadata": "", "chunkConfig": "", "ocrConfig": ""}])
+def test_a_file_needs_no_source(org, space, fields):
+    answer = org.client.post(
+        "/v1/ingest/file", data={"namespaceId": space, **fields}, files={"file": ("a.txt", b"a", "text/plain")}
+    )
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "config"),
+    [
+        ("text", "TEXT", {"text": "a"}),
+        ("urls", "URLS_LIST", {"urls": ["https://example.org"]}),
+        ("sitemap", "SITEMAP", {"url": "https://example.org/sitemap.xml"}),
+        ("website", "WEBSITE", {"url": "https://example.org"}),
+    ],
+)
+def test_a_chunk_config_in_the_config_is_honoured(org, path, source, config):
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    asked = {"source": source, "config": {**config, "chunkConfig": CHUNKS, "unknown": True}, "unknown": []}
+    answer = org.client.post(f"/v1/ingest/{path}", json={"namespaceId": space, "ingestConfig": asked, "unknown": 1})
+    assert answer.status_code == 200, answer.text
+    run = answer.json()["data"]["ingestJobRunId"]
+    job = org.db.row("select config from jobs j join job_runs r on r.job_id = j.id where r.id = %(run)s", {"run": run})
+    assert (job["config"]["chunkSize"], job["config"]["chunkOverlap"]) == (100, 10)
+
+
+def test_patch_and_delete_take_json_bodies(org, space):
+    some = {"documentExternalIds": ["owls"]}
+    changed = documents(org, "PATCH", space, filterConfig=some, data={"metadata": {"read": True}})
+    assert changed.json()["data"]["documents"][0]["metadata"] == {"kind": "bird", "read": True}
+    gone = documents(org, "DELETE", space, filterConfig=some)
+    assert (gone.status_code, gone.json()["data"]) == (200, None)
+
+
+@pytest.mark.parametrize("path", ["/v1/namespaces/", "/v1/namespaces", "/v1/namespaces//", "/v1/namespaces/%20"])
+def test_a_deletion_without_an_id_deletes_nothing(org, space, path):
+    answer = org.client.delete(path)
+    assert answer.status_code in {404, 405}
+    assert answer.json()["success"] is False
+    assert [one["id"] for one in org.client.get("/v1/namespaces").json()["data"]["namespaces"]] == [space]
+
+
+@pytest.mark.decision("D48")
+def test_an_empty_namespace_is_not_found(org):
+    some = {"documentIds": ["x"]}
+    text = {"source": "TEXT", "config": {"text": "a"}}
+    answers = [
+        documents(org, "POST", "", filterConfig={}),
+        documents(org, "DELETE", "", filterConfig=some),
+        documents(org, "PATCH", "", filterConfig=some, data={"metadata": {"a": 1}}),
+        org.client.post("/v1/documents/resync", json={"namespaceId": "", "filterConfig": some}),
+        org.client.post("/v1/ingest/text", json={"namespaceId": "", "ingestConfig": text}),
+        org.client.post("/v1/search", json={"namespaceId": "", "query": "owls"}),
+        org.client.get("/v1/connections?namespaceId="),
+    ]
+    for answer in answers:
+        assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "Bearer", "BEARER", "bEaReR"])
+def test_the_scheme_is_read_in_any_case(org, anonymous, scheme):
+    answer = anonymous.get("/v1/namespaces", headers={"Authorization": f"{scheme} {org.api_key}"})
+    assert answer.status_code == 200
+
+
+@pytest.mark.decision("D05")
+@pytest.mark.parametrize("path", ["/v1/namespaces", "/v1/documents", "/v1/nothing", "/docs", "/nothing"])
+def test_options_is_no_method_of_the_contract(org, path):
+    assert_error(org.client.options(path), 405, "METHOD_NOT_ALLOWED")
+
+
+@pytest.mark.decision("D41")
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("POST", "/v1"), ("GET", "/v2/namespaces")])
+def test_unknown_paths_outside_are_counted_too(anonymous, method, path):
+    left = []
+    for _ in range(2):
+        answer = anonymous.request(method, path)
+        assert_error(answer, 404, "NOT_FOUND")
+        assert int(answer.headers["x-ratelimit-limit"]) > 0
+        left.append((int(answer.headers["x-ratelimit-reset"]), -int(answer.headers["x-ratelimit-remaining"])))
+    assert left == sorted(set(left))
+
+
+def test_probes_and_pages_need_no_counting(base):
+    for path in ("/health", "/ready", "/docs", "/", "/openapi.json"):
+        answer = httpx.get(base + path, trust_env=False)
+        assert answer.status_code == 200
+        assert "x-ratelimit-limit" not in answer.headers
