@@ -213,3 +213,24 @@ def test_every_operation_that_creates_takes_the_header():
     said = [handler.opt["operation"] for handler in HANDLERS if "operation" in handler.opt]
     without = {f"{about.method} {about.path}" for about in said if about.method == "POST" and not about.creates}
     assert without <= NOT_CREATING
+
+
+CREATING = [
+    about
+    for about in (handler.opt["operation"] for handler in HANDLERS if "operation" in handler.opt)
+    if about.creates and about.body is not None and "{" not in about.path
+]
+
+
+@pytest.mark.decision("D19")
+@pytest.mark.parametrize("about", CREATING, ids=lambda about: about.path)
+def test_whatever_is_created_is_created_once(org, key, about):
+    """The example of each operation, sent twice: its handler does what it does within `Call.once`."""
+    app = {"clientId": "client", "clientSecret": "secret", "apiKey": "key"}
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"}, googleDriveConfig=app)
+    body = {**about.example, **({"namespaceId": space} if "namespaceId" in about.example else {})}
+    first = org.client.post(about.path, json=body, headers=key)
+    again = org.client.post(about.path, json=body, headers=key)
+    assert again.content == first.content
+    row = org.db.row("select 1 as kept from idempotent_answers where key = %(key)s", {"key": key["Idempotency-Key"]})
+    assert (row is not None) is (first.status_code == 200), first.text
