@@ -46,8 +46,9 @@ NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id"}
 NO_ID = {"connector"}
 """Path parameters that are no ids."""
 
-OPEN = {"/v1/oauth/callback/{connector}"}
-"""Routes without an API key: what they answer for is in a secret that the request brings (D44)."""
+FILES = "/v1/files/{document_id}/{kind}"
+OPEN = {"/v1/oauth/callback/{connector}", FILES}
+"""Routes without an API key: the authority is a secret that the request brings, a state (D44) or a signature (D35)."""
 
 TENANT_OWNED = frozenset({"run", "document", "external", "connection"})
 EVERYTHING = frozenset(KINDS.values())
@@ -370,6 +371,18 @@ def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, who, route
         assert answer.status_code == 401
         return
     assert holds(answer, owner) == []
+
+
+@pytest.mark.decision("D08")
+@pytest.mark.parametrize("kind", ["raw", "parsed"])
+def test_a_link_without_its_signature_tells_nothing(owner, anonymous, kind):
+    names = [said["name"] for said in DOCUMENT["paths"][FILES]["get"]["parameters"] if said["in"] == "query"]
+    assert names, "a signed link carries its authority in the query"
+    for query in ({}, dict.fromkeys(names, "9999999999")):
+        paths = [FILES.format(document_id=one, kind=kind) for one in (owner.own["document"], missing("document"))]
+        foreign, never = (anonymous.get(path, params=query) for path in paths)
+        assert shown(foreign) == shown(never)
+        assert 400 <= foreign.status_code < 500
 
 
 def test_a_search_finds_ones_own(owner):
