@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -87,6 +88,7 @@ class Database:
                     max_size=self._size,
                     timeout=WAIT,
                     reconnect_timeout=RECONNECT,
+                    check=_check,
                     open=True,
                 )
             return self._pool
@@ -102,6 +104,7 @@ class Database:
                 max_size=self._size,
                 timeout=WAIT,
                 reconnect_timeout=RECONNECT,
+                check=_async_check,
                 open=False,
             )
         if self._async_pool.closed:
@@ -119,6 +122,26 @@ class Database:
         if self._async_pool is not None:
             await self._async_pool.close()
             self._async_pool = None
+
+
+def _check(connection: Connection[Any]) -> None:
+    """Refuse a connection that the server has closed while it lay in the pool; the pool makes another."""
+    if _has_ended(connection.fileno()):
+        connection.close()
+        raise OperationalError("the connection was closed while it was idle")
+
+
+async def _async_check(connection: AsyncConnection[Any]) -> None:
+    if _has_ended(connection.fileno()):
+        await connection.close()
+        raise OperationalError("the connection was closed while it was idle")
+
+
+def _has_ended(socket: int) -> bool:
+    """Told without asking the server: nothing is due on an idle connection, so one that can be read has ended."""
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def migrate(url: str) -> None:
