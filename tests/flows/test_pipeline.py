@@ -154,6 +154,7 @@ def test_metadata_that_is_not_sent_again_stays(house):
     }
 
 
+@pytest.mark.decision("H04")
 def test_a_changed_paragraph_of_a_long_document_costs_at_most_three_embeddings(house):
     house.ingest(paragraphs(200), "long", chunk_size=48, chunk_overlap=0)
     assert len(house.contents()) >= 100
@@ -203,6 +204,7 @@ def test_after_replacing_and_sweeping_only_the_new_version_is_left_anywhere(hous
     assert len(list((house.files._root / house.scope.namespace).rglob("raw"))) == 1
 
 
+@pytest.mark.decision("H01")
 def test_an_older_run_that_ends_later_does_not_win(house):
     house.post("the older text", "doc")
     older = house.lease()
