@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "bench" / "results" / "worker_vs_process_pool.json"
 PREFECT = str(Path(sys.executable).with_name("prefect"))
+SERVER = (sys.executable, "-m", "flows.embedded_prefect", "server", "start")
 BEGAN = time.perf_counter()
 KINDS = ("warm", "process")
 LIMIT = 4
@@ -54,7 +55,7 @@ def main() -> None:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prefect-bench-")))
         os.environ |= _environment(home)
         stack.enter_context(
-            _process([PREFECT, "server", "start", "--host", "127.0.0.1", "--port", _port(), "--no-ui"], home)
+            _process([*SERVER, "--host", "127.0.0.1", "--port", _port(), "--no-ui"], home)
         )
         _wait(_healthy, 120, "the Prefect server")
         from prefect.client.orchestration import get_client

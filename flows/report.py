@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prefect import get_client
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
 from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
 
 from flows import prefect_server
 
@@ -50,6 +51,9 @@ class Shown:
 
 async def results(rows: Sequence[Outcome]) -> None:
     """One row a document; failures first. At most ROWS rows, and then a sentence that says so."""
+    for row in rows:
+        if row.error:
+            get_run_logger().warning("%s (%s): %s", row.name, row.document_id, row.error)
     ordered = sorted(rows, key=lambda outcome: outcome.status == "SUCCESS")
     table = [
         {

@@ -48,7 +48,9 @@ def _run(options: argparse.Namespace) -> int:
             from local import control
 
             if options.command == "up":
-                return control.up_detached(settings) if options.detach else control.up(settings)
+                if options.detach:
+                    return control.up_detached(settings)
+                return control.up(settings, show_key=not options.for_a_log)
             return (
                 control.down(settings) if options.command == "down" else control.status(settings, as_json=options.json)
             )
@@ -78,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start everything on this machine; Ctrl-C stops it")
     up.add_argument("--detach", action="store_true", help="return once it is ready and leave it running")
+    up.add_argument("--for-a-log", action="store_true", help=argparse.SUPPRESS)
     commands.add_parser("down", help="stop what `up` started")
     status = commands.add_parser("status", help="show the roles; exit code 3 unless all are up")
     status.add_argument("--json", action="store_true")

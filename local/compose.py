@@ -22,8 +22,11 @@ _START_SECONDS = 180.0
 Say = Callable[[str], None]
 
 
-def up(settings: Settings, say: Say) -> None:
-    """Run an instance until somebody stops it; LocalError if it cannot start or a role cannot be kept alive."""
+def up(settings: Settings, say: Say, *, show_key: bool) -> None:
+    """Run an instance until somebody stops it; LocalError if it cannot start or a role cannot be kept alive.
+
+    `show_key`: tell the API key once it is ready; not where what is said goes into a log.
+    """
     home = settings.home.resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     held = instance.lock(home)
@@ -31,7 +34,7 @@ def up(settings: Settings, say: Say) -> None:
         raise LocalError(already_running(home))
     try:
         instance.clear(home)
-        _run(_settle_ports(settings), home, say)
+        _run(_settle_ports(settings), home, say, show_key=show_key)
     finally:
         os.close(held)
 
@@ -57,7 +60,7 @@ def _settle_ports(settings: Settings) -> Settings:
     )
 
 
-def _run(settings: Settings, home: Path, say: Say) -> None:
+def _run(settings: Settings, home: Path, say: Say, *, show_key: bool) -> None:
     key = environment.secret_key(settings)
     at = roles.locate(settings)
     embedded = environment.plain(settings.database_url) is None
@@ -69,7 +72,7 @@ def _run(settings: Settings, home: Path, say: Say) -> None:
         instance.publish(home, service)
         record.phase = "ready"
         instance.save(home, record)
-        say(banner.text(service))
+        say(banner.text(service) if show_key else "The service is ready.")
         supervisor.watch()
     except Stopped:
         say("Stopping.")

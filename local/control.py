@@ -23,8 +23,8 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def up(settings: Settings) -> int:
-    compose.up(settings, say)
+def up(settings: Settings, *, show_key: bool) -> int:
+    compose.up(settings, say, show_key=show_key)
     return 0
 
 
@@ -37,7 +37,7 @@ def up_detached(settings: Settings) -> int:
     offset = _log_size(home)
     with logs.open_for(home, "up") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", "local.cli", "up"],
+            [sys.executable, "-m", "local.cli", "up", "--for-a-log"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

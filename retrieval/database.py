@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -107,6 +108,7 @@ class Database:
                     max_size=self._size,
                     timeout=WAIT,
                     reconnect_timeout=RECONNECT,
+                    check=_check,
                     open=True,
                 )
             return self._pool
@@ -122,6 +124,7 @@ class Database:
                 max_size=self._size,
                 timeout=WAIT,
                 reconnect_timeout=RECONNECT,
+                check=_async_check,
                 open=False,
             )
         if self._async_pool.closed:
@@ -144,6 +147,26 @@ class Database:
 async def _fetch(connection: AsyncConnection[Row], statement: LiteralString, params: Params | None) -> list[Row]:
     cursor = await connection.execute(statement, params)
     return await cursor.fetchall() if cursor.description else []
+
+
+def _check(connection: Connection[Any]) -> None:
+    """Refuse a connection that the server has closed while it lay in the pool; the pool makes another."""
+    if _has_ended(connection.fileno()):
+        connection.close()
+        raise OperationalError("the connection was closed while it was idle")
+
+
+async def _async_check(connection: AsyncConnection[Any]) -> None:
+    if _has_ended(connection.fileno()):
+        await connection.close()
+        raise OperationalError("the connection was closed while it was idle")
+
+
+def _has_ended(socket: int) -> bool:
+    """Told without asking the server: nothing is due on an idle connection, so one that can be read has ended."""
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def migrate(url: str) -> None:

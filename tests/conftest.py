@@ -1,16 +1,20 @@
 """What every kind of test may ask for: one real PostgreSQL for the session, and scopes of one's own in it."""
 
+import logging
 import shutil
 import tempfile
 from pathlib import Path
 
 import psycopg
 import pytest
+import structlog
 
 from local import postgres
 from retrieval import database, ids
 from retrieval.database import Database
 from retrieval.ports import Scope
+
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

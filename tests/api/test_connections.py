@@ -220,7 +220,7 @@ def test_no_open_redirect(org, space, url):
 
 
 @pytest.mark.decision("D44")
-@pytest.mark.decision("H09")
+@pytest.mark.decision("H15")
 def test_a_state_that_is_no_authority(org, space, vendor):
     """Missing, unknown, of another connector, late, reused: one answer, and nothing changes."""
     made, url = create(org, space)
@@ -283,7 +283,7 @@ def test_only_the_hash_of_a_state_is_stored_and_tokens_are_sealed(org, space, ve
 
 
 @pytest.mark.decision("D44")
-@pytest.mark.decision("H08")
+@pytest.mark.decision("H14")
 def test_refusals_say_why_in_our_words(org, space, vendor):
     refusals = (
         ({"error": "access_denied", "error_description": "canary vendor text"}, None, "declined"),

@@ -24,7 +24,7 @@ class MemoryStore:
     def upsert(self, scope, vectors):
         self.rows.setdefault(scope, {}).update({vector.id: vector for vector in vectors})
 
-    def query(self, scope, values, top_k, where=None):  # noqa: ARG002 - the port allows a store that cannot filter
+    def query(self, scope, values, top_k, where=None):
         matches = [Match(one.id, cosine(one.values, values)) for one in self.rows.get(scope, {}).values()]
         return sorted(matches, key=lambda match: (-match.score, match.id))[:top_k]
 

@@ -3,6 +3,7 @@
 import io
 import time
 
+import httpx
 import pytest
 
 SEAL = "The harbour seal dives for up to thirty minutes and sleeps under water, surfacing without waking."
@@ -182,3 +183,26 @@ def test_bad_requests_get_the_contracts_codes_in_words(service, change, status, 
     assert len(error["message"]) > 10
     assert "X-RateLimit-Limit" in answer.headers
     assert "X-Request-Id" in answer.headers
+
+
+def test_neither_a_text_nor_a_key_lies_in_prefect_or_in_a_log(service):
+    canary = "zzcanaryzz is what nobody may read here"
+    service.wait(service.text(canary)["ingestJobRunId"])
+    service.wait(service.file("broken.pdf", b"%PDF-1.4 " + canary.encode())["ingestJobRunId"])
+    service.search(canary)
+    places = [path for folder in ("prefect", "logs") for path in (service.home / folder).rglob("*") if path.is_file()]
+    assert any(path.name == "prefect.db" for path in places)
+    for secret in (b"zzcanaryzz", service.info["apiKey"].encode()):
+        assert [str(path) for path in places if secret in path.read_bytes()] == []
+
+
+def test_in_prefect_a_run_is_found_by_its_documents_name_and_by_its_job_run(service):
+    run = service.text("Found in Prefect by its name.", name="find me in prefect")["ingestJobRunId"]
+    service.wait(run)
+    api = service.info["prefect"].removesuffix("/api") + "/api"
+    found = httpx.post(
+        f"{api}/flow_runs/filter",
+        json={"flow_runs": {"tags": {"all_": [run]}}},
+    ).json()
+    assert [flow_run["name"] for flow_run in found] == ["find me in prefect"]
+    assert found[0]["parameters"].keys() == {"batch_id", "attempt"}

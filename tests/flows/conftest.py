@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
+PROJECT = Path(__file__).resolve().parents[2]
 START_SECONDS = 90
 
 
@@ -65,9 +66,10 @@ def prefect_server_environment(tmp_path_factory: pytest.TempPathFactory) -> Iter
     port = free_port()
     environment = prefect_environment(home, port)
     log = home / "server.log"
-    command = [PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    options = ["--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    command = [sys.executable, "-m", "flows.embedded_prefect", "server", "start", *options]
     with log.open("wb") as output:
-        server = subprocess.Popen(command, env=environment, cwd=home, stdout=output, stderr=output)
+        server = subprocess.Popen(command, env=environment, cwd=PROJECT, stdout=output, stderr=output)
     try:
         wait_until_healthy(environment["PREFECT_API_URL"], server, log)
         yield environment

@@ -100,6 +100,7 @@ def test_giving_up_fails_what_is_not_done_and_completes_the_job_run(db, new_scop
     assert [entry.error for entry in seen.failed] == ["The worker died 3 times on this."]
 
 
+@pytest.mark.decision("H06")
 def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
     scope = new_scope()
     one, other = post(db, scope, "a", "b")
@@ -116,3 +117,17 @@ def test_windows_are_cut_by_count_and_by_size(db, new_scope):
     lease = claimed(db)
     assert [len(window) for window in items.windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
     assert [len(window) for window in items.windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
+
+
+@pytest.mark.decision("H05")
+def test_a_text_without_a_name_never_shows_its_words_to_prefect(db, new_scope):
+    asyncio.run(_post_nameless(db, new_scope()))
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    assert batch.names[0].startswith("text ")
+    assert "secret" not in batch.names[0]
+
+
+async def _post_nameless(db, scope):
+    await runs.accept_text(db, scope, text="a secret recipe", ingestion=Ingestion())
+    await db.async_close()

@@ -1,0 +1,287 @@
+"""The steps on a real database and file store, with a model that counts its work."""
+
+import asyncio
+import hashlib
+
+import numpy as np
+import pytest
+
+from connectors.files.local import LocalFiles
+from connectors.vectors.pgvector import PgVectorStore
+from retrieval import batches, documents, runs, sweep
+from retrieval.errors import Fatal, Skippable
+from retrieval.filters import DocumentFilter
+from retrieval.pipeline import chunk, embed, fetch, items, outcomes, parse, upsert
+from retrieval.runs import Ingestion
+from retrieval.tokens import tokenizer_for
+
+MODEL = {"provider": "LOCAL", "model": "counting", "dimensions": 8}
+
+
+class CountingModel:
+    """A vector for each text from its hash; remembers every text it was asked for."""
+
+    provider, model, dimensions, batch_size, max_tokens = "LOCAL", "counting", 8, 4, 64
+
+    def __init__(self):
+        self.texts = []
+
+    def embed(self, texts, kind):
+        self.texts += texts
+        raw = np.array([list(hashlib.sha256(text.encode()).digest()[:8]) for text in texts], dtype=np.float32) + 1
+        return raw / np.linalg.norm(raw, axis=1, keepdims=True)
+
+
+class House:
+    """One scope with its stores, and a worker's hands."""
+
+    def __init__(self, db, scope, folder):
+        self.db, self.scope = db, scope
+        self.files = LocalFiles(folder)
+        self.vectors = PgVectorStore(db, scope.namespace, 8)
+        self.model = CountingModel()
+        self.tokenizer = tokenizer_for("LOCAL", "all-MiniLM-L6-v2")
+
+    def post(self, text, name, **ingestion):
+        return self.run_async(
+            runs.accept_text(self.db, self.scope, text=text, name=name, ingestion=Ingestion(**ingestion))
+        )
+
+    def run_async(self, coroutine):
+        async def call():
+            try:
+                return await coroutine
+            finally:
+                await self.db.async_close()
+
+        return asyncio.run(call())
+
+    def lease(self):
+        batches.form(self.db, size=64, batches=8)
+        for batch in batches.undispatched(self.db):
+            batches.dispatched(self.db, batch, "run")
+            if lease := batches.claim(self.db, batch.id, batch.attempt, seconds=30):
+                return lease
+        raise AssertionError("nothing waits")
+
+    def steps(self, lease, window, *, until=None, parser=None):
+        for name, step in {
+            "fetch": lambda: fetch.run(self.db, lease, window, self.files, MODEL),
+            "parse": lambda: parse.run(self.db, lease, window, self.files, parser),
+            "chunk": lambda: chunk.run(self.db, lease, window, self.files, self.tokenizer, self.model),
+            "embed": lambda: embed.run(self.db, lease, window, self.model),
+            "upsert": lambda: upsert.run(self.db, lease, window, self.vectors, "english"),
+        }.items():
+            step()
+            if name == until:
+                return
+
+    def work(self, **options):
+        """Take everything that waits through all steps."""
+        lease = self.lease()
+        for window in items.windows(self.db, lease, documents=64, size=1 << 24):
+            self.steps(lease, window, **options)
+        outcomes.settle(self.db, lease)
+        batches.finish(self.db, lease)
+
+    def ingest(self, text, name, **ingestion):
+        accepted = self.post(text, name, **ingestion)
+        self.work()
+        return accepted
+
+    def sweep(self):
+        self.db.rows("update sweeps set due_at = now()")
+        while sweep.run(self.db, lambda _: sweep.Stores(self.vectors, self.files)):
+            pass
+
+    def contents(self):
+        """What a reader sees: the chunks of visible generations, in order."""
+        rows = self.db.rows(
+            """
+            select c.content from documents d
+            join chunks c on c.document_id = d.id and c.generation = d.active_generation
+            join partitions p on p.id = d.partition_id
+            where p.namespace_id = %(namespace)s and d.deleted_at is null order by d.name, c.index
+            """,
+            {"namespace": self.scope.namespace},
+        )
+        return [row["content"] for row in rows]
+
+    def footprint(self):
+        """Rows in every bulk table of the scope."""
+        counts = {}
+        for table in ("chunks", "embeddings", "vectors", "postings"):
+            row = self.db.row(
+                f"select count(*) as n from {table} t join partitions p on p.id = t.partition_id"
+                " where p.namespace_id = %(namespace)s",
+                {"namespace": self.scope.namespace},
+            )
+            counts[table] = row["n"]
+        return counts
+
+
+@pytest.fixture
+def house(db, new_scope, tmp_path):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    db.rows("delete from sweeps")
+    return House(db, new_scope(), tmp_path)
+
+
+def paragraphs(count, changed=None):
+    return "\n\n".join(
+        f"Paragraph {n} {'was changed' if n == changed else 'speaks'} of topic{n} and of thing{n}. " * 3
+        for n in range(count)
+    )
+
+
+@pytest.mark.decision("D20")
+def test_the_same_text_again_embeds_nothing_and_brings_its_metadata(house):
+    house.ingest("one two three", "a", metadata={"v": 1})
+    before = len(house.model.texts)
+    house.ingest("one two three", "a", metadata={"v": 2})
+    assert len(house.model.texts) == before
+    rows = house.db.rows("select metadata, status from documents where name = 'a' order by created_at desc limit 1")
+    assert rows == [{"metadata": {"v": 2}, "status": "SUCCESS"}]
+
+
+@pytest.mark.decision("D20")
+def test_metadata_that_is_not_sent_again_stays(house):
+    house.ingest("one two three", "a", metadata={"v": 1})
+    house.ingest("four five six", "a")
+    assert house.db.row("select metadata from documents where name = 'a' order by created_at desc limit 1") == {
+        "metadata": {"v": 1}
+    }
+
+
+@pytest.mark.decision("H04")
+def test_a_changed_paragraph_of_a_long_document_costs_at_most_three_embeddings(house):
+    house.ingest(paragraphs(200), "long", chunk_size=48, chunk_overlap=0)
+    assert len(house.contents()) >= 100
+    before = len(house.model.texts)
+    house.ingest(paragraphs(200, changed=77), "long", chunk_size=48, chunk_overlap=0)
+    assert 1 <= len(house.model.texts) - before <= 3
+    assert any("was changed" in content for content in house.contents())
+
+
+def test_a_replacement_shows_whole_or_not_at_all(house):
+    house.ingest(paragraphs(20), "doc")
+    old = house.contents()
+    house.post(paragraphs(30, changed=3), "doc")
+    lease = house.lease()
+    (window,) = items.windows(house.db, lease, documents=64, size=1 << 24)
+    for step in ("fetch", "parse", "chunk", "embed"):
+        house.steps(lease, window, until=step)
+        assert house.contents() == old
+    house.steps(lease, window)
+    assert "was changed" in " ".join(house.contents())
+
+
+def test_run_crash_and_run_again_leaves_what_one_clean_run_leaves(house, db, new_scope, tmp_path):
+    clean = House(db, new_scope(), tmp_path)
+    clean.ingest(paragraphs(20), "doc")
+    expected = clean.footprint()
+    house.post(paragraphs(20), "doc")
+    for step in ("fetch", "parse", "chunk", "embed", "upsert"):
+        lease = house.lease()
+        (window,) = items.windows(house.db, lease, documents=64, size=1 << 24) or [[]]
+        house.steps(lease, window, until=step)
+        (batch,) = [b for b in batches.open_batches(house.db) if b.id == lease.batch_id]
+        batches.retry(house.db, batch)
+    house.work()
+    house.sweep()
+    assert house.footprint() == expected
+    assert house.contents() == clean.contents()
+
+
+def test_after_replacing_and_sweeping_only_the_new_version_is_left_anywhere(house, db, new_scope, tmp_path):
+    clean = House(db, new_scope(), tmp_path / "clean")
+    clean.ingest(paragraphs(9, changed=2), "doc")
+    house.ingest(paragraphs(20), "doc")
+    house.ingest(paragraphs(9, changed=2), "doc")
+    house.sweep()
+    assert house.footprint() == clean.footprint()
+    assert len(list((house.files._root / house.scope.namespace).rglob("raw"))) == 1
+
+
+@pytest.mark.decision("H01")
+def test_an_older_run_that_ends_later_does_not_win(house):
+    house.post("the older text", "doc")
+    older = house.lease()
+    (window,) = items.windows(house.db, older, documents=64, size=1 << 24)
+    house.steps(older, window, until="embed")
+    house.ingest("the newer text", "doc")
+    upsert.run(house.db, older, window, house.vectors, "english")
+    outcomes.settle(house.db, older)
+    assert house.contents() == ["the newer text"]
+
+
+def test_a_document_deleted_in_flight_stays_deleted(house):
+    accepted = house.post("soon to be gone", "doc")
+    lease = house.lease()
+    (window,) = items.windows(house.db, lease, documents=64, size=1 << 24)
+    house.steps(lease, window, until="embed")
+    where = DocumentFilter(document_ids=(accepted.document_id,))
+    assert house.run_async(documents.delete(house.db, house.scope, where)) == 1
+    house.steps(lease, window)
+    outcomes.settle(house.db, lease)
+    run = house.run_async(runs.read(house.db, house.scope, accepted.job_run_id))
+    assert (run.status, [entry.status for entry in run.cancelled]) == ("COMPLETED", ["CANCELLED"])
+    assert house.contents() == []
+    house.sweep()
+    assert set(house.footprint().values()) == {0}
+
+
+def test_one_unreadable_file_fails_alone_with_its_reason(house):
+    class Parser:
+        def parse(self, raw, ocr):
+            if raw.name == "bad.pdf":
+                raise Skippable("The PDF is damaged; export it again.")
+            return parse.Parsed("readable text", "title")
+
+    accepted = {}
+    for name in ("good.pdf", "bad.pdf", "fine.pdf"):
+        upload = house.run_async(runs.begin_upload(house.db, house.scope))
+        house.files.put(upload.key, [b"bytes of " + name.encode()])
+        accepted[name] = house.run_async(
+            runs.accept_file(
+                house.db,
+                house.scope,
+                upload=upload,
+                name=name,
+                media_type="application/pdf",
+                size=9,
+                sha256=hashlib.sha256(name.encode()).digest(),
+                ingestion=Ingestion(),
+            )
+        )
+    house.work(parser=Parser())
+    read = {n: house.run_async(runs.read(house.db, house.scope, a.job_run_id)) for n, a in accepted.items()}
+    assert [entry.error for entry in read["bad.pdf"].failed] == ["The PDF is damaged; export it again."]
+    assert len(read["good.pdf"].completed) == len(read["fine.pdf"].completed) == 1
+
+
+def test_vectors_of_a_wrong_size_are_refused_before_anything_is_stored(house):
+    house.post("some text", "doc")
+    lease = house.lease()
+    (window,) = items.windows(house.db, lease, documents=64, size=1 << 24)
+    house.steps(lease, window, until="chunk")
+    house.model.embed = lambda texts, kind: np.zeros((len(texts), 5), dtype=np.float32)
+    with pytest.raises(Fatal, match="5 dimensions where"):
+        embed.run(house.db, lease, window, house.model)
+    assert house.footprint()["embeddings"] == 0
+
+
+@pytest.mark.decision("D17")
+def test_every_chunk_is_cut_exactly_from_the_stored_parsed_text(house):
+    text = "Grüße aus Köln 🇩🇪 — " * 40 + "\n\n" + paragraphs(9)
+    house.ingest(text, "unicode", chunk_size=20, chunk_overlap=5)
+    rows = house.db.rows(
+        'select c.start, c."end", c.content, d.parsed_key from chunks c join documents d on d.id = c.document_id'
+        " join partitions p on p.id = c.partition_id where p.namespace_id = %(namespace)s",
+        {"namespace": house.scope.namespace},
+    )
+    assert len(rows) > 10
+    stored = parse.read_text(house.files, rows[0]["parsed_key"])
+    assert stored == text
+    assert all(stored[row["start"] : row["end"]] == row["content"] for row in rows)
