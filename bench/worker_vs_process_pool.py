@@ -54,9 +54,7 @@ def main() -> None:
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prefect-bench-")))
         os.environ |= _environment(home)
-        stack.enter_context(
-            _process([*SERVER, "--host", "127.0.0.1", "--port", _port(), "--no-ui"], home)
-        )
+        stack.enter_context(_process([*SERVER, "--host", "127.0.0.1", "--port", _port(), "--no-ui"], home))
         _wait(_healthy, 120, "the Prefect server")
         from prefect.client.orchestration import get_client
 

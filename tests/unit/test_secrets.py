@@ -1,7 +1,6 @@
 """Sealed values open only with their key, in their row and unchanged; keys are parsed, hashed and masked safely."""
 
 import base64
-import os
 import stat
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from retrieval.secrets import KeyRing, SecretError, hash_api_key, is_mask, load_
 
 PROJECT = Path(__file__).resolve().parents[2]
 ROWS = st.text(min_size=1, max_size=60)
-KEY_A, KEY_B = os.urandom(32), os.urandom(32)
+KEY_A, KEY_B = bytes(range(32)), bytes(range(32, 64))
 RING = KeyRing({"a": KEY_A, "b": KEY_B})
 
 
