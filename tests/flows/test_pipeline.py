@@ -65,6 +65,7 @@ class House:
         raise AssertionError("nothing waits")
 
     def steps(self, lease, window, *, until=None, parser=None):
+        items.start(self.db, lease, window)
         for name, step in {
             "fetch": lambda: fetch.run(self.db, lease, window, self.files, MODEL),
             "parse": lambda: parse.run(self.db, lease, window, self.files, parser),
@@ -91,7 +92,7 @@ class House:
 
     def sweep(self):
         self.db.rows("update sweeps set due_at = now()")
-        while sweep.run(self.db, lambda _: sweep.Stores(self.vectors, self.files)):
+        while sweep.run(self.db, lambda _: sweep.Stores(self.vectors, self.files, lambda: None)):
             pass
 
     def contents(self):

@@ -11,7 +11,7 @@ from retrieval.database import Database
 def end_all_others(url):
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
             " where pid <> pg_backend_pid() and datname = current_database() and backend_type = 'client backend'"
         )
 
