@@ -92,7 +92,7 @@ class House:
 
     def sweep(self):
         self.db.rows("update sweeps set due_at = now()")
-        while sweep.run(self.db, lambda _: sweep.Stores(self.vectors, self.files, lambda: None)):
+        while sweep.run(self.db, lambda _: sweep.Stores(self.vectors, self.files, lambda _: None)):
             pass
 
     def contents(self):
