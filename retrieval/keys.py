@@ -106,6 +106,15 @@ async def list_of(db: Database, organization: str) -> list[ApiKey]:
     return [_api_key(row) for row in await db.async_rows(_LIST, {"organization": organization})]
 
 
+async def one(db: Database, organization: str, key_id: str) -> ApiKey | None:
+    """A key of the organization, revoked or not."""
+    row = await db.async_row(
+        "select " + COLUMNS + " from api_keys where organization_id = %(organization)s and id = %(id)s",
+        {"organization": organization, "id": key_id},
+    )
+    return None if row is None else _api_key(row)
+
+
 async def end(db: Database, organization: str, key_id: str) -> ApiKey | None:
     """`revoke` on the event loop; the key as it is now, None if the organization has no such key."""
     row = await db.async_row(_REVOKE + " returning " + COLUMNS, {"organization": organization, "id": key_id})

@@ -1,4 +1,4 @@
-"""Administration of an organization: API keys, tenants, usage. All of it needs the scope `admin` (D57)."""
+"""Administration of an organization: API keys, tenants, usage. It needs the scope `admin` (D57), but for one's own key."""
 
 from __future__ import annotations
 
@@ -23,6 +23,24 @@ async def list_keys(call: Call[None, None]) -> wire.KeysAnswer:
     _require_unbound(call)
     found = await keys.list_of(call.services.db, call.caller.organization)
     return wire.KeysAnswer(message="API keys fetched successfully", data=wire.KeysData([wire.Key.of(k) for k in found]))
+
+
+@operation(
+    "GET",
+    "/v1/keys/current",
+    tag="Administration",
+    scope=None,
+    tenant=TenantUse.IGNORED,
+    invalid=_INVALID,
+    summary="The key that asks",
+    answer=wire.KeyAnswer,
+)
+async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
+    """What the key of this very request may do, and what it is bound to. Any valid key may ask."""
+    key = await keys.one(call.services.db, call.caller.organization, call.caller.key_id)
+    if key is None:
+        raise RuntimeError("the key that was let in is gone")
+    return wire.KeyAnswer(message="API key fetched successfully", data=wire.KeyData(wire.Key.of(key)))
 
 
 @_operation(
@@ -147,7 +165,7 @@ async def read_usage(call: Call[None, None]) -> wire.UsageAnswer:
     return wire.UsageAnswer(message="Usage fetched successfully", data=data)
 
 
-HANDLERS = (list_keys, create_key, revoke_key, list_tenants, create_tenant, delete_tenant, read_usage)
+HANDLERS = (list_keys, current_key, create_key, revoke_key, list_tenants, create_tenant, delete_tenant, read_usage)
 
 
 def _require_name(tenant: str | None, field: str) -> None:

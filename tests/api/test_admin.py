@@ -140,3 +140,11 @@ def test_usage_counts_the_organization_alone(organization):
     assert data["namespaces"] == {"used": 1, "limit": 7}
     left = int(answer.headers["x-ratelimit-remaining"])
     assert data["requests"] == {"used": 500 - left, "limit": 500}
+
+
+def test_any_key_may_ask_what_it_may_do(org):
+    made = make(org, scopes=["search"], tenantId="alice")
+    with client_of(org.base, made["apiKey"]) as client:
+        answer = client.get("/v1/keys/current")
+    assert answer.json()["data"]["key"] == made["key"]
+    assert made["apiKey"] not in answer.text

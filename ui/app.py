@@ -1,0 +1,40 @@
+"""The admin app: `streamlit run ui/app.py`. Sign-in, navigation and the choice of namespace; pages do the rest."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.parts import frame
+
+st.set_page_config(page_title="Retrieval Service", page_icon=":material/travel_explore:", layout="wide")
+
+PAGES = (
+    ("overview", "Overview", "dashboard", None),
+    ("namespaces", "Namespaces", "database", "namespaces:read"),
+    ("runs", "Runs", "play_circle", "ingest:read"),
+    ("documents", "Documents", "description", "documents:read"),
+    ("search", "Search lab", "search", "search"),
+    ("connections", "Connections", "cable", "connections:read"),
+    ("keys", "Keys and limits", "key", "admin"),
+)
+"""File below pages/, title, icon, and the right that a page needs."""
+
+
+def main() -> None:
+    signed_in = session.is_signed_in()
+    pages = [
+        st.Page(f"pages/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=name == "overview")
+        for name, title, icon, scope in PAGES
+        if not signed_in or scope is None or session.person().may(scope)
+    ]
+    page = st.navigation(pages, position="sidebar" if signed_in else "hidden")
+    if not signed_in:
+        frame.sign_in_form()
+        return
+    with frame.trouble():
+        frame.sidebar(session.person())
+        page.run()
+
+
+main()

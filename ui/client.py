@@ -1,0 +1,139 @@
+"""The one way to the API: plain HTTP with the signed-in person's key, answers as the contract's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import httpx
+
+SECONDS = 20.0
+"""How long the API may take; its own limits are shorter."""
+
+Json = dict[str, Any]
+
+
+class ApiError(Exception):
+    """What the API refused, or that it could not be asked. `status` is 0 where there was no answer."""
+
+    def __init__(
+        self, status: int, code: str, message: str, *, field: str | None = None, reason: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.field = field
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What is left of this minute's requests, from the headers of an answer. `reset` in Unix seconds."""
+
+    limit: int
+    remaining: int
+    reset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`data` and `message` of a success."""
+
+    data: Any
+    message: str
+    rates: Rates | None
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The API as one person may use it. Two people's are never equal, so that nothing cached for one serves another."""
+
+    base: str
+    key: str = field(repr=False)
+    tenant: str = ""
+
+    def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> Answer:
+        """One request. ApiError says why not."""
+        wanted = {name: value for name, value in query.items() if value not in (None, "")}
+        return self._send(method, path, json=body, params=wanted)
+
+    def upload(self, path: str, form: Mapping[str, str], name: str, content: bytes, media_type: str) -> Answer:
+        """A multipart form with one file."""
+        return self._send("POST", path, data=dict(form), files={"file": (name, content, media_type)}, timeout=300.0)
+
+    def get(self, path: str, **query: Any) -> Json:
+        return _object(self.call("GET", path, **query))
+
+    def post(self, path: str, body: Json) -> Json:
+        return _object(self.call("POST", path, body=body))
+
+    def patch(self, path: str, body: Json) -> Json:
+        return _object(self.call("PATCH", path, body=body))
+
+    def delete(self, path: str, body: Json | None = None) -> Answer:
+        return self.call("DELETE", path, body=body)
+
+    def pages(self, path: str, name: str, *, most: int, **query: Any) -> Iterator[Json]:
+        """The entries `name` of a listing, page after page, `most` at the most."""
+        cursor: str | None = None
+        left = most
+        while left > 0:
+            data = self.get(path, cursor=cursor, **query)
+            yield from data[name][:left]
+            left -= len(data[name])
+            cursor = data["nextCursor"]
+            if not data["hasNextPage"]:
+                return
+
+    def _send(self, method: str, path: str, **options: Any) -> Answer:
+        headers = {"Authorization": f"Bearer {self.key}"} | ({"X-Tenant-ID": self.tenant} if self.tenant else {})
+        try:
+            response = _client().request(method, self.base + path, headers=headers, **options)
+        except httpx.TimeoutException as error:
+            raise ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.") from error
+        except httpx.HTTPError as error:
+            raise ApiError(0, "UNREACHABLE", f"The API at {self.base} cannot be reached. Is it running?") from error
+        except (UnicodeError, ValueError) as error:
+            raise ApiError(0, "INVALID_KEY", "That is not an API key: it holds characters no key has.") from error
+        return _read(response)
+
+
+@lru_cache(maxsize=1)
+def _client() -> httpx.Client:
+    """One pool of connections for the process; keys travel with each request, never with the client."""
+    return httpx.Client(timeout=SECONDS, trust_env=False, follow_redirects=False)
+
+
+def _read(response: httpx.Response) -> Answer:
+    try:
+        body = response.json()
+    except ValueError as error:
+        raise ApiError(
+            response.status_code, "NOT_JSON", "The answer was not the API's: is the address right?"
+        ) from error
+    if response.is_success and isinstance(body, dict):
+        return Answer(body.get("data", body), str(body.get("message", "")), _rates(response))
+    problem = body.get("error") if isinstance(body, dict) else None
+    if isinstance(problem, dict):
+        details = problem.get("details") or {}
+        message = str(problem.get("message") or body.get("message") or "The API refused.")
+        raise ApiError(
+            response.status_code,
+            str(problem.get("code")),
+            message,
+            field=details.get("field"),
+            reason=details.get("reason"),
+        )
+    raise ApiError(response.status_code, str(problem or response.status_code), str(body.get("message", "Refused.")))
+
+
+def _rates(response: httpx.Response) -> Rates | None:
+    values = [response.headers.get(f"X-RateLimit-{name}", "") for name in ("Limit", "Remaining", "Reset")]
+    return Rates(*(int(value) for value in values)) if all(value.isdigit() for value in values) else None
+
+
+def _object(answer: Answer) -> Json:
+    return answer.data if isinstance(answer.data, dict) else {}

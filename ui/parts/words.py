@@ -1,0 +1,87 @@
+"""The contract's values in the words, colours and marks that people read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+Color = Literal["red", "orange", "blue", "green", "gray", "violet"]
+
+STATUS: dict[str, tuple[str, Color, str]] = {
+    "QUEUED": ("waits", "gray", "schedule"),
+    "BACKLOG": ("waits", "gray", "schedule"),
+    "QUEUED_FOR_RESYNC": ("waits for resync", "gray", "schedule"),
+    "PRE_PROCESSING": ("finding out", "blue", "travel_explore"),
+    "PROCESSING": ("works", "blue", "sync"),
+    "SUCCESS": ("searchable", "green", "check_circle"),
+    "COMPLETED": ("completed", "green", "check_circle"),
+    "FAILED": ("failed", "red", "error"),
+    "CANCELLED": ("cancelled", "orange", "cancel"),
+    "PENDING": ("not yet authorized", "orange", "hourglass_empty"),
+    "ACTIVE": ("active", "green", "check_circle"),
+    "REVOKED": ("revoked", "gray", "block"),
+}
+"""Status to word, colour and icon; the same everywhere."""
+
+MOVING = frozenset({"QUEUED", "PRE_PROCESSING", "PROCESSING"})
+STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
+SOURCES = (
+    "TEXT",
+    "LOCAL_FILE",
+    "URLS_LIST",
+    "SITEMAP",
+    "WEBSITE",
+    "NOTION",
+    "GOOGLE_DRIVE",
+    "DROPBOX",
+    "ONEDRIVE",
+    "BOX",
+)
+TITLES = {
+    "TEXT": "Text",
+    "LOCAL_FILE": "File",
+    "URLS_LIST": "URL list",
+    "SITEMAP": "Sitemap",
+    "WEBSITE": "Website",
+    "NOTION": "Notion",
+    "GOOGLE_DRIVE": "Google Drive",
+    "DROPBOX": "Dropbox",
+    "ONEDRIVE": "OneDrive",
+    "BOX": "Box",
+}
+
+
+def moment(value: dict[str, Any] | None) -> datetime | None:
+    """A timestamp of the contract as a time in UTC."""
+    return datetime.fromisoformat(value["isoString"]) if value else None
+
+
+def ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
+    """How long ago, as people say it."""
+    then = moment(value)
+    if then is None:
+        return "never"
+    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return f"{max(0, int(seconds))} s ago"
+
+
+def size(number: int | None) -> str:
+    """Bytes in the largest unit that leaves digits before the point."""
+    value = float(number or 0)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def seconds(value: float | None) -> str:
+    """A duration, short."""
+    if value is None:
+        return "-"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"

@@ -1,0 +1,88 @@
+"""Who is signed in, where they look, and what they may do. Lives in the browser session; never in a URL or a file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from ui.client import Api, ApiError
+
+DEFAULT_API = "http://127.0.0.1:8000"
+_WHO = "who"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A signed-in person: their API, the name and rights of their key, and the namespace and tenant it is bound to."""
+
+    api: Api
+    key_name: str
+    scopes: frozenset[str]
+    namespace: str | None
+    tenant: str | None
+
+    def may(self, scope: str) -> bool:
+        """Whether the key has this right; what it may not do is not offered."""
+        return scope in self.scopes
+
+
+def api_address() -> str:
+    """Where the API is: RETRIEVAL_API_URL, which `up` sets, or the address of a default installation."""
+    return os.environ.get("RETRIEVAL_API_URL", DEFAULT_API).rstrip("/")
+
+
+def sign_in(key: str, tenant: str = "") -> Person:
+    """Ask the API who this key is, and remember it for this browser session alone. ApiError if it is no key."""
+    api = Api(api_address(), key.strip(), tenant.strip())
+    known = api.get("/v1/keys/current")["key"]
+    person = Person(api, known["name"], frozenset(known["scopes"]), known["namespaceId"], known["tenantId"])
+    st.session_state[_WHO] = person
+    return person
+
+
+def person() -> Person:
+    """The signed-in person. Ends the script run if there is none: pages run only behind the sign-in form."""
+    found = st.session_state.get(_WHO)
+    if not isinstance(found, Person):
+        st.stop()
+    return found
+
+
+def is_signed_in() -> bool:
+    return isinstance(st.session_state.get(_WHO), Person)
+
+
+def sign_out() -> None:
+    """Forget the key and everything that was seen with it."""
+    st.session_state.clear()
+    st.query_params.clear()
+
+
+def namespaces(who: Person) -> list[dict[str, Any]]:
+    """The namespaces that the key may see, newest first."""
+    if not who.may("namespaces:read"):
+        return [{"id": who.namespace, "name": who.namespace}] if who.namespace else []
+    found = who.api.get("/v1/namespaces")["namespaces"]
+    return [space for space in found if who.namespace in (None, space["id"])]
+
+
+def parameter(name: str) -> str | None:
+    """A value that the page's address carries, so that a link shows the same thing; empty counts as absent."""
+    return st.query_params.get(name) or None
+
+
+def remember(**values: str | None) -> None:
+    """Put values into the page's address, or take them out with None."""
+    for name, value in values.items():
+        if value:
+            st.query_params[name] = value
+        elif name in st.query_params:
+            del st.query_params[name]
+
+
+def unauthorized(error: ApiError) -> bool:
+    """Whether the key has ended: then the person has to sign in again."""
+    return error.status == 401
