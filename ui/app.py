@@ -18,13 +18,13 @@ PAGES = (
     ("connections", "Connections", "cable", "connections:read"),
     ("keys", "Keys and limits", "key", "admin"),
 )
-"""File below pages/, title, icon, and the right that a page needs."""
+"""File below views/, title, icon, and the right that a page needs."""
 
 
 def main() -> None:
     signed_in = session.is_signed_in()
     pages = [
-        st.Page(f"pages/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=name == "overview")
+        st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=name == "overview")
         for name, title, icon, scope in PAGES
         if not signed_in or scope is None or session.person().may(scope)
     ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -88,6 +89,17 @@ class Api:
             if not data["hasNextPage"]:
                 return
 
+    def file(self, link: str | None, *, most: int = 20 * 1024 * 1024) -> bytes | None:
+        """What a signed link of the API leads to; None without a link, or for more than `most` bytes."""
+        if not link:
+            return None
+        path = urlsplit(link)
+        try:
+            with _client().stream("GET", f"{self.base}{path.path}?{path.query}") as response:
+                return _limited(response, most) if response.is_success else None
+        except httpx.HTTPError as error:
+            raise ApiError(0, "UNREACHABLE", "The file could not be fetched from the API. Try again.") from error
+
     def _send(self, method: str, path: str, **options: Any) -> Answer:
         headers = {"Authorization": f"Bearer {self.key}"} | ({"X-Tenant-ID": self.tenant} if self.tenant else {})
         try:
@@ -105,6 +117,15 @@ class Api:
 def _client() -> httpx.Client:
     """One pool of connections for the process; keys travel with each request, never with the client."""
     return httpx.Client(timeout=SECONDS, trust_env=False, follow_redirects=False)
+
+
+def _limited(response: httpx.Response, most: int) -> bytes | None:
+    content = bytearray()
+    for piece in response.iter_bytes():
+        content += piece
+        if len(content) > most:
+            return None
+    return bytes(content)
 
 
 def _read(response: httpx.Response) -> Answer:

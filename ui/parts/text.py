@@ -28,5 +28,5 @@ def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> byte
 
 
 def _cell(value: Any) -> Any:
-    text = "" if value is None else str(value)
+    text = "" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return "'" + text if text.lstrip(" ").startswith(_FORMULA) and not isinstance(value, int | float) else text

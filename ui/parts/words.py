@@ -85,3 +85,8 @@ def seconds(value: float | None) -> str:
     if value < 1:
         return f"{value * 1000:.0f} ms"
     return f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
+
+
+def title(value: str) -> str:
+    """A source or connector as people name it."""
+    return TITLES.get(value, value)

@@ -1,0 +1,121 @@
+"""The few pictures: a run's funnel and stage times, counts over time, parts of a score. Altair, themed by Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import streamlit as st
+
+from ui.parts.words import STAGES
+
+COLORS = {
+    "green": "#2f9e5f",
+    "red": "#d64545",
+    "blue": "#3b74e0",
+    "orange": "#d98c1f",
+    "gray": "#8a94a6",
+    "violet": "#8562d8",
+}
+
+
+def funnel(progress: Mapping[str, int]) -> None:
+    """How many of the found documents have come how far; failed ones beside them."""
+    rows = [{"stage": stage, "documents": progress.get(stage, 0), "order": at} for at, stage in enumerate(STAGES)]
+    if progress.get("failed"):
+        rows.append({"stage": "failed", "documents": progress["failed"], "order": len(STAGES)})
+    bars = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar(cornerRadiusEnd=3)
+        .encode(
+            x=alt.X("documents:Q", title=None, axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y("stage:N", sort=alt.SortField("order"), title=None),
+            color=alt.condition("datum.stage == 'failed'", alt.value(COLORS["red"]), alt.value(COLORS["blue"])),
+            tooltip=["stage:N", "documents:Q"],
+        )
+    )
+    st.altair_chart(_with_numbers(bars, "documents:Q"), width="stretch")
+
+
+def stage_times(timings: Mapping[str, float]) -> None:
+    """Seconds that each step took."""
+    rows = [{"step": name, "seconds": round(value, 3), "order": at} for at, (name, value) in enumerate(timings.items())]
+    bars = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar(cornerRadiusEnd=3, color=COLORS["violet"])
+        .encode(
+            x=alt.X("seconds:Q", title="seconds"),
+            y=alt.Y("step:N", sort=alt.SortField("order"), title=None),
+            tooltip=["step:N", "seconds:Q"],
+        )
+    )
+    st.altair_chart(_with_numbers(bars, "seconds:Q"), width="stretch")
+
+
+def counts(rows: Sequence[Mapping[str, Any]], *, name: str, colors: Mapping[str, str] | None = None) -> None:
+    """Horizontal bars of `count` by `name`, largest first."""
+    color = (
+        alt.Color(
+            f"{name}:N", legend=None, scale=alt.Scale(domain=list(colors), range=[COLORS[c] for c in colors.values()])
+        )
+        if colors
+        else alt.value(COLORS["blue"])
+    )
+    bars = (
+        alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+        .mark_bar(cornerRadiusEnd=3)
+        .encode(
+            x=alt.X("count:Q", title=None, axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y(f"{name}:N", sort="-x", title=None),
+            color=color,
+            tooltip=[f"{name}:N", "count:Q"],
+        )
+    )
+    st.altair_chart(_with_numbers(bars, "count:Q"), width="stretch")
+
+
+def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -> None:
+    """Stacked bars of `count` by `kind` over `time` (ISO 8601)."""
+    chart = (
+        alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+        .mark_bar()
+        .encode(
+            x=alt.X("time:T", title=None),
+            y=alt.Y("sum(count):Q", title=None, axis=alt.Axis(tickMinStep=1)),
+            color=alt.Color(
+                "kind:N",
+                title=None,
+                scale=alt.Scale(domain=list(colors), range=[COLORS[c] for c in colors.values()]),
+                legend=alt.Legend(orient="top"),
+            ),
+            tooltip=["time:T", "kind:N", "count:Q"],
+        )
+        .properties(height=180)
+    )
+    st.altair_chart(chart, width="stretch")
+
+
+def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Per result (`rank`) the weighted parts of its score, stacked."""
+    chart = (
+        alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+        .mark_bar()
+        .encode(
+            x=alt.X("part:Q", title="score", stack=True, scale=alt.Scale(domain=[0, 1])),
+            y=alt.Y("rank:O", title=None),
+            color=alt.Color(
+                "kind:N",
+                title=None,
+                scale=alt.Scale(domain=["meaning", "words"], range=[COLORS["blue"], COLORS["orange"]]),
+                legend=alt.Legend(orient="top"),
+            ),
+            tooltip=["rank:O", "kind:N", alt.Tooltip("part:Q", format=".3f")],
+        )
+    )
+    st.altair_chart(chart, width="stretch")
+
+
+def _with_numbers(bars: alt.Chart, value: str) -> alt.LayerChart:
+    labels = bars.mark_text(align="left", dx=4).encode(text=value, color=alt.value(COLORS["gray"]))
+    return (bars + labels).properties(height=alt.Step(24))

@@ -1,0 +1,116 @@
+"""A document's chunks, and each in its place: marked in the text with its overlaps shaded, boxed on its page."""
+
+from __future__ import annotations
+
+import html
+
+import streamlit as st
+
+from ui import session
+from ui.client import Json
+from ui.parts import page_image, status
+
+PAGE = 50
+AROUND = 1500
+"""Characters of text shown before and after a chunk."""
+STYLE = """<style>
+.chunk-text {white-space: pre-wrap; overflow-wrap: anywhere; font-size: .92rem; line-height: 1.55}
+.chunk-text mark {background: rgba(59,116,224,.22); color: inherit; padding: 1px 0}
+.chunk-text .overlap {background: rgba(217,140,31,.38)}
+.chunk-text .aside {opacity: .55}
+</style>"""
+
+
+def show(who: session.Person, namespace: str, document: Json) -> None:
+    """Choose a chunk; see it in the text, and on its page where the document has pages."""
+    first = _linked()
+    data = who.api.get(
+        f"/v1/documents/{document['id']}/chunks",
+        namespaceId=namespace,
+        cursor=session.parameter("chunks"),
+        pageSize=PAGE,
+    )
+    chunks = data["chunks"]
+    chunks = _reach(who, namespace, document["id"], data, first) if first is not None else chunks
+    if not chunks:
+        status.empty("No searchable chunks.", "A document has them once it is SUCCESS and holds text.")
+        return
+    known = [chunk["index"] for chunk in chunks]
+    at = known.index(first) if first in known else 0
+    chosen = st.selectbox(
+        f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks)} in all)",
+        chunks,
+        index=at,
+        format_func=_title,
+    )
+    session.remember(chunk=str(chosen["index"]))
+    _more(data)
+    neighbours = {chunk["index"]: chunk for chunk in chunks}
+    left, right = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
+    with left:
+        st.html(STYLE + marked(_text(who, document), chosen, neighbours))
+        st.caption(
+            f"characters {chosen['start']} to {chosen['end']} · {chosen['tokens']} tokens"
+            + (f" · page {chosen['page']}" if chosen["page"] else "")
+            + " · orange: shared with the chunk before or after"
+        )
+    if right is not None:
+        with right:
+            page_image.show(who, document, chosen)
+
+
+def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
+    """The chunk within its surroundings, as HTML in which nothing of the document is markup."""
+    if text is None or text[chunk["start"] : chunk["end"]] != chunk["content"]:
+        return f'<div class="chunk-text"><mark>{html.escape(chunk["content"])}</mark></div>'
+    start, end = chunk["start"], chunk["end"]
+    before = others.get(chunk["index"] - 1)
+    after = others.get(chunk["index"] + 1)
+    head = min(max(start, before["end"]), end) if before else start
+    tail = max(min(end, after["start"]), head) if after else end
+    parts = (
+        ("aside", text[max(0, start - AROUND) : start]),
+        ("overlap", text[start:head]),
+        ("", text[head:tail]),
+        ("overlap", text[tail:end]),
+        ("aside", text[end : end + AROUND]),
+    )
+    spans = [f'<span class="{name}">{html.escape(part)}</span>' for name, part in parts]
+    return f'<div class="chunk-text">{spans[0]}<mark>{"".join(spans[1:4])}</mark>{spans[4]}</div>'
+
+
+def _linked() -> int | None:
+    wanted = session.parameter("chunk") or ""
+    return int(wanted) if wanted.isdigit() else None
+
+
+def _reach(who: session.Person, namespace: str, document: str, data: Json, index: int) -> list[Json]:
+    """The chunks of the page that holds `index`; the first page if there is none such within 40 pages."""
+    first = data["chunks"]
+    for _ in range(40):
+        if any(chunk["index"] == index for chunk in data["chunks"]) or not data["hasNextPage"]:
+            break
+        data = who.api.get(
+            f"/v1/documents/{document}/chunks", namespaceId=namespace, cursor=data["nextCursor"], pageSize=100
+        )
+    return list(data["chunks"]) if any(chunk["index"] == index for chunk in data["chunks"]) else list(first)
+
+
+def _title(chunk: Json) -> str:
+    page = f" · page {chunk['page']}" if chunk["page"] else ""
+    return f"{chunk['index']}{page} · {' '.join(chunk['content'].split())[:90]}"
+
+
+def _more(data: Json) -> None:
+    first, further = st.columns(2)
+    if session.parameter("chunks") and first.button("First chunks", icon=":material/first_page:"):
+        session.remember(chunks=None, chunk=None)
+        st.rerun()
+    if data["hasNextPage"] and further.button("Further chunks", icon=":material/chevron_right:"):
+        session.remember(chunks=data["nextCursor"], chunk=None)
+        st.rerun()
+
+
+def _text(who: session.Person, document: Json) -> str | None:
+    content = who.api.file(document.get("parsedTextFileUrl"))
+    return content.decode("utf-8", "replace") if content is not None else None

@@ -1,0 +1,125 @@
+"""Connections to content services: a card each, with what can be done about its state."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame, status
+from ui.parts.text import plain
+from ui.parts.words import TITLES, ago, title
+
+CONNECTORS = {
+    "NOTION": ("notionConfig", "notion"),
+    "GOOGLE_DRIVE": ("googleDriveConfig", "google-drive"),
+    "DROPBOX": ("dropboxConfig", "dropbox"),
+    "ONEDRIVE": ("onedriveConfig", "onedrive"),
+    "BOX": ("boxConfig", "box"),
+}
+"""Connector to the namespace's config of its app, and to the last part of its ingestion path."""
+
+
+def main() -> None:
+    who = session.person()
+    st.title("Connections")
+    namespace = frame.choose_namespace(who)
+    if who.may("connections:write"):
+        _connect(who, namespace)
+    connections = who.api.get("/v1/connections", namespaceId=namespace)["connections"]
+    if not connections:
+        status.empty(
+            "No connections yet.", "Connect a content service above; a person allows the access in the browser."
+        )
+    for connection in connections[:200]:
+        _card(who, namespace, connection)
+
+
+def _connect(who: session.Person, namespace: str) -> None:
+    with st.expander("Connect a content service", icon=":material/add_circle:"):
+        spaces = {space["id"]: space for space in session.namespaces(who)}
+        space = spaces.get(namespace, {})
+        ready = [name for name, (config, _) in CONNECTORS.items() if space.get(config)]
+        if not ready:
+            st.info(
+                "This namespace has no app of a content service yet. Add its client id and secret under Namespaces."
+            )
+            return
+        with st.form("connect", border=False):
+            connector = st.selectbox("Service", ready, format_func=title)
+            name = st.text_input("Name", placeholder="Team drive")
+            if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
+                body = {"namespaceId": namespace, "name": name or TITLES[connector], "connector": connector}
+                _authorize(lambda: who.api.post("/v1/connections", body))
+    _link()
+
+
+def _authorize(ask) -> None:  # type: ignore[no-untyped-def]
+    try:
+        st.session_state["authorization_url"] = ask()["authorizationUrl"]
+    except ApiError as error:
+        frame.show(error)
+
+
+def _link() -> None:
+    """The way to the service's own page, where a person allows the access."""
+    if url := st.session_state.get("authorization_url"):
+        left, right = st.columns([3, 1], vertical_alignment="center")
+        left.info("Allow the access at the service, then come back: the card turns ACTIVE. The link lasts ten minutes.")
+        right.link_button("Open the service", url, type="primary", icon=":material/open_in_new:", width="stretch")
+
+
+def _card(who: session.Person, namespace: str, connection: Json) -> None:
+    with st.container(border=True):
+        left, right = st.columns([3, 1], vertical_alignment="center")
+        with left:
+            st.markdown(f"**{plain(connection['name'])}** · {TITLES[connection['connector']]}")
+            st.caption(f"`{connection['id']}` · changed {ago(connection['updatedAt'])}")
+        with right:
+            status.badge(connection["status"])
+        if connection["statusReason"]:
+            st.caption(plain(connection["statusReason"]))
+        _actions(who, namespace, connection)
+
+
+def _actions(who: session.Person, namespace: str, connection: Json) -> None:
+    ingest, again, revoke = st.columns(3)
+    key, state = connection["id"], connection["status"]
+    body = {"namespaceId": namespace}
+    if (
+        state == "ACTIVE"
+        and who.may("ingest:write")
+        and ingest.button("Ingest now", key=f"ingest-{key}", width="stretch")
+    ):
+        _ingest(who, namespace, connection)
+    if not who.may("connections:write") or state == "REVOKED":
+        return
+    if again.button("Authorize again", key=f"again-{key}", width="stretch"):
+        _authorize(lambda: who.api.patch(f"/v1/connections/{key}", body))
+        st.rerun()
+    with revoke.popover("Revoke", width="stretch"):
+        st.write("The tokens are wiped and the service is told. This is final; what was ingested stays.")
+        if st.button("Revoke for good", type="primary", key=f"revoke-{key}"):
+            try:
+                who.api.post(f"/v1/connections/{key}/revoke", body)
+            except ApiError as error:
+                frame.show(error)
+            else:
+                st.rerun()
+
+
+def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
+    connector = connection["connector"]
+    request = {"source": connector, "config": {"connectionId": connection["id"]}}
+    try:
+        data = who.api.post(
+            f"/v1/ingest/{CONNECTORS[connector][1]}", {"namespaceId": namespace, "ingestConfig": request}
+        )
+    except ApiError as error:
+        frame.show(error)
+    else:
+        run = data["ingestJobRunId"]
+        st.success(f"Accepted. [Watch the run](runs?namespace={namespace}&run={run})")
+
+
+main()

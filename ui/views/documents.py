@@ -1,0 +1,260 @@
+"""Documents: found by the contract's filters, paged by the server; one of them with its chunks in their place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import chunk_viewer, frame, status
+from ui.parts.text import csv_bytes, plain
+from ui.parts.words import SOURCES, TITLES, ago, size, title
+
+PAGE = 50
+TYPES = (
+    "TEXT",
+    "FILE",
+    "URL",
+    "NOTION_DOCUMENT",
+    "GOOGLE_DRIVE_DOCUMENT",
+    "DROPBOX_DOCUMENT",
+    "ONEDRIVE_DOCUMENT",
+    "BOX_DOCUMENT",
+)
+STATES = ("QUEUED", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED", "QUEUED_FOR_RESYNC", "BACKLOG")
+LINKS = {"rawFileUrl": True, "parsedTextFileUrl": True}
+
+
+def main() -> None:
+    who = session.person()
+    st.title("Documents")
+    namespace = frame.choose_namespace(who)
+    document = session.parameter("document")
+    if document:
+        one(who, namespace, document)
+    else:
+        listing(who, namespace)
+
+
+def listing(who: session.Person, namespace: str) -> None:
+    """One page of the documents that the filters leave."""
+    config = _filters()
+    if config is None:
+        return
+    data = who.api.post(
+        "/v1/documents",
+        {
+            "namespaceId": namespace,
+            "filterConfig": config,
+            "pagination": {"pageSize": PAGE, "cursor": session.parameter("cursor")},
+            "includeConfig": {"documents": True, "statsByStatus": True},
+        },
+    )
+    total = sum(entry["totalCount"] for entry in data["statsByStatus"])
+    if not data["documents"]:
+        if any(config.values()):
+            status.empty("No document matches.", "Take a filter away, or look into another namespace.")
+        else:
+            status.empty("No documents yet.", "Start an ingestion on the Runs page: a text, a file, a website.")
+        return
+    counts = " · ".join(f"{entry['totalCount']} {entry['status']}" for entry in data["statsByStatus"])
+    st.caption(f"{total} documents: {counts}")
+    _table(data)
+    if any(config.values()):
+        _actions(who, namespace, config, f"the {total} documents that match", "all")
+
+
+def _filters() -> Json | None:
+    """The filterConfig that the form asks for; kept in the page's address."""
+    with st.expander("Filters", icon=":material/filter_alt:", expanded=bool(st.query_params.get("status"))):
+        one, two, three = st.columns(3)
+        states = one.multiselect("Status", STATES, default=_listed("status", STATES))
+        sources = two.multiselect("Source", SOURCES, default=_listed("source", SOURCES), format_func=title)
+        types = three.multiselect("Type", TYPES, default=_listed("type", TYPES))
+        left, right = st.columns(2)
+        external = left.text_input("External ids (commas between)", value=session.parameter("external") or "")
+        metadata = right.text_input(
+            "Metadata (JSON object)", value=session.parameter("metadata") or "", placeholder='{"team": "docs"}'
+        )
+    chosen = {"status": states, "source": sources, "type": types}
+    before = dict(st.query_params)
+    session.remember(
+        **{name: ",".join(values) for name, values in chosen.items()}, external=external, metadata=metadata
+    )
+    if dict(st.query_params) != before and "cursor" in st.query_params:
+        session.remember(cursor=None)
+    try:
+        wanted = json.loads(metadata) if metadata.strip() else {}
+    except ValueError:
+        st.error('The metadata filter is not JSON. It is an object, such as {"team": "docs"}.')
+        return None
+    return {
+        "documentIngestionStatuses": states,
+        "documentIngestionSources": sources,
+        "documentTypes": types,
+        "documentExternalIds": [part.strip() for part in external.split(",") if part.strip()],
+        "metadata": wanted,
+    }
+
+
+def _listed(name: str, known: tuple[str, ...]) -> list[str]:
+    return [value for value in (session.parameter(name) or "").split(",") if value in known]
+
+
+def _table(data: Json) -> None:
+    documents = data["documents"]
+    rows = [_row(document) for document in documents]
+    seen = st.dataframe(
+        rows,
+        hide_index=True,
+        width="stretch",
+        on_select="rerun",
+        selection_mode="single-row",
+        key="documents_table",
+        column_config={"status": status.column(), "name": st.column_config.TextColumn("Name", width="large")},
+    )
+    if chosen := seen["selection"]["rows"]:
+        session.remember(document=documents[chosen[0]]["id"])
+        st.rerun()
+    first, further, export = st.columns(3)
+    if session.parameter("cursor") and first.button("Newest", icon=":material/first_page:", width="stretch"):
+        session.remember(cursor=None)
+        st.rerun()
+    if data["hasNextPage"] and further.button("Older", icon=":material/chevron_right:", width="stretch"):
+        session.remember(cursor=data["nextCursor"])
+        st.rerun()
+    export.download_button(
+        "Page as CSV",
+        csv_bytes(rows, list(rows[0])),
+        "documents.csv",
+        "text/csv",
+        icon=":material/download:",
+        width="stretch",
+    )
+
+
+def _row(document: Json) -> Json:
+    properties = document["documentProperties"]
+    return {
+        "status": [document["ingestionStatus"]],
+        "name": document["name"],
+        "source": TITLES.get(document["ingestionSource"], document["ingestionSource"]),
+        "chunks": properties["embeddingCount"],
+        "size": size(properties["fileSize"]),
+        "updated": ago(document["updatedAt"]),
+        "error": document["ingestionError"] or "",
+    }
+
+
+def one(who: session.Person, namespace: str, document_id: str) -> None:
+    """A document with all that is known of it."""
+    if st.button("All documents", icon=":material/arrow_back:"):
+        session.remember(document=None, chunk=None)
+        st.session_state.pop("documents_table", None)
+        st.rerun()
+    filter_config = {"documentIds": [document_id]}
+    data = who.api.post(
+        "/v1/documents", {"namespaceId": namespace, "filterConfig": filter_config, "includeConfig": LINKS}
+    )
+    if not data["documents"]:
+        status.empty("There is no such document here.", "It was deleted, or it lies in another namespace or tenant.")
+        return
+    document = data["documents"][0]
+    _head(document)
+    chunks, properties, change = st.tabs(["Chunks", "Properties", "Change"])
+    with chunks:
+        chunk_viewer.show(who, namespace, document)
+    with properties:
+        _properties(document)
+    with change:
+        _metadata(who, namespace, document)
+        _actions(who, namespace, filter_config, "this document", document_id)
+
+
+def _head(document: Json) -> None:
+    st.subheader(plain(document["name"]) or "without a name")
+    left, raw, parsed = st.columns([2, 1, 1], vertical_alignment="center")
+    with left:
+        status.badge(document["ingestionStatus"])
+    if document.get("rawFileUrl"):
+        raw.link_button("Raw file", document["rawFileUrl"], icon=":material/download:", width="stretch")
+    if document.get("parsedTextFileUrl"):
+        parsed.link_button("Parsed text", document["parsedTextFileUrl"], icon=":material/download:", width="stretch")
+    if document["ingestionError"]:
+        st.error(plain(document["ingestionError"]), icon=":material/error:")
+
+
+def _properties(document: Json) -> None:
+    facts: dict[str, Any] = {
+        "id": document["id"],
+        "external id": document["externalId"],
+        "type": document["documentType"],
+        "source": document["ingestionSource"],
+        "tenant": document["tenantId"],
+        "job run": document["ingestJobRun"]["id"],
+        "connection": (document["connection"] or {}).get("id"),
+        **document["documentProperties"],
+        **{f"embedding {name}": value for name, value in document["embeddingConfig"].items()},
+        "created": document["createdAt"]["isoString"],
+        "updated": document["updatedAt"]["isoString"],
+        "last synced": (document["lastSyncedAt"] or {}).get("isoString"),
+    }
+    rows = [{"property": name, "value": str(value)} for name, value in facts.items() if value is not None]
+    st.dataframe(rows, hide_index=True, width="stretch")
+    st.markdown("**Metadata**")
+    st.json(document["metadata"])
+
+
+def _metadata(who: session.Person, namespace: str, document: Json) -> None:
+    if not who.may("documents:write"):
+        st.caption("This key may not change documents (scope documents:write).")
+        return
+    with st.form("metadata"):
+        typed = st.text_area("Metadata to set (JSON object; keys that are not named stay)", value="{}", height=120)
+        if st.form_submit_button("Set metadata", icon=":material/save:"):
+            try:
+                body = {
+                    "namespaceId": namespace,
+                    "filterConfig": {"documentIds": [document["id"]]},
+                    "data": {"metadata": json.loads(typed)},
+                }
+                who.api.patch("/v1/documents", body)
+            except ValueError:
+                st.error('That is not JSON. It is an object, such as {"team": "docs"}.')
+            except ApiError as error:
+                frame.show(error)
+            else:
+                st.toast("Metadata set. Nothing was embedded again.", icon=":material/check:")
+                st.rerun()
+
+
+def _actions(who: session.Person, namespace: str, filter_config: Json, what: str, key: str) -> None:
+    """Resync and delete, for one document or for all that match; deleting asks first."""
+    if not who.may("documents:write"):
+        return
+    resync, delete = st.columns(2)
+    body = {"namespaceId": namespace, "filterConfig": filter_config}
+    if resync.button(f"Resync {what}", icon=":material/sync:", width="stretch", key=f"resync-{key}"):
+        try:
+            queued = who.api.post("/v1/documents/resync", body)
+        except ApiError as error:
+            frame.show(error)
+        else:
+            st.toast(f"{queued['itemsQueued']} queued, {queued['itemsSkipped']} not eligible.")
+    with delete.popover(f"Delete {what}", icon=":material/delete:", width="stretch"):
+        st.write("They are gone from search at once, and from every store soon after.")
+        if st.button("Delete for good", type="primary", key=f"delete-{key}"):
+            try:
+                answer = who.api.delete("/v1/documents", body)
+            except ApiError as error:
+                frame.show(error)
+            else:
+                session.remember(document=None, chunk=None)
+                st.toast(answer.message, icon=":material/check:")
+                st.rerun()
+
+
+main()

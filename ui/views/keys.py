@@ -1,0 +1,135 @@
+"""Keys and limits: API keys made and revoked, tenants, and what the organization uses of what it may."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame, status
+from ui.parts.text import plain
+from ui.parts.words import ago, size
+
+SCOPES = (
+    "namespaces:read",
+    "namespaces:write",
+    "documents:read",
+    "documents:write",
+    "ingest:read",
+    "ingest:write",
+    "search",
+    "connections:read",
+    "connections:write",
+    "admin",
+)
+
+
+def main() -> None:
+    who = session.person()
+    st.title("Keys and limits")
+    limits, keys, tenants = st.tabs(["Limits", "API keys", "Tenants"])
+    with limits:
+        _limits(who)
+    with keys:
+        _keys(who)
+    with tenants:
+        _tenants(who)
+
+
+def _limits(who: session.Person) -> None:
+    usage = who.api.get("/v1/usage")
+    _bar("Requests this minute", usage["requests"])
+    _bar("Namespaces", usage["namespaces"])
+    documents, chunks, stored = st.columns(3)
+    documents.metric("Documents", f"{usage['documents']:,}", border=True)
+    chunks.metric("Chunks", f"{usage['chunks']:,}", border=True)
+    stored.metric("Content, as sent", size(usage["storageBytes"]), border=True)
+
+
+def _bar(title: str, use: Json) -> None:
+    share = use["used"] / use["limit"] if use["limit"] else 1.0
+    st.progress(min(1.0, share), text=f"{title}: {use['used']:,} of {use['limit']:,}")
+
+
+def _keys(who: session.Person) -> None:
+    spaces = {space["id"]: space["name"] for space in session.namespaces(who)}
+    with st.form("new-key"):
+        st.markdown("**New key**")
+        name = st.text_input("Name", placeholder="Website")
+        scopes = st.multiselect("What it may do", SCOPES, default=["search"])
+        left, right = st.columns(2)
+        namespace = left.selectbox(
+            "Only in the namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "any")
+        )
+        tenant = right.text_input("Only for the tenant", help="Empty: any tenant.")
+        if st.form_submit_button("Make the key", type="primary", icon=":material/add:"):
+            body: Json = {"name": name, "scopes": scopes}
+            body |= {"namespaceId": namespace} if namespace else {}
+            body |= {"tenantId": tenant} if tenant else {}
+            try:
+                made = who.api.post("/v1/keys", body)
+            except ApiError as error:
+                frame.show(error)
+            else:
+                st.success("Copy the key now: it is shown this once and never again.")
+                st.code(made["apiKey"], language=None)
+    keys = who.api.get("/v1/keys")["keys"]
+    for key in [key for key in keys if not key["revokedAt"]][:100]:
+        _key(who, key, spaces)
+    revoked = [key for key in keys if key["revokedAt"]]
+    if revoked:
+        with st.expander(f"{len(revoked)} revoked"):
+            rows = [{"name": key["name"], "ends in": key["hint"], "revoked": ago(key["revokedAt"])} for key in revoked]
+            st.dataframe(rows[:200], hide_index=True, width="stretch")
+
+
+def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:
+    with st.container(border=True):
+        left, right = st.columns([4, 1], vertical_alignment="center")
+        bound = [spaces.get(key["namespaceId"], key["namespaceId"])] if key["namespaceId"] else []
+        bound += [f"tenant {key['tenantId']}"] if key["tenantId"] else []
+        left.markdown(
+            f"**{plain(key['name'])}** · ends in `{key['hint']}`"
+            + (f" · only {plain(', '.join(bound))}" if bound else "")
+        )
+        left.caption(f"{', '.join(key['scopes'])} · made {ago(key['createdAt'])}")
+        with right.popover("Revoke", width="stretch"):
+            st.write("It is refused from now on, for good.")
+            if st.button("Revoke for good", type="primary", key=f"revoke-{key['id']}"):
+                try:
+                    who.api.delete(f"/v1/keys/{key['id']}")
+                except ApiError as error:
+                    frame.show(error)
+                else:
+                    st.rerun()
+
+
+def _tenants(who: session.Person) -> None:
+    with st.form("new-tenant", border=False):
+        left, right = st.columns([3, 1], vertical_alignment="bottom")
+        name = left.text_input("New tenant", help="Letters, digits, hyphens and underscores, at most 64.")
+        if right.form_submit_button("Make it known", width="stretch"):
+            try:
+                who.api.post("/v1/tenants", {"id": name})
+            except ApiError as error:
+                frame.show(error)
+    tenants = who.api.get("/v1/tenants")["tenants"]
+    if not tenants:
+        status.empty(
+            "No tenants.",
+            "The first ingestion with an X-Tenant-ID header makes a tenant known, if the organization allows it.",
+        )
+        return
+    rows = [{"tenant": tenant["id"], "known since": ago(tenant["createdAt"])} for tenant in tenants]
+    st.dataframe(rows[:200], hide_index=True, width="stretch")
+    gone = st.selectbox("Forget a tenant", ["", *(tenant["id"] for tenant in tenants)])
+    if gone and st.button(f"Forget {plain(gone)}", help="Requests with it are refused; its data stays."):
+        try:
+            who.api.delete(f"/v1/tenants/{gone}")
+        except ApiError as error:
+            frame.show(error)
+        else:
+            st.rerun()
+
+
+main()

@@ -1,0 +1,113 @@
+"""Namespaces: a list, one in detail, and the forms that create, change and delete them."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame, namespace_form, status
+from ui.parts.text import plain
+from ui.parts.words import ago
+
+
+def main() -> None:
+    who = session.person()
+    st.title("Namespaces")
+    spaces = session.namespaces(who)
+    chosen = next((space for space in spaces if space["id"] == session.parameter("namespace")), None)
+    if session.parameter("new") == "yes" and who.may("namespaces:write"):
+        _create(who)
+    elif chosen is not None and session.parameter("open") == "yes":
+        _one(who, chosen)
+    else:
+        _list(who, spaces)
+
+
+def _list(who: session.Person, spaces: list[Json]) -> None:
+    if who.may("namespaces:write") and st.button("New namespace", type="primary", icon=":material/add:"):
+        session.remember(new="yes")
+        st.rerun()
+    if not spaces:
+        status.empty(
+            "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
+        )
+        return
+    rows = [
+        {
+            "name": space["name"],
+            "files": space["fileStorageConfig"]["type"],
+            "vectors": space["vectorStorageConfig"]["provider"],
+            "model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
+            "scraper": (space["webScraperConfig"] or {}).get("provider") or "",
+            "created": ago(space["createdAt"]),
+            "id": space["id"],
+        }
+        for space in spaces
+        if "fileStorageConfig" in space
+    ]
+    seen = st.dataframe(
+        rows[:200],
+        hide_index=True,
+        width="stretch",
+        on_select="rerun",
+        selection_mode="single-row",
+        key="namespaces_table",
+    )
+    if picked := seen["selection"]["rows"]:
+        session.remember(namespace=rows[picked[0]]["id"], open="yes")
+        st.rerun()
+
+
+def _back() -> None:
+    if st.button("All namespaces", icon=":material/arrow_back:"):
+        session.remember(new=None, open=None)
+        st.session_state.pop("namespaces_table", None)
+        st.rerun()
+
+
+def _create(who: session.Person) -> None:
+    _back()
+    st.subheader("New namespace")
+    made = namespace_form.show(who, None)
+    if made is not None:
+        session.remember(new=None, open="yes", namespace=made["id"])
+        st.rerun()
+
+
+def _one(who: session.Person, space: Json) -> None:
+    _back()
+    st.subheader(plain(space["name"]))
+    st.caption(f"`{space['id']}` · created {ago(space['createdAt'])} · changed {ago(space['updatedAt'])}")
+    shown, change, delete = st.tabs(["Configuration", "Change", "Delete"])
+    with shown:
+        st.json({name: value for name, value in space.items() if name.endswith("Config")})
+        st.caption("Secrets are absent or masked: the service never shows one again.")
+    with change:
+        if not who.may("namespaces:write"):
+            st.caption("This key may not change namespaces (scope namespaces:write).")
+        elif namespace_form.show(who, space) is not None:
+            st.toast("Saved.", icon=":material/check:")
+            st.rerun()
+    with delete:
+        _delete(who, space)
+
+
+def _delete(who: session.Person, space: Json) -> None:
+    if not who.may("namespaces:write"):
+        st.caption("This key may not delete namespaces (scope namespaces:write).")
+        return
+    st.write("All its documents, vectors, files and connections go with it, for good. Running jobs are cancelled.")
+    typed = st.text_input(f"Type the name of the namespace to delete it: {plain(space['name'])}", key="delete_name")
+    if st.button("Delete for good", type="primary", disabled=typed != space["name"], icon=":material/delete:"):
+        try:
+            who.api.delete(f"/v1/namespaces/{space['id']}")
+        except ApiError as error:
+            frame.show(error)
+        else:
+            session.remember(namespace=None, open=None)
+            st.toast("Deleted.", icon=":material/check:")
+            st.rerun()
+
+
+main()

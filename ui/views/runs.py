@@ -1,0 +1,216 @@
+"""Job runs: a live table, one run as a funnel with its documents, and the start of a new ingestion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError
+from ui.parts import charts, frame, ingest_forms, status
+from ui.parts.text import csv_bytes, plain
+from ui.parts.words import MOVING, TITLES, ago, seconds
+
+PAGE = 50
+LIVE_SECONDS = 2.0
+
+
+def main() -> None:
+    who = session.person()
+    st.title("Runs")
+    namespace = frame.choose_namespace(who)
+    if who.may("ingest:write"):
+        with st.expander(
+            "Start an ingestion", icon=":material/add_circle:", expanded=session.parameter("start") == "yes"
+        ):
+            ingest_forms.show(who, namespace)
+    run = session.parameter("run")
+    if run:
+        one(who, namespace, run)
+    else:
+        listing(who, namespace)
+
+
+def listing(who: session.Person, namespace: str) -> None:
+    """The newest runs of the namespace, page by page; moves by itself while something runs."""
+    left, right = st.columns([2, 1], vertical_alignment="bottom")
+    wanted = left.segmented_control(
+        "Status",
+        ["all", "QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"],
+        default=session.parameter("status") or "all",
+        key="runs_status",
+    )
+    session.remember(status=None if wanted in (None, "all") else wanted)
+    live = right.toggle("Live", value=True, help="Look again every two seconds.")
+
+    @st.fragment(run_every=LIVE_SECONDS if live else None)
+    def table() -> None:
+        data = who.api.get(
+            "/v1/ingest-job-runs",
+            namespaceId=namespace,
+            status=session.parameter("status"),
+            cursor=session.parameter("cursor"),
+            pageSize=PAGE,
+        )
+        _table(data)
+
+    with frame.trouble():
+        table()
+
+
+def _table(data: dict[str, Any]) -> None:
+    runs = data["ingestJobRuns"]
+    if not runs:
+        status.empty("No runs here.", "Start an ingestion above: a text, a file, pages of a website.")
+        _pager(data)
+        return
+    rows = [_row(run) for run in runs]
+    seen = st.dataframe(
+        rows,
+        hide_index=True,
+        width="stretch",
+        on_select="rerun",
+        selection_mode="single-row",
+        key="runs_table",
+        column_config={
+            "status": status.column(),
+            "done": st.column_config.ProgressColumn("Done", min_value=0, max_value=100, format="%d %%"),
+            "prefect": st.column_config.LinkColumn("Prefect", display_text="open"),
+            "id": st.column_config.TextColumn("Run", width="small"),
+        },
+    )
+    if chosen := seen["selection"]["rows"]:
+        session.remember(run=runs[chosen[0]]["id"])
+        st.rerun(scope="app")
+    _pager(data)
+    st.download_button(
+        "Table as CSV", csv_bytes(rows, list(rows[0])), "runs.csv", "text/csv", icon=":material/download:"
+    )
+
+
+def _row(run: dict[str, Any]) -> dict[str, Any]:
+    progress = run["progress"]
+    ended = progress["upserted"] + progress["failed"]
+    finished = run["status"] == "COMPLETED"
+    return {
+        "status": [run["status"]],
+        "source": TITLES.get(run["source"], run["source"]),
+        "done": 100 if finished else int(100 * ended / progress["found"]) if progress["found"] else 0,
+        "documents": progress["found"],
+        "failed": progress["failed"],
+        "time": seconds(sum(run["timings"].values()) or None),
+        "started": ago(run["createdAt"]),
+        "prefect": run["prefectUrl"],
+        "id": run["id"],
+    }
+
+
+def _pager(data: dict[str, Any]) -> None:
+    first, further = st.columns(2)
+    if session.parameter("cursor") and first.button("Newest", icon=":material/first_page:"):
+        session.remember(cursor=None)
+        st.rerun(scope="app")
+    if data["hasNextPage"] and further.button("Older", icon=":material/chevron_right:"):
+        session.remember(cursor=data["nextCursor"])
+        st.rerun(scope="app")
+
+
+def one(who: session.Person, namespace: str, run_id: str) -> None:
+    """One run, which moves until it has ended."""
+    if st.button("All runs", icon=":material/arrow_back:"):
+        session.remember(run=None)
+        st.session_state.pop("runs_table", None)
+        st.rerun()
+    first = who.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace)
+    moving = first["status"] in MOVING
+
+    @st.fragment(run_every=LIVE_SECONDS if moving else None)
+    def live() -> None:
+        with frame.trouble():
+            run = who.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace)
+            if moving and run["status"] not in MOVING:
+                st.rerun(scope="app")
+            _detail(run)
+
+    live()
+    _actions(who, namespace, first)
+
+
+def _detail(run: dict[str, Any]) -> None:
+    progress = run["progress"]
+    head, facts = st.columns([1, 2], vertical_alignment="center")
+    with head:
+        status.badge(run["status"])
+    facts.caption(f"`{run['id']}` · accepted {ago(run['createdAt'])}")
+    ended = progress["upserted"] + progress["failed"] + len(run["documents"]["cancelled"])
+    found = progress["found"]
+    if run["status"] in MOVING:
+        st.progress(min(1.0, ended / found) if found else 0.0, text=f"{ended} of {found or '?'} documents at their end")
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**How far the documents are**")
+        charts.funnel(progress)
+    with right:
+        st.markdown("**Where the time went**")
+        if run["timings"]:
+            charts.stage_times(run["timings"])
+        else:
+            st.caption("No step has ended yet.")
+    _documents(run["documents"])
+
+
+def _documents(groups: dict[str, list[dict[str, Any]]]) -> None:
+    rows = [
+        {"status": [entry["status"]], "document": entry["id"], "error": entry["error"] or ""}
+        for group in ("failed", "processing", "queued", "cancelled", "completed")
+        for entry in groups[group]
+    ]
+    st.markdown(f"**Documents** ({len(rows)})")
+    for entry in groups["failed"][:3]:
+        st.error(plain(entry["error"] or "No reason was given."), icon=":material/error:")
+    shown = rows[:200]
+    if not shown:
+        st.caption("None: there was nothing to do.")
+        return
+    st.dataframe(
+        shown,
+        hide_index=True,
+        width="stretch",
+        column_config={"status": status.column(), "error": st.column_config.TextColumn(width="large")},
+    )
+    if len(rows) > len(shown):
+        st.caption(f"The first 200 of {len(rows)}, failed ones first. The Documents page has them all.")
+    st.download_button(
+        "Documents as CSV",
+        csv_bytes(rows, ["status", "document", "error"]),
+        "documents.csv",
+        "text/csv",
+        icon=":material/download:",
+        key="run_csv",
+    )
+
+
+def _actions(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
+    cancel, retry, prefect = st.columns(3)
+    if run["prefectUrl"]:
+        prefect.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:", width="stretch")
+    if not who.may("ingest:write"):
+        return
+    if run["status"] in MOVING and cancel.button("Cancel this run", icon=":material/cancel:", width="stretch"):
+        _act(who, namespace, run["id"], "cancel")
+    if run["documents"]["failed"] and retry.button("Retry failed documents", icon=":material/replay:", width="stretch"):
+        _act(who, namespace, run["id"], "retry")
+
+
+def _act(who: session.Person, namespace: str, run_id: str, verb: str) -> None:
+    try:
+        answered = who.api.post(f"/v1/ingest-job-runs/{run_id}/{verb}", {"namespaceId": namespace})
+    except ApiError as error:
+        frame.show(error)
+        return
+    session.remember(run=answered["id"])
+    st.rerun()
+
+
+main()
