@@ -133,7 +133,7 @@ def _columns(namespace: str, found: dict[str, Json | None]) -> None:
     for place, (kind, data) in zip(st.columns(len(shown)), shown.items(), strict=True):
         with place:
             st.subheader(TITLES[kind])
-            took = sum(data["timings"].values())
+            took = sum(value or 0.0 for value in data["timings"].values())
             st.caption(f"{len(data['results'])} results · {took:.0f} ms")
             if not data["results"]:
                 st.caption("Nothing found. Lower the least score, or take the filter away.")
@@ -180,7 +180,9 @@ def _explain(data: Json, wanted: Json, kind: str) -> None:
     with left:
         charts.score_parts(rows)
     with right:
-        times = [{"step": name, "count": round(value, 1)} for name, value in data["timings"].items()]
+        times = [
+            {"step": name, "count": round(value, 1)} for name, value in data["timings"].items() if value is not None
+        ]
         st.markdown("**Milliseconds by step**")
         charts.counts(times, name="step")
     table = [
