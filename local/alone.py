@@ -42,4 +42,4 @@ def _for_ui(settings: Settings) -> dict[str, str]:
         raise LocalError("There is no admin app in this version.", exit_code=2)
     running = instance.running(settings.home)
     api = running.addresses.get("api") if running else None
-    return dict(os.environ) | ({"RETRIEVAL_PUBLIC_URL": api} if api else {})
+    return environment.for_ui(settings.ui_api_url or api or settings.base_url)

@@ -52,7 +52,7 @@ def _settle_ports(settings: Settings) -> Settings:
     if not settings.prefect_api_url:
         wanted["RETRIEVAL_PREFECT_PORT"] = ("127.0.0.1", settings.prefect_port)
     if roles.has_ui():
-        wanted["RETRIEVAL_UI_PORT"] = ("127.0.0.1", settings.ui_port)
+        wanted["RETRIEVAL_UI_PORT"] = (settings.ui_host, settings.ui_port)
     ports = addresses.settle(wanted)
     return settings.model_copy(
         update={name.removeprefix("RETRIEVAL_").lower(): port for name, port in ports.items()}
@@ -125,7 +125,8 @@ def _start(
         supervisor.finish(errand)
     supervisor.start(roles.dispatcher(settings, child))
     if at.ui:
-        supervisor.start(roles.ui(settings, at, child))
+        own = environment.for_ui(at.api, {processes.TOKEN: record.token})
+        supervisor.start(roles.ui(settings, at, own))
     supervisor.wait_ready(seconds=_START_SECONDS)
     return _service(at, made)
 

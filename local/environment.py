@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +71,16 @@ def resolve(settings: Settings, *, needs_prefect: bool = False) -> Resolved:
             exit_code=2,
         )
     return Resolved(database_url, secret_key(settings), prefect)
+
+
+_OF_THE_UI = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV")
+
+
+def for_ui(api: str, token: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the admin app gets: the API's address, and no secret of the service."""
+    kept = {name: os.environ[name] for name in _OF_THE_UI if name in os.environ}
+    options = {name: value for name, value in os.environ.items() if name.startswith("STREAMLIT_")}
+    return kept | options | {"RETRIEVAL_API_URL": api, "PYTHONUNBUFFERED": "1"} | dict(token or {})
 
 
 def build(settings: Settings, resolved: Resolved) -> dict[str, str]:

@@ -152,12 +152,12 @@ def _prefect_server(settings: Settings) -> list[str]:
 
 
 def _ui(settings: Settings) -> list[str]:
-    options = ("--server.address=127.0.0.1", f"--server.port={settings.ui_port}", "--server.headless=true")
-    return [_PYTHON, "-m", "streamlit", "run", "ui/app.py", *options, "--browser.gatherUsageStats=false"]
+    options = (f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}")
+    return [_PYTHON, "-m", "streamlit", "run", "ui/app.py", *options]
 
 
 def locate(settings: Settings) -> Addresses:
     """Addresses as the settings say, ports already settled."""
     prefect = settings.prefect_api_url or f"http://127.0.0.1:{settings.prefect_port}/api"
-    admin = addresses.url("127.0.0.1", settings.ui_port) if has_ui() else None
+    admin = addresses.url(settings.ui_host, settings.ui_port) if has_ui() else None
     return Addresses(addresses.url(settings.api_host, settings.api_port), prefect.rstrip("/"), admin)

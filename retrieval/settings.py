@@ -40,7 +40,11 @@ class Settings(BaseSettings):
     api_host: str = "127.0.0.1"
     api_port: int = Field(default=8000, ge=0, le=65535)
     prefect_port: int = Field(default=4200, ge=0, le=65535)
+    ui_host: str = "127.0.0.1"
+    """Where the admin app listens; put a proxy with TLS before it if it is another address."""
     ui_port: int = Field(default=8501, ge=0, le=65535)
+    ui_api_url: str | None = None
+    """Where the admin app reaches the API; the API's own address if absent."""
     public_url: str | None = None
     """Base of links that others follow; the API's own address if absent."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)

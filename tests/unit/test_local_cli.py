@@ -53,6 +53,7 @@ def test_a_taken_port_is_refused_with_the_setting_to_change(
         port = taken.getsockname()[1]
         monkeypatch.setenv("RETRIEVAL_API_PORT", str(port))
         monkeypatch.setenv("RETRIEVAL_PREFECT_PORT", "0")
+        monkeypatch.setenv("RETRIEVAL_UI_PORT", "0")
         assert cli.main(["up"]) == 2
     assert (
         capsys.readouterr().err == f"retrieval: Port {port} on 127.0.0.1 is taken by another program: "
@@ -82,6 +83,7 @@ def test_another_database_without_a_key_does_not_start(
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://somewhere/db")
     monkeypatch.setenv("RETRIEVAL_API_PORT", "0")
     monkeypatch.setenv("RETRIEVAL_PREFECT_PORT", "0")
+    monkeypatch.setenv("RETRIEVAL_UI_PORT", "0")
     assert cli.main(["up"]) == 2
     message = capsys.readouterr().err
     assert "RETRIEVAL_SECRET_KEY is not" in message

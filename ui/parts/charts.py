@@ -26,7 +26,7 @@ def funnel(progress: Mapping[str, int]) -> None:
     if progress.get("failed"):
         rows.append({"stage": "failed", "documents": progress["failed"], "order": len(STAGES)})
     bars = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(_data(rows))
         .mark_bar(cornerRadiusEnd=3)
         .encode(
             x=alt.X("documents:Q", title=None, axis=alt.Axis(tickMinStep=1)),
@@ -42,7 +42,7 @@ def stage_times(timings: Mapping[str, float]) -> None:
     """Seconds that each step took."""
     rows = [{"step": name, "seconds": round(value, 3), "order": at} for at, (name, value) in enumerate(timings.items())]
     bars = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(_data(rows))
         .mark_bar(cornerRadiusEnd=3, color=COLORS["violet"])
         .encode(
             x=alt.X("seconds:Q", title="seconds"),
@@ -63,7 +63,7 @@ def counts(rows: Sequence[Mapping[str, Any]], *, name: str, colors: Mapping[str,
         else alt.value(COLORS["blue"])
     )
     bars = (
-        alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+        alt.Chart(_data(rows))
         .mark_bar(cornerRadiusEnd=3)
         .encode(
             x=alt.X("count:Q", title=None, axis=alt.Axis(tickMinStep=1)),
@@ -78,7 +78,7 @@ def counts(rows: Sequence[Mapping[str, Any]], *, name: str, colors: Mapping[str,
 def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -> None:
     """Stacked bars of `count` by `kind` over `time` (ISO 8601)."""
     chart = (
-        alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+        alt.Chart(_data(rows))
         .mark_bar()
         .encode(
             x=alt.X("time:T", title=None),
@@ -99,7 +99,7 @@ def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -
 def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
     """Per result (`rank`) the weighted parts of its score, stacked."""
     chart = (
-        alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+        alt.Chart(_data(rows))
         .mark_bar()
         .encode(
             x=alt.X("part:Q", title="score", stack=True, scale=alt.Scale(domain=[0, 1])),
@@ -116,6 +116,10 @@ def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
     st.altair_chart(chart, width="stretch")
 
 
-def _with_numbers(bars: alt.Chart, value: str) -> alt.LayerChart:
+def _data(rows: Sequence[Mapping[str, Any]]) -> Any:
+    return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
+
+
+def _with_numbers(bars: alt.Chart, value: str) -> Any:
     labels = bars.mark_text(align="left", dx=4).encode(text=value, color=alt.value(COLORS["gray"]))
     return (bars + labels).properties(height=alt.Step(24))

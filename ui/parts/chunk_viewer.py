@@ -43,6 +43,8 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
         index=at,
         format_func=_title,
     )
+    if chosen is None:
+        return
     session.remember(chunk=str(chosen["index"]))
     _more(data)
     neighbours = {chunk["index"]: chunk for chunk in chunks}

@@ -80,11 +80,8 @@ def _fields(who: session.Person, namespace: str, kind: str) -> Wanted:
             return Wanted(kind, {"urls": [line.strip() for line in typed.splitlines() if line.strip()]})
         case "SITEMAP":
             url = st.text_input("Address of the sitemap", placeholder="https://docs.example.com/sitemap.xml")
-            return (
-                {"url": url, **_paths(), "maxLinks": int(st.number_input("Pages at most", 1, 10_000, 1000))},
-                None,
-                "",
-            )
+            paths, links = _paths(), st.number_input("Pages at most", 1, 10_000, 1000)
+            return Wanted(kind, {"url": url, **paths, "maxLinks": int(links)})
         case "WEBSITE":
             url = st.text_input("Start page", placeholder="https://docs.example.com")
             left, right = st.columns(2)

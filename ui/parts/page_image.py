@@ -36,7 +36,7 @@ def show(who: session.Person, document: Json, chunk: Json) -> None:
 
 def render(content: bytes, page: int, text: str) -> Image | None:
     """The page (from 1) with the lines of `text` shaded; None for a file that cannot be drawn."""
-    import pypdfium2
+    import pypdfium2  # type: ignore[import-untyped]
     from PIL import ImageDraw
 
     try:
@@ -46,7 +46,7 @@ def render(content: bytes, page: int, text: str) -> Image | None:
             sheet = pdf[page - 1]
             height = sheet.get_height()
             boxes = _boxes(sheet, text)
-            picture = sheet.render(scale=SCALE).to_pil().convert("RGB")
+            picture: Image = sheet.render(scale=SCALE).to_pil().convert("RGB")
     except (pypdfium2.PdfiumError, ValueError):
         return None
     draw = ImageDraw.Draw(picture, "RGBA")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from ui import session
@@ -54,7 +56,8 @@ def _connect(who: session.Person, namespace: str) -> None:
     _link()
 
 
-def _authorize(ask) -> None:  # type: ignore[no-untyped-def]
+def _authorize(ask: Callable[[], Json]) -> None:
+    """Ask for the address of the service's own page, and keep it for this session."""
     try:
         st.session_state["authorization_url"] = ask()["authorizationUrl"]
     except ApiError as error:

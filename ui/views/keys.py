@@ -86,7 +86,7 @@ def _keys(who: session.Person) -> None:
 def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:
     with st.container(border=True):
         left, right = st.columns([4, 1], vertical_alignment="center")
-        bound = [spaces.get(key["namespaceId"], key["namespaceId"])] if key["namespaceId"] else []
+        bound = [str(spaces.get(key["namespaceId"], key["namespaceId"]))] if key["namespaceId"] else []
         bound += [f"tenant {key['tenantId']}"] if key["tenantId"] else []
         left.markdown(
             f"**{plain(key['name'])}** · ends in `{key['hint']}`"

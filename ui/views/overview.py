@@ -93,9 +93,9 @@ def _attention(who: session.Person, namespace: str, stats: Json | None, runs: li
     if waiting and (age := ago(waiting[-1]["createdAt"])).endswith(("min ago", "h ago", "d ago")):
         found.append(f"a run waits since {age}: is a worker running? [look](runs?namespace={namespace}&status=QUEUED)")
     if who.may("connections:read"):
-        for one in who.api.get("/v1/connections", namespaceId=namespace)["connections"]:
-            if one["status"] == "FAILED":
-                found.append(f"the connection “{plain(one['name'])}” failed: [authorize it again](connections)")
+        connections = who.api.get("/v1/connections", namespaceId=namespace)["connections"]
+        broken = (plain(one["name"]) for one in connections if one["status"] == "FAILED")
+        found.extend(f"the connection “{name}” failed: [authorize it again](connections)" for name in broken)
     if found:
         st.warning(
             "**Needs attention**\n" + "\n".join(f"- {line}" for line in found), icon=":material/notification_important:"

@@ -170,7 +170,7 @@ def _excerpt(text: str) -> str:
 
 
 def _explain(data: Json, wanted: Json, kind: str) -> None:
-    weight: float = {"semantic": 1.0, "keyword": 0.0}.get(kind, wanted["weight"])
+    weight = float({"semantic": 1.0, "keyword": 0.0}.get(kind, 0.0) if kind != "hybrid" else wanted["weight"])
     rows: list[dict[str, Any]] = []
     for rank, hit in enumerate(data["results"], 1):
         parts = hit["explanation"]

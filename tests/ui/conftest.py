@@ -1,0 +1,66 @@
+"""The admin app, run in process against the real API on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from local.roles import PROJECT
+from retrieval.ports import Scope
+from tests.api.conftest import api_database, api_db, api_settings, base, org, organization, ring  # noqa: F401
+from tests.api.support import Organization
+from tests.unit.conftest import Library
+
+HOSTILE = '<script>alert(1)</script> [x](javascript:alert(1)) ![y](http://203.0.113.9/p.png) =HYPERLINK("x")'
+SECONDS = 60
+
+
+@pytest.fixture
+def app(base: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:  # noqa: F811
+    """A function that opens a page, as a browser does by its address, and signs in there."""
+    monkeypatch.setenv("RETRIEVAL_API_URL", base)
+
+    def open_page(api_key: str, page: str = "overview", **parameters: str) -> AppTest:
+        found = AppTest.from_file(str(PROJECT / "ui" / "app.py"), default_timeout=SECONDS)
+        for name, value in parameters.items():
+            found.query_params[name] = value
+        found.run()
+        sign_in(found, api_key)
+        if page != "overview":
+            found.switch_page(f"views/{page}.py")
+            for name, value in parameters.items():
+                found.query_params[name] = value
+            found.run()
+        return found
+
+    return open_page
+
+
+@pytest.fixture
+def space(org: Organization) -> str:  # noqa: F811
+    """A namespace with content of every state, some of it hostile."""
+    namespace = org.namespace()
+    library = Library(org.db, Scope(org.id, namespace, ""), None)
+    library.put(["The harbour seal dives for thirty minutes.", HOSTILE], name=HOSTILE, metadata={"topic": "seals"})
+    library.put(["Owls hunt mice at night."], name="owls")
+    library.put(name="broken.pdf", status="FAILED", source="LOCAL_FILE", document_type="FILE", visible=False)
+    org.text(namespace, "waits for a worker", name="waiting")
+    return namespace
+
+
+def sign_in(app: AppTest, api_key: str, tenant: str = "") -> None:
+    app.text_input(key="sign_in_key").set_value(api_key)
+    app.text_input(key="sign_in_tenant").set_value(tenant)
+    next(button for button in app.button if button.label == "Sign in").click()
+    app.run()
+
+
+def shown(app: AppTest) -> str:
+    """All that a person can read, tables included."""
+    parts: list[Any] = [*app.markdown, *app.caption, *app.error, *app.warning, *app.info, *app.success, *app.title]
+    parts += [*app.text, *app.subheader, *app.metric]
+    texts = [str(getattr(part, "value", "")) + str(getattr(part, "label", "")) for part in parts]
+    return "\n".join([*texts, *(str(table.value.to_dict()) for table in app.dataframe)])

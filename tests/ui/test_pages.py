@@ -1,0 +1,100 @@
+"""Every page: empty, filled, with an API that fails, a key that has ended, a link into a foreign namespace."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval import keys
+from tests.ui.conftest import HOSTILE, shown, sign_in
+
+PAGES = ("overview", "namespaces", "runs", "documents", "search", "connections", "keys")
+OF_A_NAMESPACE = ("overview", "runs", "documents", "search", "connections")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_empty_page_says_what_to_do_next(app, org, page):
+    seen = app(org.api_key, page)
+    assert not seen.exception
+    assert not seen.error
+    assert len(seen.info) + len(seen.metric) > 0, shown(seen)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_filled_page_shows_what_is_there(app, org, space, page):
+    seen = app(org.api_key, page, namespace=space)
+    assert not seen.exception
+    assert not seen.error, [error.value for error in seen.error]
+    words = {"overview": "failed documents", "namespaces": space, "runs": "QUEUED", "documents": "owls"}
+    assert words.get(page, "") in shown(seen)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_api_that_is_gone_is_said_in_words(app, org, space, page, monkeypatch):
+    seen = app(org.api_key, page, namespace=space)
+    who = seen.session_state["who"]
+    away = type(who.api)("http://127.0.0.1:9", who.api.key)
+    seen.session_state["who"] = type(who)(away, who.key_name, who.scopes, None, None)
+    seen.run()
+    assert not seen.exception
+    assert "cannot be reached" in shown(seen)
+    assert "UNREACHABLE" in shown(seen)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_key_that_has_ended_leads_back_to_the_form(app, org, space, page):
+    extra = keys.create(org.db, org.ring, org.id, "leaving")
+    seen = app(extra.api_key, page, namespace=space)
+    keys.revoke(org.db, org.id, extra.id)
+    seen.run()
+    assert not seen.exception
+    assert "not valid any more" in shown(seen)
+    assert "who" not in seen.session_state
+    assert seen.query_params.get("namespace") in (space, [space], None)
+
+
+@pytest.mark.parametrize("page", OF_A_NAMESPACE)
+def test_a_link_into_a_foreign_namespace_shows_nothing_of_it(app, organization, space, page):
+    stranger = organization()
+    stranger.namespace()
+    seen = app(stranger.api_key, page, namespace=space)
+    assert not seen.exception
+    assert "does not exist, or is not yours" in shown(seen)
+    assert "owls" not in shown(seen)
+
+
+def test_a_wrong_key_is_refused_in_words(app, org):
+    seen = app("rtr_wrong")
+    assert not seen.exception
+    assert "UNAUTHORIZED" in shown(seen)
+    assert "who" not in seen.session_state
+
+
+def test_what_a_key_may_not_do_is_not_offered(app, org, space):
+    reader = keys.create(org.db, org.ring, org.id, "reader", scopes=["namespaces:read", "documents:read"])
+    seen = app(reader.api_key, "documents", namespace=space)
+    assert not seen.exception
+    assert not [button for button in seen.button if "Delete" in button.label or "Resync" in button.label]
+    seen.switch_page("views/namespaces.py").run()
+    assert "New namespace" not in [button.label for button in seen.button]
+
+
+def test_signing_out_forgets_everything(app, org, space):
+    seen = app(org.api_key, "documents", namespace=space)
+    next(button for button in seen.button if button.label == "Sign out").click().run()
+    assert not seen.exception
+    assert "who" not in seen.session_state
+    assert "documents_table" not in seen.session_state
+    assert "owls" not in shown(seen)
+    sign_in(seen, org.api_key)
+    assert "who" in seen.session_state
+
+
+def test_hostile_text_is_shown_as_text(app, org, space):
+    found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    hostile = next(document for document in found["documents"] if document["name"] == HOSTILE)
+    seen = app(org.api_key, "documents", namespace=space, document=hostile["id"])
+    assert not seen.exception
+    markdown = "\n".join(str(part.value) for part in [*seen.markdown, *seen.subheader, *seen.caption, *seen.error])
+    assert "<script>" not in markdown
+    assert "](javascript" not in markdown
+    assert "![y]" not in markdown
