@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
 from ui import session
 from ui.parts import frame
 
-st.set_page_config(page_title="Retrieval Service", page_icon=":material/travel_explore:", layout="wide")
+st.set_page_config(page_title="Retrieval Service", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 
 PAGES = (
     ("overview", "Overview", "dashboard", None),

@@ -34,8 +34,17 @@ def sign_in_form() -> None:
             st.rerun()
 
 
+STYLE = """<style>
+[data-testid="stElementToolbar"] button[aria-label="Download as CSV"] {display: none}
+[data-testid="stMainBlockContainer"] {padding-top: 3.5rem}
+@media (max-width: 640px) {[data-testid="stMainBlockContainer"] {padding-left: 1rem; padding-right: 1rem}}
+</style>"""
+"""A table's own export writes formulas as they are; the buttons below the tables do not."""
+
+
 def sidebar(who: session.Person) -> None:
     """Who is signed in, and the way out."""
+    st.html(STYLE)
     with st.sidebar:
         st.caption(f"Signed in with the key “{plain(who.key_name)}”" + _where(who))
         st.button("Sign out", icon=":material/logout:", on_click=session.sign_out, width="stretch")
@@ -47,7 +56,7 @@ def _where(who: session.Person) -> str:
 
 
 def choose_namespace(who: session.Person) -> str:
-    """The namespace that the page is about: the one in its address, else the first. Ends the page if there is none."""
+    """The namespace of the page: that of its address, else the last one seen. Ends the page if there is none."""
     spaces = session.namespaces(who)
     if not spaces:
         st.info("There is no namespace yet. Create one under Namespaces; content and searches live in one.")
@@ -57,12 +66,14 @@ def choose_namespace(who: session.Person) -> str:
     if linked and linked not in names:
         st.warning("The namespace in this link does not exist, or is not yours to see. Choose another one.")
     known = list(names)
+    before = linked if linked in names else st.session_state.get("namespace")
     chosen = st.selectbox(
         "Namespace",
         known,
-        index=known.index(linked) if linked in names else 0,
+        index=known.index(before) if before in names else 0,
         format_func=lambda one: f"{names[one]}  ·  {one[-6:]}",
     )
+    st.session_state["namespace"] = chosen
     session.remember(namespace=chosen)
     return str(chosen)
 

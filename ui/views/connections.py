@@ -121,8 +121,8 @@ def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
     except ApiError as error:
         frame.show(error)
     else:
-        run = data["ingestJobRunId"]
-        st.success(f"Accepted. [Watch the run](runs?namespace={namespace}&run={run})")
+        place = {"namespace": namespace, "run": data["ingestJobRunId"]}
+        st.switch_page("views/runs.py", query_params=place)
 
 
 main()

@@ -84,24 +84,26 @@ def _numbers(who: session.Person, stats: Json | None, runs: list[Json]) -> None:
 
 
 def _attention(who: session.Person, namespace: str, stats: Json | None, runs: list[Json]) -> None:
-    """What somebody should look at; nothing is good news and is said."""
-    found: list[str] = []
+    """What somebody should look at, each with the way there; nothing is good news and is said."""
+    found: list[tuple[str, str, dict[str, str]]] = []
     failed = next((one["totalCount"] for one in (stats or {}).get("statsByStatus", []) if one["status"] == "FAILED"), 0)
     if failed:
-        found.append(f"{failed} failed documents: [see why](documents?namespace={namespace}&status=FAILED)")
+        found.append((f"{failed} failed documents: see why", "documents", {"status": "FAILED"}))
     waiting = [run for run in runs if run["status"] == "QUEUED"]
-    if waiting and (age := ago(waiting[-1]["createdAt"])).endswith(("min ago", "h ago", "d ago")):
-        found.append(f"a run waits since {age}: is a worker running? [look](runs?namespace={namespace}&status=QUEUED)")
+    if waiting and not (age := ago(waiting[-1]["createdAt"])).endswith(" s ago"):
+        found.append((f"A run waits since {age}: is a worker running?", "runs", {"status": "QUEUED"}))
     if who.may("connections:read"):
         connections = who.api.get("/v1/connections", namespaceId=namespace)["connections"]
         broken = (plain(one["name"]) for one in connections if one["status"] == "FAILED")
-        found.extend(f"the connection “{name}” failed: [authorize it again](connections)" for name in broken)
-    if found:
-        st.warning(
-            "**Needs attention**\n" + "\n".join(f"- {line}" for line in found), icon=":material/notification_important:"
-        )
-    else:
+        found.extend((f"The connection “{name}” failed: authorize it again", "connections", {}) for name in broken)
+    if not found:
         st.success("Nothing needs attention.", icon=":material/check_circle:")
+        return
+    with st.container(border=True):
+        st.markdown(":orange[:material/notification_important: **Needs attention**]")
+        for label, page, place in found:
+            query = {"namespace": namespace, **place}
+            st.page_link(f"views/{page}.py", label=label, icon=":material/arrow_forward:", query_params=query)
 
 
 def _history(runs: list[Json]) -> list[Json]:

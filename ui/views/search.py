@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -160,8 +159,9 @@ def _card(namespace: str, hit: Json, rank: int, move: str) -> None:
         st.markdown(f"**{rank}** · **{hit['score']:.3f}**{move}")
         st.markdown(f"**{plain(hit['document']['name'])[:300]}**")
         st.text(_excerpt(hit["content"]))
-        link = urlencode({"namespace": namespace, "document": hit["document"]["id"], "chunk": hit["chunk"]["index"]})
-        st.caption(f"[chunk {hit['chunk']['index']}{page}](documents?{link})")
+        place = {"namespace": namespace, "document": hit["document"]["id"], "chunk": str(hit["chunk"]["index"])}
+        label = f"chunk {hit['chunk']['index']}{page}"
+        st.page_link("views/documents.py", label=label, icon=":material/description:", query_params=place)
 
 
 def _excerpt(text: str) -> str:
