@@ -93,7 +93,11 @@ class Retryable(StepError):
 
 
 class Fatal(StepError):
-    """Cannot work for any document of this run: a refused key, a missing index, a broken configuration."""
+    """Cannot work for any document of this run: a refused key, a missing index. `field`: the config field to look at."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class Skippable(StepError):
