@@ -93,7 +93,7 @@ class Retryable(StepError):
 
 
 class Fatal(StepError):
-    """Cannot work for any document of this run: a refused key, a missing index. `field`: the config field to look at."""
+    """Cannot work for any document of this run: a refused key, a missing index. `field`: the config field at fault."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
