@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+def _listed(value: object) -> object:
+    """A list that an operator writes with commas, `10.0.0.0/8, 192.168.7.0/24`, or as JSON."""
+    return [part for part in re.split(r'[\s,"\[\]]+', value) if part] if isinstance(value, str) else value
 
 
 class OAuthEndpoints(BaseModel):
@@ -109,6 +116,10 @@ class Settings(BaseSettings):
     """Hosts that clientRedirectUrl may name; any if the list is empty."""
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
     """By connector: where its OAuth2 endpoints are, if not at the vendor's public addresses."""
+
+    # Fetching of addresses that users name
+    fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
+    """Ranges beside the public internet that may be fetched, comma-separated; a cloud's metadata addresses never."""
 
     # Parsing and search
     parse_seconds: float = 60
