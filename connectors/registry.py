@@ -16,7 +16,7 @@ from retrieval.errors import Fatal
 if TYPE_CHECKING:
     from retrieval.database import Database
     from retrieval.namespaces import NamespaceConfig
-    from retrieval.ports import Authorizer, Embedder, FileStore, Parser, Source, VectorStore
+    from retrieval.ports import Authorizer, Embedder, FileStore, Parser, Scraper, Source, VectorStore
     from retrieval.secrets import KeyRing
 
 EMBEDDERS = {"LOCAL": "connectors.embedders.local:make"}
@@ -27,6 +27,9 @@ VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make"}
 
 FILE_STORES = {"LOCAL": "connectors.files.local:make"}
 """fileStorageConfig.type to `make(config, settings) -> FileStore`."""
+
+SCRAPERS: dict[str, str] = {}
+"""webScraperConfig.provider to `make(config, settings) -> Scraper`."""
 
 SOURCES: dict[str, str] = {}
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
@@ -59,6 +62,15 @@ def file_store(config: NamespaceConfig) -> FileStore:
     storage = config.file_storage
     make = _load(FILE_STORES, storage["type"], "fileStorageConfig.type")
     return cast("FileStore", _once("files", storage, lambda: make(storage, settings.load())))
+
+
+def scraper(config: NamespaceConfig) -> Scraper:
+    """What fetches the namespace's web pages. Fatal if there is none, or none such in this installation."""
+    chosen = config.web_scraper
+    if chosen is None:
+        raise Fatal("The namespace has no web scraper any more; set its webScraperConfig.")
+    make = _load(SCRAPERS, chosen["provider"], "webScraperConfig.provider")
+    return cast("Scraper", _once("scraper", chosen, lambda: make(chosen, settings.load())))
 
 
 def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:

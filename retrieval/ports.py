@@ -42,6 +42,14 @@ class OcrStrategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ScrapeOptions:
+    """CSS selectors of the elements of a web page to take and to leave; without `include` its main text is taken."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RawContent:
     """Fetched bytes, as a readable local file. `size` in bytes; `media_type` as the source named it, or ""."""
 
@@ -49,6 +57,12 @@ class RawContent:
     name: str
     media_type: str
     size: int
+    version: str = ""
+    """The source's own mark of this content, for the next time; "" if it has none."""
+    properties: Mapping[str, str | int] = field(default_factory=dict)
+    """What the source says of the content beside it, under the contract's names: title, language, canonicalUrl …"""
+    page: ScrapeOptions | None = None
+    """Set for a web page in HTML: what to take of it. Such a page is read as one, not as a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,22 @@ class Source(Protocol):
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent:
         """The item's content, in the file `to`. Skippable if this item alone cannot be had."""
+        ...
+
+
+class Scraper(Protocol):
+    """Fetches one web page: this service itself, or a service that somebody else runs."""
+
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
+        """What lies at `url`, in the file `to`: HTML as it came (the options are applied when it is parsed), Markdown
+        from a service that applied them itself, or a file of another kind. None: still what version `known` was.
+
+        Raises Skippable if this page alone cannot be had, Retryable, or Fatal (a refused key, no credit left).
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise Fatal or Retryable unless pages can be fetched."""
         ...
 
 
