@@ -25,7 +25,7 @@ EMBEDDERS = {"LOCAL": "connectors.embedders.local:make"}
 VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make"}
 """vectorStorageConfig.provider to `make(config, db, namespace_id, dimensions) -> VectorStore`."""
 
-FILE_STORES = {"LOCAL": "connectors.files.local:make"}
+FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3:make"}
 """fileStorageConfig.type to `make(config, settings) -> FileStore`."""
 
 SCRAPERS: dict[str, str] = {}

@@ -29,6 +29,15 @@ class OAuthEndpoints(BaseModel):
     revoke: str | None = None
 
 
+class Endpoint(BaseModel):
+    """Where a vendor answers, if not at its public address, and the certificates that vouch for it there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: str | None = None
+    ca_bundle: Path | None = None
+
+
 class Settings(BaseSettings):
     """Every knob, with its default. `.env.example` lists them for operators."""
 
@@ -117,9 +126,24 @@ class Settings(BaseSettings):
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
     """By connector: where its OAuth2 endpoints are, if not at the vendor's public addresses."""
 
+    # Vendors
+    s3_addressing: Literal["path", "virtual"] = "path"
+    """Where a bucket's name goes: into the path, which every store takes, or into the host name."""
+    endpoints: dict[str, Endpoint] = {}
+    """By vendor (OPENAI, COHERE, JINA, PINECONE, S3, FIRECRAWL, …): the operator's own endpoint, which is trusted."""
+
     # Fetching of addresses that users name
     fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
     """Ranges beside the public internet that may be fetched, comma-separated; a cloud's metadata addresses never."""
+
+    fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
+    """Who fetches, as sites see it; the part before the slash is the name that robots.txt may use."""
+    fetch_seconds: float = Field(default=60, gt=0)
+    """How long one fetch may take in all, redirects included."""
+    fetch_host_limit: int = Field(default=4, ge=1)
+    """Requests to one host at once, per worker process."""
+    fetch_host_delay: float = Field(default=0.25, ge=0)
+    """Seconds between two requests to one host, per worker process; a longer Crawl-delay of the site wins."""
 
     # Parsing and search
     parse_seconds: float = 60
