@@ -135,7 +135,6 @@ class Settings(BaseSettings):
     # Fetching of addresses that users name
     fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
     """Ranges beside the public internet that may be fetched, comma-separated; a cloud's metadata addresses never."""
-
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
     """Who fetches, as sites see it; the part before the slash is the name that robots.txt may use."""
     fetch_seconds: float = Field(default=60, gt=0)
