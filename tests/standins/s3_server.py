@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import struct
 import threading
@@ -24,7 +25,6 @@ class Storage:
     port: int
     faults: list[Fault | None] = field(default_factory=list)
     seen: list[tuple[str, str]] = field(default_factory=list)
-    truncate: bool = False
     always: Fault | None = None
 
     @property
@@ -37,11 +37,25 @@ class Storage:
         base = {"type": "S3_COMPATIBLE", "bucket": name, "region": "us-east-1", "endpoint": self.endpoint}
         return {**base, "credentials": keys} | other
 
-    def call(self, method: str, path: str) -> int:
-        """A request of the stand-in's own, past all faults."""
-        return self._backend_call(method, path)
+    backend: int = 0
+    """moto's own port."""
 
-    _backend_call: Callable[[str, str], int] = field(default=lambda _method, _path: 0)
+    def call(self, method: str, path: str) -> int:
+        """A request of the stand-in's own, past all faults; its status."""
+        return self._ask(method, path)[0]
+
+    def listed(self, bucket: str) -> list[str]:
+        """Every key in the bucket."""
+        return re.findall(r"<Key>([^<]*)</Key>", self._ask("GET", f"/{bucket}")[1].decode())
+
+    def _ask(self, method: str, path: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.backend, timeout=20)
+        signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=standin/20260101/us-east-1/s3/aws4_request"}
+        connection.request(method, path, headers=signed)
+        answered = connection.getresponse()
+        body = answered.read()
+        connection.close()
+        return answered.status, body
 
 
 def answer(status: int, code: str = "", **headers: str) -> Fault:
@@ -84,7 +98,6 @@ def truncated(handler: _Handler) -> bool:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     storage: Storage
-    backend: int
     truncate = False
     _body: bytes | None = None
 
@@ -94,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.storage.faults.pop(0) if self.storage.faults else self.storage.always
         if fault is not None and fault(self):
             return
-        connection = http.client.HTTPConnection("127.0.0.1", self.backend, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.storage.backend, timeout=20)
         headers = {
             name: value for name, value in self.headers.items() if name.lower() not in {"expect", "connection", "host"}
         }
@@ -136,21 +149,12 @@ def running() -> Iterator[Storage]:
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
     _, backend = moto.get_host_and_port()
-    handler = type("Handler", (_Handler,), {"backend": backend})
+    handler = type("Handler", (_Handler,), {})
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     proxy.daemon_threads = True
-    storage = Storage(proxy.server_address[1])
+    storage = Storage(proxy.server_address[1], backend=backend)
     handler.storage = storage
 
-    def call(method: str, path: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", backend, timeout=20)
-        signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=standin/20260101/us-east-1/s3/aws4_request"}
-        connection.request(method, path, headers=signed)
-        status = connection.getresponse().status
-        connection.close()
-        return status
-
-    storage._backend_call = call
     thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
