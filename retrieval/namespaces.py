@@ -210,7 +210,7 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
         "organization": namespace.organization_id,
         "name": namespace.name,
         "config": json.dumps(shown),
-        "secrets": keys.seal(json.dumps(hidden).encode(), row=_row_name(namespace.id)),
+        "secrets": keys.seal(json.dumps(hidden).encode(), row=row_name(namespace.id)),
         "dimensions": namespace.dimensions,
     }
 
@@ -218,7 +218,7 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
 def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
     """The namespace of a row."""
     configs = row["config"]
-    hidden = json.loads(keys.open(row["secrets"], row=_row_name(row["id"]))) if row["secrets"] else {}
+    hidden = json.loads(keys.open(row["secrets"], row=row_name(row["id"]))) if row["secrets"] else {}
     for path, value in hidden.items():
         *parents, key = path.split(".")
         place = configs
@@ -256,5 +256,6 @@ def _secrets(place: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dic
             yield f"{prefix}{key}", place, key
 
 
-def _row_name(namespace_id: str) -> str:
+def row_name(namespace_id: str) -> str:
+    """Under which name its secrets are sealed."""
     return f"namespaces/{namespace_id}/secrets"
