@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EMBEDDERS = {"LOCAL": "connectors.embedders.local:make"}
 """embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
 
-VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make"}
+VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone:make"}
 """vectorStorageConfig.provider to `make(config, db, namespace_id, dimensions) -> VectorStore`."""
 
 FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3:make"}

@@ -142,7 +142,15 @@ def embed(work: Work) -> None:
 @step
 def upsert(work: Work) -> None:
     """Store the vectors and make the new generation visible."""
-    upserting.run(work.db, work.lease, work.window, work.vectors, settings.load().keyword_language)
+    options = settings.load()
+    upserting.run(
+        work.db,
+        work.lease,
+        work.window,
+        work.vectors,
+        options.keyword_language,
+        patience=options.readback_seconds,
+    )
 
 
 def _namespace(db: Database, ring: KeyRing, lease: Lease) -> namespaces.NamespaceConfig:

@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import keyword, metadata, scopes, settings
+from retrieval import keyword, labels, metadata, scopes, settings
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
@@ -138,7 +138,9 @@ async def patch_metadata(
             """,
             {"ids": list(merged), "metadata": [json.dumps(one) for one in merged.values()]},
         )
-        return [DocumentRow(**row) for row in newest_first(await cursor.fetchall())]
+        changed = newest_first(await cursor.fetchall())
+        await connection.execute(*labels.due(list(merged)))
+        return [DocumentRow(**row) for row in changed]
 
 
 async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:

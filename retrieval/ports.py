@@ -94,6 +94,8 @@ class Vector:
     id: str
     document_id: str
     values: Sequence[float]
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    """What a store that cannot ask our tables filters by, see `retrieval.labels`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +260,9 @@ class Embedder(Protocol):
 class VectorStore(Protocol):
     """Vectors of one namespace's store. Data of two scopes never lies in one partition of it."""
 
+    labelled: bool
+    """Whether it filters by the labels that come with the vectors; otherwise it asks our own tables."""
+
     def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None: ...
 
     def query(
@@ -271,6 +276,17 @@ class VectorStore(Protocol):
         ...
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]: ...
+
+    def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
+        """Those of the ids, all written before, that cannot be read back yet; none in a store that shows all at once.
+
+        A vector of length 0 has no direction: a store may leave it out, and never counts it here.
+        """
+        ...
+
+    def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
+        """Give all vectors of a document new labels; `ids` are those that a search may show."""
+        ...
 
     def drop(self, scope: Scope) -> None:
         """Remove everything of the scope."""

@@ -145,6 +145,8 @@ class Settings(BaseSettings):
     """Seconds between two requests to one host, per worker process; a longer Crawl-delay of the site wins."""
 
     # Parsing and search
+    readback_seconds: float = Field(default=60, ge=0)
+    """How long a vector store may take until it shows what was written; after that the document fails."""
     parse_seconds: float = 60
     parse_memory_bytes: int = 512 * 1024 * 1024
     keyword_language: str = "english"

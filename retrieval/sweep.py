@@ -1,4 +1,4 @@
-"""Second phase of every deletion: what is gone from all answers is removed from the stores, and read back."""
+"""What the stores are still to be told: deletions, gone from all answers before and read back here, and new labels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import LiteralString
 
 import structlog
 
+from retrieval import labels
 from retrieval.database import Database, Row
-from retrieval.errors import StepError
+from retrieval.errors import Retryable, StepError
 from retrieval.ports import FileStore, Scope, VectorStore
 
 log = structlog.get_logger()
@@ -90,6 +91,12 @@ def _file(_db: Database, stores: Stores, row: Row) -> None:
     stores.files.delete([row["file_key"]])
 
 
+def _labels(db: Database, stores: Stores, row: Row) -> None:
+    """A document whose metadata changed."""
+    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
+    labels.tell(db, stores.vectors, scope, row["document_id"])
+
+
 def _generation(db: Database, stores: Stores, row: Row) -> None:
     """One generation of a document, unless it is the visible one."""
     visible = db.row(
@@ -161,9 +168,10 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
     names = [f"{prefix}{found['index']}" for found in indexes]
     for start in range(0, len(names), PAGE):
         stores.vectors.delete(scope, names[start : start + PAGE])
-    left = list(stores.vectors.ids(scope, prefix))
-    if left:
+    if left := list(stores.vectors.ids(scope, prefix)):
         stores.vectors.delete(scope, left)
+        if any(stores.vectors.ids(scope, prefix)):
+            raise Retryable("The vector store still shows what was deleted; it is asked again later.")
     with db.transaction() as connection:
         connection.execute("select pg_advisory_xact_lock(%(partition_id)s)", row)
         gone = connection.execute(
@@ -183,6 +191,7 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
 
 _ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
     "file": _file,
+    "labels": _labels,
     "generation": _generation,
     "document": _document,
     "partition": _partition,
