@@ -118,7 +118,7 @@ def about(parsed: LexborHTMLParser, url: str) -> About:
     )
     none = "none" in directives
     return About(
-        title=_line(_meta(parsed, "og:title") if not (named := _title(parsed)) else named),
+        title=_line(_words(parsed, "title") or _meta(parsed, "og:title") or _words(parsed, "h1")),
         language=_line(_attribute(parsed, "html[lang]", "lang"))[:35],
         canonical=link(base, _attribute(parsed, 'link[rel~="canonical" i][href]', "href")),
         description=_line(_meta(parsed, "description") or _meta(parsed, "og:description"), 1000),
@@ -153,9 +153,9 @@ def link(base: str, href: str) -> str:
     return parts._replace(path=path, query=parts.query.replace(" ", "%20"), fragment="").geturl()
 
 
-def _title(parsed: LexborHTMLParser) -> str:
-    node = parsed.css_first("head title, title")
-    return node.text() if node is not None else ""
+def _words(parsed: LexborHTMLParser, selector: str) -> str:
+    node = parsed.css_first(selector)
+    return node.text().strip() if node is not None else ""
 
 
 def _meta(parsed: LexborHTMLParser, name: str) -> str:

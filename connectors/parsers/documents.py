@@ -9,7 +9,7 @@ from functools import lru_cache
 import structlog
 
 from connectors.parsers import kinds, verbatim
-from connectors.parsers.messages import Reply, Task
+from connectors.parsers.messages import Page, Reply, Task
 from connectors.parsers.pool import Limits, Pool
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
@@ -42,6 +42,8 @@ class DocumentParser:
             head = file.read(kinds.HEAD)
             if not head:
                 raise Skippable("The file is empty: it has 0 bytes. Upload a file with text in it.")
+            if raw.page is not None:
+                return None
             kind = kinds.told(head, raw.name, raw.media_type)
             if kind in (kinds.PLAIN, kinds.MARKDOWN):
                 data = head + file.read(_HERE_BYTES + 1)
@@ -56,6 +58,7 @@ class DocumentParser:
         self.pool.warm()
 
     def _in_child(self, raw: RawContent, ocr: OcrStrategy) -> Reply:
+        page = None if raw.page is None else Page(raw.name, raw.page.include, raw.page.exclude)
         reply = self.pool.run(
             Task(
                 path=str(raw.path.resolve()),
@@ -64,6 +67,7 @@ class DocumentParser:
                 ocr=ocr is OcrStrategy.STANDARD_OCR,
                 cpu_seconds=self._seconds,
                 expanded_bytes=self._expanded_bytes,
+                page=page,
             )
         )
         if reply.refusal:

@@ -16,6 +16,14 @@ CRASHED = (
 )
 
 
+class Page(msgspec.Struct, frozen=True):
+    """The file is a web page: where it came from, and the CSS selectors of what to take and to leave."""
+
+    url: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
 class Task(msgspec.Struct, frozen=True):
     """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to."""
 
@@ -25,6 +33,7 @@ class Task(msgspec.Struct, frozen=True):
     ocr: bool
     cpu_seconds: float
     expanded_bytes: int
+    page: Page | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -11,19 +11,21 @@ import kreuzberg
 from connectors.parsers import kinds, pages, plain, properties, verbatim
 from connectors.parsers.kinds import Kind
 from connectors.parsers.messages import Reply, Task
+from connectors.parsers.tidying import tidied
 from retrieval.errors import Skippable
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
 _SPLIT = "Split it into smaller files and upload those."
-_IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500}+)\]\((?:<[^>\n]{0,4000}+>|[^()\n]{0,4000}+)\)")
-_ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\\([!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
-_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def read(task: Task) -> Reply:
     """The file's text as Markdown. Skippable for a file that cannot be read."""
+    if task.page is not None:
+        from connectors.parsers import webpage
+
+        return webpage.read(task, task.page)
     path = Path(task.path)
     with path.open("rb") as file:
         kind = kinds.told(file.read(kinds.HEAD), task.name, task.media_type)
@@ -35,7 +37,7 @@ def read(task: Task) -> Reply:
     result = _extracted(kind, path)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
-    text = _tidied(result.content + _furniture(result, kind))
+    text = tidied(result.content + _furniture(result, kind))
     if not text.strip():
         raise _no_text(kind, ocr=task.ocr)
     known = properties.of(result, kind, path.stat().st_size)
@@ -138,15 +140,6 @@ def _furniture(result: kreuzberg.ExtractionResult, kind: Kind) -> str:
     return "".join(
         f"\n\n{block}" for block in dict.fromkeys(_block(node.get("content")) for node in nodes) if block.strip()
     )
-
-
-def _tidied(markdown: str) -> str:
-    """Without what helps no reader: links to images (their descriptions stay), control characters, and backslashes
-    before punctuation outside of code, which would tear `part\\_number` apart for the keyword side.
-    """
-    text = markdown.replace("\r\n", "\n").replace("\r", "\n")
-    text = _IMAGE_LINK.sub(r"\1", plain.storable(_CONTROL.sub("", text)))
-    return _ESCAPED.sub(lambda found: found[1] or found[0], text)
 
 
 def _pages(result: kreuzberg.ExtractionResult, kind: Kind, text: str) -> tuple[int, ...]:
