@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -31,8 +32,8 @@ class Client:
     """The calls of one index. Safe in many threads."""
 
     def __init__(self, host: str, key: str, guard: Guard, ca_bundle: Path | None = None) -> None:
-        text = host.strip().rstrip("/")
-        self._url = text if "://" in text else f"https://{text}"
+        text = host.strip()
+        self._url = (text if "://" in text else f"https://{text}").rstrip("/")
         self._key = key
         self._guard = guard
         self._ca_bundle = ca_bundle
@@ -73,6 +74,7 @@ class Client:
             client = index._http._client  # noqa: SLF001
             client._transport.close()  # noqa: SLF001
             client._transport = fetch_guard.transport(self._guard, verify=self._verify())  # noqa: SLF001
+            weakref.finalize(self, client.close)
             return index
 
     def _verify(self) -> Any:
