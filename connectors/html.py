@@ -51,6 +51,13 @@ def is_html(media_type: str) -> bool:
     return media_type.partition(";")[0].strip().lower() in HTML
 
 
+def looks_like(head: bytes) -> bool:
+    """Whether a file that begins so is HTML, as browsers tell where nobody says what it is."""
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n\f").lower()
+    start = re.sub(rb"^(<\?xml[^>]*>|<!--.*?-->|\s+)*", b"", start, flags=re.DOTALL)
+    return re.match(rb"<(!doctype html|html|head|body|title|script|h1|div|p|table|a|br|meta)[\s>]", start) is not None
+
+
 def decode(data: bytes, media_type: str = "") -> str:
     """The characters: by a mark, else UTF-8 where it fits, else as header, page or look of it say. Never fails."""
     for mark, name in _BOMS:

@@ -28,10 +28,10 @@ VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "co
 FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3:make"}
 """fileStorageConfig.type to `make(config, settings) -> FileStore`."""
 
-SCRAPERS: dict[str, str] = {}
+SCRAPERS: dict[str, str] = {"BUILTIN": "connectors.web.builtin:make"}
 """webScraperConfig.provider to `make(config, settings) -> Scraper`."""
 
-SOURCES: dict[str, str] = {}
+SOURCES: dict[str, str] = {"URLS_LIST": "connectors.web.url_list:make"}
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
 
 CONNECTORS: dict[str, str] = {}

@@ -48,6 +48,12 @@ class ScrapeOptions:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> ScrapeOptions:
+        """Of a web ingestion's config, in the contract's words."""
+        wanted = config.get("scrapeOptions") or {}
+        return cls(tuple(wanted.get("includeSelectors") or ()), tuple(wanted.get("excludeSelectors") or ()))
+
 
 @dataclass(frozen=True, slots=True)
 class RawContent:
@@ -138,8 +144,11 @@ class Source(Protocol):
         """
         ...
 
-    def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent:
-        """The item's content, in the file `to`. Skippable if this item alone cannot be had."""
+    def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
+        """The item's content, in the file `to`; None if it is still what `item.version` says.
+
+        Skippable if this item alone cannot be had.
+        """
         ...
 
 

@@ -143,6 +143,8 @@ class Settings(BaseSettings):
     """Requests to one host at once, per worker process."""
     fetch_host_delay: float = Field(default=0.25, ge=0)
     """Seconds between two requests to one host, per worker process; a longer Crawl-delay of the site wins."""
+    fetch_robots: bool = True
+    """Whether robots.txt binds crawls and sitemaps, and its delay all fetching (D23, D59)."""
 
     # Parsing and search
     readback_seconds: float = Field(default=60, ge=0)

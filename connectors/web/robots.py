@@ -73,7 +73,7 @@ class Robots:
         """What the site asks for between two requests; 0 where it does not say, or cannot."""
         try:
             return self.rules(url).delay
-        except StepError:
+        except (StepError, ValueError):
             return 0.0
 
     def _fetched(self, origin: str) -> Rules | Retryable:

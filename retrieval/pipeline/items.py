@@ -12,7 +12,7 @@ from psycopg import Connection
 from retrieval import batches
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
-from retrieval.ports import OcrStrategy, Scope
+from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,16 @@ class Item:
     chunk_size: int
     chunk_overlap: int
     ocr: OcrStrategy
+    page: ScrapeOptions | None = None
+    """What to take of it if it is a web page."""
 
     def folder(self, scope: Scope) -> str:
         """Where this generation's files lie in the file store."""
         return f"{scope.namespace}/{scope.tenant or '_'}/{self.key.document_id}/{self.generation}"
 
+
+WEB = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
+"""Sources whose HTML is read as web pages are."""
 
 STAGES = {"fetch": "accepted", "parse": "fetched", "chunk": "parsed", "embed": "chunked", "upsert": "embedded"}
 """Each step, and the stage a document must have reached for it."""
@@ -59,7 +64,7 @@ BEFORE = {step: list(STAGES.values())[: index + 1] for index, step in enumerate(
 """The stages of documents that have not done a step."""
 
 _ITEMS: LiteralString = """
-    select d.*, j.config, exists (
+    select d.*, j.config, r.source, exists (
         select from run_documents e join job_runs before on before.id = e.job_run_id
         where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
     ) as ingested_before
@@ -207,6 +212,10 @@ def _value(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict) else value
 
 
+def is_page(media_type: str) -> bool:
+    return media_type.partition(";")[0].strip().lower() in {"text/html", "application/xhtml+xml"}
+
+
 def _keys(window: Sequence[Key]) -> dict[str, list[str]]:
     return {"runs": [key.job_run_id for key in window], "documents": [key.document_id for key in window]}
 
@@ -232,4 +241,5 @@ def _item(row: Row) -> Item:
         chunk_size=config["chunkSize"],
         chunk_overlap=config["chunkOverlap"],
         ocr=OcrStrategy(config["ocr"]),
+        page=ScrapeOptions.of(config["request"]) if row["source"] in WEB and is_page(row["media_type"]) else None,
     )

@@ -60,9 +60,9 @@ def _parse(item: Item, lease: Lease, files: FileStore, parser: Parser) -> dict[s
     files.put(key, [parsed.text.encode(ENCODING)])
     return {
         "parsed_key": key,
-        "title": parsed.title,
+        "title": parsed.title or item.title,
         "pages": list(parsed.pages),
-        "properties": {"fileSize": item.raw_size, **parsed.properties},
+        "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties},
     }
 
 
@@ -71,5 +71,5 @@ def _with_local_file(item: Item, files: FileStore, parser: Parser) -> Parsed:
         path = Path(folder) / "raw"
         with files.open(item.raw_key or "") as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
-        raw = RawContent(path, item.name, item.media_type, path.stat().st_size)
+        raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page)
         return parser.parse(raw, item.ocr)
