@@ -30,18 +30,32 @@ def run(
     language: str,
     *,
     patience: float = 60.0,
+    epoch: int | None = None,
 ) -> None:
     """After this the window's documents are found, whole, in their new version and no other.
 
     patience: seconds that the store may take to show what was written; a document of which it still lacks some fails.
     """
+    found, metadata = _stored(db, lease, window, store, patience)
+    activate.flip(db, lease, found, language, metadata if store.labelled else None, epoch)
+
+
+def shadow(db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, *, patience: float = 60.0) -> None:
+    """Put the vectors into a store that is not searched yet; nothing becomes visible."""
+    found, _ = _stored(db, lease, window, store, patience)
+    items.advance(db, lease, [(item, {}) for item in found], "upserted")
+
+
+def _stored(
+    db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, patience: float
+) -> tuple[list[Item], Mapping[str, Row]]:
+    """Those whose vectors are in the store and are seen there, and what their labels were made of."""
     work = items.at_stage(db, lease, window, "embedded")
     metadata = _metadata(db, work) if store.labelled else {}
     written = _write(db, lease.scope, work, store, metadata)
     lacking = _wait(store, lease.scope, written, patience)
     items.fail(db, lease, {item.key: _lack(lacking, item, patience) for item in work if _name(item) in lacking})
-    found = [item for item in work if _name(item) not in lacking]
-    activate.flip(db, lease, found, language, metadata if store.labelled else None)
+    return [item for item in work if _name(item) not in lacking], metadata
 
 
 def vector_id(document_id: str, generation: int, index: int) -> str:
@@ -118,5 +132,5 @@ def _lack(lacking: Mapping[str, int], item: Item, patience: float) -> str:
     count = lacking[_name(item)]
     return (
         f"upsert: the vector store took the vectors, but {count} of them could not be read back within"
-        f" {patience:.0f} seconds. Retry later; until then the version before stays visible."
+        f" {patience:g} seconds. Retry later; until then the version before stays visible."
     )
