@@ -14,7 +14,7 @@ DIALLERS = (
     frozenset(
         {"aiohttp", "ftplib", "http", "httpcore", "httplib2", "httpx", "imaplib", "poplib", "requests", "smtplib"}
     )
-    | frozenset({"socket", "telnetlib", "urllib3", "websocket", "websockets", "xmlrpc"})
+    | frozenset({"requests", "smtplib", "socket", "telnetlib", "urllib3", "websocket", "websockets", "xmlrpc"})
     | frozenset({"boto3", "botocore", "boxsdk", "box_sdk_gen", "cohere", "dropbox", "firecrawl", "googleapiclient"})
     | frozenset({"msal", "notion_client", "openai", "pinecone"})
 )
