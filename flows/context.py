@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from connectors import registry
-from retrieval import authorizations, connections, namespaces, settings
+from retrieval import authorizations, connections, namespaces, reembedding, settings
 from retrieval.database import Database
 from retrieval.ports import Authorizer
 from retrieval.secrets import KeyRing
@@ -38,4 +38,7 @@ def stores(namespace_id: str) -> Stores:
     def end(partition_id: int) -> None:
         authorizations.end_all(database(), keys(), partition_id, authorizer)
 
-    return Stores(registry.vector_store(config, database()), registry.file_store(config), end)
+    others = tuple(
+        registry.vector_store(other, database()) for other in reembedding.other_stores(database(), keys(), config)
+    )
+    return Stores(registry.vector_store(config, database()), registry.file_store(config), end, others)

@@ -18,7 +18,7 @@ from flows.heartbeat import beating
 from flows.steps import Discovery, Work
 from retrieval import batches, settings
 from retrieval.batches import Lease, Superseded
-from retrieval.errors import Fatal, Retryable, StepError
+from retrieval.errors import Fatal, Moved, Retryable, StepError
 from retrieval.pipeline import discover as discovering
 from retrieval.pipeline import items, outcomes
 from retrieval.pipeline.items import Key
@@ -140,10 +140,8 @@ async def _through(lease: Lease, window: Sequence[Key]) -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
     db = context.database()
     try:
-        work = Work(db, context.keys(), lease, window)
-        for step in tasks.PIPELINE:
-            await _run(step, work)
-            outcomes.settle(db, lease)
+        while not await _attempt(lease, window):
+            get_run_logger().info("The namespace got another model or vector store: embedding again.")
     except Superseded:
         raise
     except Fatal as error:
@@ -151,7 +149,21 @@ async def _through(lease: Lease, window: Sequence[Key]) -> None:
         outcomes.settle(db, lease)
 
 
-async def _run(step: tasks.Pipeline, work: Work) -> None:
+async def _attempt(lease: Lease, window: Sequence[Key]) -> bool:
+    """Whether all steps counted; False if the namespace got another model or store before the last one."""
+    db = context.database()
+    work = Work(db, context.keys(), lease, window)
+    try:
+        for step in tasks.PIPELINE:
+            await run_step(step, work)
+            outcomes.settle(db, lease)
+    except Moved:
+        return False
+    return True
+
+
+async def run_step(step: tasks.Pipeline, work: Work) -> None:
+    """A step with its retries; what it could not do then fails, its reason named."""
     try:
         await asyncio.to_thread(step, work)
     except Retryable as error:

@@ -100,5 +100,9 @@ class Fatal(StepError):
         self.field = field
 
 
+class Moved(StepError):
+    """The namespace got another model or vector store meanwhile: what was made for the old one does not count."""
+
+
 class Skippable(StepError):
     """Cannot work for this one document: a corrupt file, a page that is gone."""

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
+from psycopg import Connection
+
 from retrieval.database import Database, Row
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode, Moved, ServiceError
 from retrieval.secrets import KeyRing
 
 Config = Mapping[str, Any]
@@ -49,6 +51,8 @@ class NamespaceConfig:
     dimensions: int | None
     created_at: datetime
     updated_at: datetime
+    epoch: int = 0
+    """Grows whenever another model or vector store takes over."""
 
     def configs(self) -> dict[str, Any]:
         """The configs that are set, by the contract's field names."""
@@ -61,7 +65,7 @@ class NamespaceConfig:
         }
 
 
-COLUMNS: LiteralString = "id, organization_id, name, config, secrets, dimensions, created_at, updated_at"
+COLUMNS: LiteralString = "id, organization_id, name, config, secrets, dimensions, epoch, created_at, updated_at"
 INSERT: LiteralString = (
     "insert into namespaces (id, organization_id, name, config, secrets, dimensions)"
     " values (%(id)s, %(organization)s, %(name)s, %(config)s, %(secrets)s, %(dimensions)s) returning " + COLUMNS
@@ -139,11 +143,7 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
     )
     if row is None:
         await get(db, keys, changed.organization_id, changed.id)
-        raise ServiceError(
-            ErrorCode.INVALID_NAMESPACE_CONFIG,
-            "Another request changed this namespace at the same moment. Read it and send the change again.",
-            reason="changed_meanwhile",
-        )
+        raise changed_meanwhile()
     return opened(keys, row)
 
 
@@ -186,6 +186,14 @@ async def require(db: Database, organization: str, namespace_id: str) -> None:
         raise not_found()
 
 
+def present(connection: Connection[Row], namespace_id: str, epoch: int) -> None:
+    """Hold the namespace's model and store until the end of the transaction; Moved if they are others by now."""
+    statement: LiteralString = "select epoch from namespaces where id = %(id)s for share"
+    row = connection.execute(statement, {"id": namespace_id}).fetchone()
+    if row is None or row["epoch"] != epoch:
+        raise Moved("The namespace got another model or vector store meanwhile.")
+
+
 async def has_documents(db: Database, namespace_id: str) -> bool:
     row = await db.async_row(
         "select exists (select from documents d join partitions p on p.id = d.partition_id"
@@ -193,6 +201,14 @@ async def has_documents(db: Database, namespace_id: str) -> bool:
         {"id": namespace_id},
     )
     return row is not None and bool(row["found"])
+
+
+def changed_meanwhile() -> ServiceError:
+    return ServiceError(
+        ErrorCode.INVALID_NAMESPACE_CONFIG,
+        "Another request changed this namespace at the same moment. Read it and send the change again.",
+        reason="changed_meanwhile",
+    )
 
 
 def not_found() -> ServiceError:
@@ -230,6 +246,7 @@ def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
         organization_id=row["organization_id"],
         name=row["name"],
         dimensions=row["dimensions"],
+        epoch=row["epoch"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         **split(configs),

@@ -12,7 +12,7 @@ from typing import LiteralString
 
 import structlog
 
-from retrieval import connections, idempotency, namespaces, oauth_states, vault
+from retrieval import connections, idempotency, namespaces, oauth_states, reembedding, vault
 from retrieval.database import Database, Row
 from retrieval.secrets import KeyRing, SecretError
 
@@ -34,6 +34,8 @@ class Sealed:
 SEALED = (
     Sealed("server_secrets", "sealed", ("name",), lambda row: vault.row_name(row["name"])),
     Sealed("namespaces", "secrets", ("id",), lambda row: namespaces.row_name(row["id"])),
+    Sealed("namespaces", "pending", ("id",), lambda row: reembedding.row_name(row["id"], "pending")),
+    Sealed("namespaces", "retired", ("id",), lambda row: reembedding.row_name(row["id"], "retired")),
     Sealed("connections", "credentials", ("id",), lambda row: connections.row_name(row["id"])),
     Sealed("oauth_states", "verifier", ("hash",), lambda row: oauth_states.row_name(row["hash"])),
     Sealed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -27,6 +27,8 @@ class Stores:
     vectors: VectorStore
     files: FileStore
     end: Callable[[int], None]
+    others: tuple[VectorStore, ...] = ()
+    """Vector stores that hold or held vectors beside: the one that is being built, the one before."""
 
 
 def run(db: Database, stores: Callable[[str], Stores], *, limit: int = 200) -> int:
@@ -129,7 +131,8 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
 def _partition(db: Database, stores: Stores, row: Row) -> None:
     """Everything of a deleted namespace's scope; its job runs have ended before."""
     stores.end(row["partition_id"])
-    stores.vectors.drop(Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
+    for store in (stores.vectors, *stores.others):
+        store.drop(Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
     files = db.rows(
         """
         with members as (
@@ -166,12 +169,8 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
     )
     prefix = f"{row['document_id']}#{generation}#"
     names = [f"{prefix}{found['index']}" for found in indexes]
-    for start in range(0, len(names), PAGE):
-        stores.vectors.delete(scope, names[start : start + PAGE])
-    if left := list(stores.vectors.ids(scope, prefix)):
-        stores.vectors.delete(scope, left)
-        if any(stores.vectors.ids(scope, prefix)):
-            raise Retryable("The vector store still shows what was deleted; it is asked again later.")
+    for store in (stores.vectors, *stores.others):
+        _delete(store, scope, names, prefix)
     with db.transaction() as connection:
         connection.execute("select pg_advisory_xact_lock(%(partition_id)s)", row)
         gone = connection.execute(
@@ -189,10 +188,33 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
         )
 
 
+def _delete(store: VectorStore, scope: Scope, names: Sequence[str], prefix: str) -> None:
+    for start in range(0, len(names), PAGE):
+        store.delete(scope, names[start : start + PAGE])
+    if left := list(store.ids(scope, prefix)):
+        store.delete(scope, left)
+        if any(store.ids(scope, prefix)):
+            raise Retryable("The vector store still shows what was deleted; it is asked again later.")
+
+
+def _embeddings(db: Database, _stores: Stores, row: Row) -> None:
+    """Embeddings whose last chunk went when its document was cut again."""
+    with db.transaction() as connection:
+        connection.execute("select pg_advisory_xact_lock(%(partition_id)s)", row)
+        connection.execute(
+            """
+            delete from embeddings e where e.partition_id = %(partition_id)s
+              and not exists (select from chunks c where c.partition_id = e.partition_id and c.embedding_key = e.key)
+            """,
+            row,
+        )
+
+
 _ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
     "file": _file,
     "labels": _labels,
     "generation": _generation,
     "document": _document,
+    "embeddings": _embeddings,
     "partition": _partition,
 }

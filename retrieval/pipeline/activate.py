@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from retrieval import batches, keyword, labels
+from retrieval import batches, keyword, labels, namespaces
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.pipeline.items import Item, Key
@@ -66,15 +66,19 @@ def flip(
     work: Sequence[Item],
     language: str,
     labelled: Mapping[str, Row] | None = None,
+    epoch: int | None = None,
 ) -> None:
     """Make each document's new generation the visible one, unless it was deleted or a newer one is there.
 
     labelled: by document, the row with the `metadata` that its vectors' labels were made of; None: they have none.
+    epoch: of the namespace that all this was made for; Moved if it has another model or store by now.
     """
     if not work:
         return
     with db.transaction() as connection:
         batches.guard(connection, lease)
+        if epoch is not None:
+            namespaces.present(connection, lease.scope.namespace, epoch)
         before = _lock(connection, work)
         flipped = _point_to(connection, work)
         _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)

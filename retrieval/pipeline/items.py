@@ -61,16 +61,18 @@ STAGES = {"fetch": "accepted", "parse": "fetched", "chunk": "parsed", "embed": "
 """Each step, and the stage a document must have reached for it."""
 
 BEFORE = {step: list(STAGES.values())[: index + 1] for index, step in enumerate(STAGES)}
+BEFORE["shadow"] = BEFORE["upsert"]
 """The stages of documents that have not done a step."""
 
 _ITEMS: LiteralString = """
-    select d.*, j.config, r.source, exists (
+    select d.*, j.config, r.source, d.made_from is not null or exists (
         select from run_documents e join job_runs before on before.id = e.job_run_id
         where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
     ) as ingested_before
     from run_documents d
     join job_runs r on r.id = d.job_run_id
-    join jobs j on j.id = r.job_id
+    join jobs j on j.id = case when d.made_from is null then r.job_id
+                               else (select job_id from documents where id = d.document_id) end
     where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and not r.cancel_requested
 """
 
@@ -137,6 +139,21 @@ def start(db: Database, lease: Lease, window: Sequence[Key]) -> None:
         )
 
 
+def take_back(db: Database, lease: Lease, window: Sequence[Key], epoch: int) -> None:
+    """Have cut again what was cut for another model than that of this epoch."""
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            """
+            update run_documents d set stage = 'parsed'
+            from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
+            where d.job_run_id = w.run and d.document_id = w.document and d.stage in ('chunked', 'embedded')
+              and d.status = 'PROCESSING' and d.epoch <> %(epoch)s
+            """,
+            {**_keys(window), "epoch": epoch},
+        )
+
+
 def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: str) -> None:
     """Record that these documents have done `stage`, each with what the step found out."""
     if not done:
@@ -190,7 +207,18 @@ def add_timing(db: Database, lease: Lease, window: Sequence[Key], step: str, sec
 
 
 _COLUMNS = frozenset(
-    {"raw_key", "raw_hash", "raw_size", "parsed_key", "title", "pages", "properties", "embedding", "fingerprint"}
+    {
+        "raw_key",
+        "raw_hash",
+        "raw_size",
+        "parsed_key",
+        "title",
+        "pages",
+        "properties",
+        "embedding",
+        "fingerprint",
+        "epoch",
+    }
 )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,7 +51,8 @@ class Configured:
             finally:
                 await self.db.async_close()
 
-        return asyncio.run(run())
+        with ThreadPoolExecutor(1) as thread:  # a loop may already run in this one
+            return thread.submit(asyncio.run, run()).result()
 
     @property
     def config(self) -> NamespaceConfig:
