@@ -241,7 +241,7 @@ def _read_cursor(scope: Scope, cursor: str) -> tuple[datetime, str]:
         moment = _EPOCH + timedelta(microseconds=int(micros))
     except (binascii.Error, ValueError, OverflowError) as error:
         raise _bad_cursor() from error
-    if mark != _mark(scope, place):
+    if mark != _mark(scope, place) or "\x00" in document_id:
         raise _bad_cursor()
     return moment, document_id
 
