@@ -258,6 +258,7 @@ def test_the_operator_allows_ranges(witness):
             guard.check_url(url)
 
 
+@pytest.mark.decision("H16")
 def test_metadata_is_never_allowed():
     everything = Guard((ip_network("0.0.0.0/0"), ip_network("::/0")))
     everything.check_url("http://10.0.0.1/")
