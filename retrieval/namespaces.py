@@ -53,6 +53,8 @@ class NamespaceConfig:
     updated_at: datetime
     epoch: int = 0
     """Grows whenever another model or vector store takes over."""
+    changing: bool = False
+    """Whether that may be about to happen."""
 
     def configs(self) -> dict[str, Any]:
         """The configs that are set, by the contract's field names."""
@@ -65,11 +67,21 @@ class NamespaceConfig:
         }
 
 
-COLUMNS: LiteralString = "id, organization_id, name, config, secrets, dimensions, epoch, created_at, updated_at"
+COLUMNS: LiteralString = (
+    "id, organization_id, name, config, secrets, dimensions, epoch, pending is not null as changing,"
+    " created_at, updated_at"
+)
 INSERT: LiteralString = (
     "insert into namespaces (id, organization_id, name, config, secrets, dimensions)"
     " values (%(id)s, %(organization)s, %(name)s, %(config)s, %(secrets)s, %(dimensions)s) returning " + COLUMNS
 )
+
+
+_MOVED: LiteralString = (
+    "config -> 'embeddingModelConfig' is distinct from %(config)s::jsonb -> 'embeddingModelConfig'"
+    " or config -> 'vectorStorageConfig' is distinct from %(config)s::jsonb -> 'vectorStorageConfig'"
+)
+"""Another model or vector store: keys are not in the column. What is being made for the one before must not count."""
 
 
 async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str) -> NamespaceConfig:
@@ -136,7 +148,9 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
     """Store what `changed` holds, provided that nobody else has changed the namespace since it was read."""
     row = await db.async_row(
         "update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s,"
-        " dimensions = %(dimensions)s, updated_at = greatest(now(), updated_at + interval '1 microsecond')"
+        " dimensions = %(dimensions)s, epoch = epoch + (" + _MOVED + ")::int,"
+        " pending_run = case when not (" + _MOVED + ") then pending_run end,"
+        " updated_at = greatest(now(), updated_at + interval '1 microsecond')"
         " where id = %(id)s and organization_id = %(organization)s and deleted_at is null"
         " and updated_at = %(seen)s returning " + COLUMNS,
         {**values(keys, changed), "seen": changed.updated_at},
@@ -247,6 +261,7 @@ def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
         name=row["name"],
         dimensions=row["dimensions"],
         epoch=row["epoch"],
+        changing=row["changing"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         **split(configs),

@@ -133,6 +133,7 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     if moved:
         now = replace(changed, embedding_model=stored.embedding_model, vector_storage=stored.vector_storage)
         kept, job_run = await reembedding.begin(services.db, services.ring, now, changed)
+        services.notices.send()
         message = "Namespace is being embedded again; it is searched as before until then"
         return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(kept), job_run))
     saved = await namespaces.update(services.db, services.ring, changed)
