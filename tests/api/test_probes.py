@@ -179,6 +179,21 @@ def test_a_call_that_never_ends_keeps_no_process():
 
 
 @pytest.mark.decision("D43")
+@pytest.mark.decision("H21")
+@pytest.mark.parametrize("model", namespace_rules.LOCAL_MODELS)
+def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_db, ring, monkeypatch, model):
+    monkeypatch.setattr(registry, "_made", {})
+    checking = api_settings.model_copy(update={"check_configs": True})
+    owner = organizations.create(api_db, "embedded")
+    made = keys.create(api_db, ring, owner.id, "embedded")
+    chosen = {**EMBEDDED, "embeddingModelConfig": {"provider": "LOCAL", "model": model}}
+    with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
+        for name in ("first", "second"):  # the first one on a home where no model was built yet
+            answer = client.post("/v1/namespaces", json={"name": name, **chosen})
+            assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.decision("D43")
 def test_checks_are_on_unless_a_setting_says_no():
     assert Settings.model_fields["check_configs"].default is True
 
