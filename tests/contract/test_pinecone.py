@@ -274,6 +274,7 @@ def shelf(store):
     return store
 
 
+@pytest.mark.decision("H18")
 @pytest.mark.decision("D29")
 @pytest.mark.parametrize(
     ("where", "found"),

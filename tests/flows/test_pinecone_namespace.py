@@ -113,6 +113,7 @@ def test_what_is_shown_late_is_waited_for(space, index):
     assert len(index.bodies("/vectors/list")) > 1
 
 
+@pytest.mark.decision("H19")
 def test_what_is_not_shown_in_time_fails_and_the_version_before_stays(space, index, monkeypatch):
     first = space.text(OWLS, "owls")
     space.work()
@@ -162,6 +163,7 @@ def test_a_run_under_way_cannot_bring_a_deleted_document_back(space, index, step
     assert records(space, index) == {}
 
 
+@pytest.mark.decision("H20")
 def test_metadata_is_changed_at_once_and_in_the_index_when_it_can_be_reached(space, index, monkeypatch):
     text = space.text(OWLS, "owls", metadata={"team": "red"})
     space.work()
