@@ -127,6 +127,7 @@ def finds_all(space):
 
 
 @pytest.mark.decision("D43")
+@pytest.mark.decision("H22")
 def test_search_goes_on_with_the_old_model_and_changes_all_at_once(space, by_hand):
     run = begin(space)
     seen = []
