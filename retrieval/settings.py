@@ -151,6 +151,13 @@ class Settings(BaseSettings):
     """How long a vector store may take until it shows what was written; after that the document fails."""
     parse_seconds: float = 60
     parse_memory_bytes: int = 512 * 1024 * 1024
+    ocr_languages: list[str] = ["eng"]
+    """Languages of scans by tesseract's names; the engine that ships with the packages reads its own set."""
+    ocr_page_seconds: float = Field(default=240, gt=0)
+    ocr_memory_bytes: int = Field(default=1536 * 1024 * 1024, ge=768 * 1024 * 1024)
+    """For each process that recognises: the packaged engine alone takes about 820 MB."""
+    ocr_pages: int = Field(default=2000, ge=1)
+    """Pages of one file that are recognised at most."""
     keyword_language: str = "english"
     """PostgreSQL text search configuration of the keyword side."""
 

@@ -51,7 +51,7 @@ DOC = Kind("DOC", "application/msword", ("doc",))
 PPT = Kind("PPT", "application/vnd.ms-powerpoint", ("ppt",))
 XLS = Kind("XLS", "application/vnd.ms-excel", ("xls",))
 MSG = Kind("MSG", "application/vnd.ms-outlook", ("msg",))
-IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"), taken=False)
+IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"))
 ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True, taken=False)
 COMPOUND = Kind("compound", "application/x-ole-storage", (), taken=False)
 
@@ -180,15 +180,11 @@ def compound(data: bytes, name: str) -> Kind:
     raise unknown(name)
 
 
-def not_taken(kind: Kind, *, ocr: bool) -> Skippable:
+def not_taken(kind: Kind) -> Skippable:
     """The refusal of a kind that we know and do not take."""
-    if kind is ZIP:
-        return Skippable(
-            f"ZIP archives are not taken. Upload the files in it one by one; kinds that are taken: {TAKEN}."
-        )
-    if ocr:
-        return Skippable("The file is an image, and this installation has no engine for text recognition (OCR) yet.")
-    return Skippable("The file is an image and has no text of its own. Use the OCR strategy STANDARD_OCR for images.")
+    return Skippable(
+        f"{kind.label} archives are not taken. Upload the files in it one by one; kinds that are taken: {TAKEN}."
+    )
 
 
 def unknown(name: str) -> Skippable:

@@ -24,6 +24,15 @@ class Page(msgspec.Struct, frozen=True):
     exclude: tuple[str, ...] = ()
 
 
+class Recognise(msgspec.Struct, frozen=True):
+    """Recognise the text of one page of a PDF, or of one picture of an image file, counted from 1."""
+
+    page: int
+    pdf: bool
+    program: str
+    languages: tuple[str, ...]
+
+
 class Task(msgspec.Struct, frozen=True):
     """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to."""
 
@@ -34,12 +43,14 @@ class Task(msgspec.Struct, frozen=True):
     cpu_seconds: float
     expanded_bytes: int
     page: Page | None = None
+    recognise: Recognise | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):
     """What came of it: `refusal` for the user, with `detail` for the log, or the text and what is known of it.
 
-    `spent`: the child should not be given another file.
+    `spent`: the child should not be given another file. `pictured`: pages whose text is still to be recognised, in a
+    file of `count` pages that is a `pdf` or an image.
     """
 
     refusal: str = ""
@@ -49,6 +60,9 @@ class Reply(msgspec.Struct, frozen=True):
     pages: tuple[int, ...] = ()
     properties: dict[str, str | int] = {}
     spent: bool = False
+    pictured: tuple[int, ...] = ()
+    count: int = 0
+    pdf: bool = False
 
 
 def frame(message: Task | Reply) -> bytes:

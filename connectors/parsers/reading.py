@@ -8,7 +8,7 @@ from pathlib import Path
 
 import kreuzberg
 
-from connectors.parsers import kinds, pages, plain, properties, verbatim
+from connectors.parsers import kinds, pages, pictures, plain, properties, verbatim
 from connectors.parsers.kinds import Kind
 from connectors.parsers.messages import Reply, Task
 from connectors.parsers.tidying import tidied
@@ -26,22 +26,48 @@ def read(task: Task) -> Reply:
         from connectors.parsers import webpage
 
         return webpage.read(task, task.page)
+    if task.recognise is not None:
+        from connectors.parsers import recognition
+
+        return recognition.read(task, task.recognise)
     path = Path(task.path)
     with path.open("rb") as file:
         kind = kinds.told(file.read(kinds.HEAD), task.name, task.media_type)
     kind = _looked_into(kind, path, task)
     if not kind.taken:
-        raise kinds.not_taken(kind, ocr=task.ocr)
+        raise kinds.not_taken(kind)
+    if kind is kinds.IMAGE:
+        return _image(path, ocr=task.ocr)
     if kind in (kinds.PLAIN, kinds.MARKDOWN, kinds.JSONL):
         return verbatim.read(path.read_bytes(), kind)
     result = _extracted(kind, path)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
     text = tidied(result.content + _furniture(result, kind))
-    if not text.strip():
+    pictured = pictures.without_text(path) if kind is kinds.PDF and task.ocr else ()
+    if not text.strip() and not pictured:
         raise _no_text(kind, ocr=task.ocr)
     known = properties.of(result, kind, path.stat().st_size)
-    return Reply(text=text, title=properties.title(result, text), pages=_pages(result, kind, text), properties=known)
+    return Reply(
+        text=text,
+        title=properties.title(result, text),
+        pages=_pages(result, kind, text),
+        properties=known,
+        pictured=pictured,
+        count=properties.page_count(result),
+        pdf=kind is kinds.PDF,
+    )
+
+
+def _image(path: Path, *, ocr: bool) -> Reply:
+    """What is known of an image before its text is recognised."""
+    if not ocr:
+        raise Skippable(
+            "The file is an image and has no text of its own. Use the OCR strategy STANDARD_OCR for images."
+        )
+    count, media_type = pictures.frames(path), pictures.media_type(path)
+    known: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
+    return Reply(properties=known, pictured=tuple(range(1, count + 1)), count=count)
 
 
 def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
@@ -49,8 +75,7 @@ def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
         return Skippable("The file holds no text. Upload a file with text in it.")
     if ocr:
         return Skippable(
-            "The PDF holds no text of its own, only pictures or blank pages, "
-            "and this installation has no engine for text recognition (OCR) yet."
+            "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
         )
     return Skippable(
         "The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans."

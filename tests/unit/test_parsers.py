@@ -299,10 +299,10 @@ def test_a_file_without_text_is_refused(save: Save, data: bytes) -> None:
 def test_a_scan_is_refused_with_the_strategy_to_use(save: Save) -> None:
     blank = save("scan.pdf", pdf("", ""))
     assert "STANDARD_OCR" in refusal(blank)
-    assert "no engine for text recognition" in refusal(blank, OcrStrategy.STANDARD_OCR)
+    assert "nothing but blank pages" in refusal(blank, OcrStrategy.STANDARD_OCR)
     picture = save("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64))
     assert "STANDARD_OCR" in refusal(picture)
-    assert "no engine for text recognition" in refusal(picture, OcrStrategy.STANDARD_OCR)
+    assert "damaged or incomplete" in refusal(picture, OcrStrategy.STANDARD_OCR)
 
 
 def test_an_outside_entity_is_not_read(save: Save, tmp_path: Path) -> None:
