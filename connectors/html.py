@@ -108,6 +108,17 @@ def select(parsed: LexborHTMLParser, selectors: Sequence[str]) -> list[LexborNod
     return [node for node in chosen.values() if not _inside(node, chosen)]
 
 
+def is_selector(text: str) -> bool:
+    """Whether `select` understands it."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    try:
+        select(LexborHTMLParser(""), [text])
+    except ValueError:
+        return False
+    return True
+
+
 def _inside(node: LexborNode, others: dict[int, LexborNode]) -> bool:
     above = node.parent
     while above is not None:

@@ -73,6 +73,11 @@ def scraper(config: NamespaceConfig) -> Scraper:
     return cast("Scraper", _once("scraper", chosen, lambda: make(chosen, settings.load())))
 
 
+def is_selector(text: str) -> bool:
+    """Whether this is CSS that web pages are read with."""
+    return bool(importlib.import_module("connectors.html").is_selector(text))
+
+
 def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
     """Where documents of an ingestion source come from. Fatal where this version cannot fetch from there."""
     if name not in SOURCES:

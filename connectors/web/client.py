@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 ANYTHING = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
 TRIES = 3
 SHORT_WAIT = 10.0
-"""Seconds of a Retry-After that are waited out here; a longer one is the caller's to wait."""
+"""Seconds of a Retry-After that are waited out here, and that a try may take to be repeated here; else the caller's."""
 LONGEST_WAIT = 3600.0
 _LATER = frozenset({408, 421, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})
@@ -92,10 +92,11 @@ class Client:
         """Fetch `url` into an empty file. Skippable: it cannot be had, with the reason; Retryable: not now."""
         asked = wish or Wish()
         for attempt in range(1, TRIES):
+            begun = time.monotonic()
             try:
                 return self._follow(url, into, asked)
             except Retryable as error:
-                if error.after is not None and error.after > SHORT_WAIT:
+                if (error.after or 0) > SHORT_WAIT or time.monotonic() - begun > SHORT_WAIT:
                     raise
                 into.seek(0)
                 into.truncate()

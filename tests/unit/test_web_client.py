@@ -298,6 +298,15 @@ def test_trouble_that_passes_is_tried_again(make):
     assert len(server.requests) == 3
 
 
+def test_a_slow_try_is_not_repeated_here(make, monkeypatch):
+    """The step tries again anyway: three slow tries in each of its own would hold up the neighbours."""
+    monkeypatch.setattr(clients, "SHORT_WAIT", 0.5)
+    with serving(drip(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100)) as server:
+        with pytest.raises(Retryable, match="in time"):
+            make(seconds=0.6).get(server.url, io.BytesIO())
+        assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 300, 304 + 1])
 def test_what_will_not_change_is_not_tried_again(status, make):
     with serving(lambda *_: answer(status=f"{status} No")) as server, pytest.raises(Skippable, match=str(status)):

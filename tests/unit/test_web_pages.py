@@ -1,5 +1,7 @@
 """What is taken of a web page, what it says of itself, and where it leads."""
 
+import socket
+
 import pytest
 
 from connectors import html
@@ -175,6 +177,20 @@ def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
 def test_a_canonical_address_that_is_none_is_left_out():
     for href in ("javascript:alert(1)", "http://", "http://[", "ftp://x/", ""):
         assert pages.read(f'<link rel=canonical href="{href}">'.encode(), URL).about.canonical == ""
+
+
+def test_reading_a_page_fetches_nothing_that_it_names(parse):
+    with socket.create_server(("127.0.0.1", 0)) as witness:
+        witness.setblocking(False)
+        at = f"http://127.0.0.1:{witness.getsockname()[1]}"
+        parse(
+            f"""<!DOCTYPE html SYSTEM "{at}/d.dtd"><html><head><base href="{at}/"><link rel=icon href="{at}/i">
+            <meta http-equiv=refresh content="0;url={at}/r"><script src="{at}/s.js"></script></head><body><main>
+            <img src="{at}/i.png"><iframe src="{at}/f"></iframe><object data="{at}/o"></object>{"Words of it. " * 40}
+            <svg><image href="{at}/v"/></svg></main></body></html>"""
+        )
+        with pytest.raises(BlockingIOError):
+            witness.accept()
 
 
 @pytest.mark.shared
