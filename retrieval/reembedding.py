@@ -171,6 +171,13 @@ def failed(db: Database, job_run_id: str) -> bool:
     )
 
 
+LEAVE_STORES: LiteralString = """
+    insert into sweeps (partition_id, kind, generation, due_at)
+    values (%(partition)s, 'stores', %(epoch)s, now() + interval '10 minutes')
+"""
+"""Has the sweep forget other vector stores than the namespace's present one, when they are empty."""
+
+
 def drop(db: Database, lease: Lease) -> None:
     """End whatever runs of the batch are open; the sweep takes what they have built."""
     with db.transaction() as connection:
@@ -182,6 +189,8 @@ def drop(db: Database, lease: Lease) -> None:
         ).fetchall()
         ends: list[tuple[str, str, str | None]] = [(row["job_run_id"], row["document_id"], None) for row in rows]
         batches.close_documents(connection, ends, status="CANCELLED")
+        if ends:
+            connection.execute(LEAVE_STORES, {"partition": lease.partition, "epoch": -1})
         connection.execute(
             "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now()"
             " where batch_id = %(batch)s and finished_at is null",

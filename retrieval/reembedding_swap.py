@@ -12,7 +12,7 @@ from retrieval import batches, keyword, namespaces
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
-from retrieval.reembedding import MARK, place, row_name
+from retrieval.reembedding import LEAVE_STORES, MARK, place, row_name
 from retrieval.secrets import KeyRing
 
 
@@ -33,6 +33,7 @@ def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: Name
             return False
         for part in connection.execute(_PARTITIONS, values).fetchall():
             _reindex(connection, {**values, "partition": part["id"]}, language)
+        connection.execute(LEAVE_STORES, {"partition": lease.partition, "epoch": later.epoch})
         for statement in (_LEAVE, _LEAVE_EMBEDDINGS, _SHOW, _END):
             connection.execute(statement, values)
         _configure(connection, keys, namespaces.opened(keys, row), later, job_run_id)

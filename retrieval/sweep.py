@@ -16,6 +16,8 @@ from retrieval.ports import FileStore, Scope, VectorStore
 log = structlog.get_logger()
 
 PAGE = 1000
+PATIENCE = 8
+"""Tries, each after twice the time, in which a vector store that was left may become reachable: some four hours."""
 LARGE = 10_000
 """Chunks from which on a scope is looked after."""
 
@@ -210,11 +212,35 @@ def _embeddings(db: Database, _stores: Stores, row: Row) -> None:
         )
 
 
+def _other_stores(db: Database, _stores: Stores, row: Row) -> None:
+    """Forget vector stores that are not used any more, once they are empty or could not be emptied for some hours."""
+    waits = db.row(
+        "select 1 as yes from sweeps s join partitions p on p.id = s.partition_id"
+        " where p.namespace_id = %(namespace_id)s and s.kind in ('generation', 'document') limit 1",
+        row,
+    )
+    if waits is not None and row["tries"] < PATIENCE:
+        raise Retryable("The vector store that was left is not empty yet.")
+    db.rows(
+        """
+        update namespaces n
+        set retired = case when n.epoch = %(generation)s then null else n.retired end,
+            pending = case when run.id is null then null else n.pending end,
+            pending_run = case when run.id is null then null else n.pending_run end
+        from (select 1) one left join job_runs run
+          on run.finished_at is null and run.id = (select pending_run from namespaces where id = %(namespace_id)s)
+        where n.id = %(namespace_id)s
+        """,
+        row,
+    )
+
+
 _ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
     "file": _file,
     "labels": _labels,
     "generation": _generation,
     "document": _document,
     "embeddings": _embeddings,
+    "stores": _other_stores,
     "partition": _partition,
 }

@@ -57,6 +57,9 @@ class Item:
 WEB = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
 """Sources whose HTML is read as web pages are."""
 
+ARCHIVE_PATH = "archivePath"
+"""Property and metadata key of a document that was packed into another: its path there (D20)."""
+
 STAGES = {"fetch": "accepted", "parse": "fetched", "chunk": "parsed", "embed": "chunked", "upsert": "embedded"}
 """Each step, and the stage a document must have reached for it."""
 
@@ -145,12 +148,14 @@ def take_back(db: Database, lease: Lease, window: Sequence[Key], epoch: int) -> 
         batches.guard(connection, lease)
         connection.execute(
             """
-            update run_documents d set stage = 'parsed'
+            with again as (update run_documents d set stage = 'parsed'
             from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
             where d.job_run_id = w.run and d.document_id = w.document and d.stage in ('chunked', 'embedded')
-              and d.status = 'PROCESSING' and d.epoch <> %(epoch)s
+              and d.status = 'PROCESSING' and d.epoch <> %(epoch)s returning d.document_id)
+            insert into sweeps (partition_id, kind, due_at)
+            select %(partition)s, 'embeddings', now() + interval '10 minutes' from again limit 1
             """,
-            {**_keys(window), "epoch": epoch},
+            {**_keys(window), "epoch": epoch, "partition": lease.partition},
         )
 
 
@@ -248,6 +253,11 @@ def _keys(window: Sequence[Key]) -> dict[str, list[str]]:
     return {"runs": [key.job_run_id for key in window], "documents": [key.document_id for key in window]}
 
 
+def _metadata(wanted: Mapping[str, Any] | None, properties: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    path = properties.get(ARCHIVE_PATH)
+    return wanted if wanted is None or path is None else {**wanted, ARCHIVE_PATH: path}
+
+
 def _item(row: Row) -> Item:
     config = row["config"]
     return Item(
@@ -265,7 +275,7 @@ def _item(row: Row) -> Item:
         properties=row["properties"],
         embedding=row["embedding"],
         fingerprint=row["fingerprint"],
-        metadata=None if row["ingested_before"] else config["metadata"],
+        metadata=None if row["ingested_before"] else _metadata(config["metadata"], row["properties"]),
         chunk_size=config["chunkSize"],
         chunk_overlap=config["chunkOverlap"],
         ocr=OcrStrategy(config["ocr"]),

@@ -12,7 +12,7 @@ from typing import Any
 
 from connectors import registry
 from flows import steps
-from retrieval import batches, documents, ids, namespaces, runs, search, settings, sweep
+from retrieval import batches, documents, ids, namespaces, reembedding, runs, search, settings, sweep
 from retrieval.filters import DocumentFilter
 from retrieval.namespaces import NamespaceConfig
 from retrieval.pipeline import items, outcomes
@@ -116,8 +116,10 @@ class Configured:
         return self.call(documents.delete(self.db, self.scope, DocumentFilter(document_ids=document_ids)))
 
     def sweep(self):
+        config = self.config
+        others = [registry.vector_store(one, self.db) for one in reembedding.other_stores(self.db, self.ring, config)]
         stores = sweep.Stores(
-            registry.vector_store(self.config, self.db), registry.file_store(self.config), lambda _: None
+            registry.vector_store(config, self.db), registry.file_store(config), lambda _: None, tuple(others)
         )
         self.db.rows("update sweeps set due_at = now()")
         while sweep.run(self.db, lambda _: stores):

@@ -13,6 +13,7 @@ from retrieval import batches, namespaces, reembedding, run_control
 from retrieval.errors import Moved, ServiceError, Skippable
 from retrieval.pipeline import items
 from tests.flows.configured import STEPS, Configured
+from tests.standins import pinecone
 
 MINILM = {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
 WORDS = {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
@@ -287,6 +288,34 @@ def test_there_and_back_again(space, by_hand):
     space.sweep()
     finds_all(space)
     assert stored(space) == {"vectors": {384: 3}, "embeddings": {384: 3}}
+
+
+def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch):
+    from retrieval import settings
+
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    settings.load.cache_clear()
+    with pinecone.running(dimension=256, metric="cosine") as index:
+        now = space.config
+        theirs = index.config()
+        later = replace(now, embedding_model=WORDS, vector_storage=theirs)
+        space.call(reembedding.begin(space.db, space.ring, now, later))
+        assert rebuild(space)
+        finds_all(space)
+        space.sweep()
+        assert stored(space)["vectors"] == {}
+        now = space.config
+        back = replace(now, vector_storage={"provider": "PGVECTOR"})
+        space.call(reembedding.begin(space.db, space.ring, now, back))
+        assert rebuild(space)
+        finds_all(space)
+        store = registry.vector_store(now, space.db)
+        assert len(list(store.ids(space.scope, ""))) == 3
+        space.sweep()
+        assert list(store.ids(space.scope, "")) == []
+        space.sweep()
+        assert reembedding.other_stores(space.db, space.ring, space.config) == []
+    assert stored(space)["vectors"] == {256: 3}
 
 
 def test_a_namespace_deleted_meanwhile_stays_deleted(space, by_hand):
