@@ -122,7 +122,20 @@ async def _discover(lease: Lease) -> None:
 
 
 async def _pipeline(lease: Lease) -> None:
+    """Everything that is open, then what was found packed into it, until nothing new is left."""
+    seen: set[Key] = set()
+    while windows := _windows(lease, seen):
+        seen.update(*windows)
+        await _side_by_side(lease, windows)
+
+
+def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
     windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES)
+    new = [[key for key in window if key not in seen] for window in windows]
+    return [window for window in new if window]
+
+
+async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]]) -> None:
     shown = await report.Shown.start(sum(map(len, windows)))
     places = asyncio.Semaphore(WINDOWS_AT_ONCE)
 

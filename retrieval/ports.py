@@ -74,6 +74,20 @@ class RawContent:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A file that was packed into another: its path there, and a local file beside that one with its content.
+
+    `reason`: why it was left out, for the user; there is no content then.
+    """
+
+    path: str
+    file: Path
+    media_type: str
+    size: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """A document as Markdown. `pages`: the offset in `text` at which each page starts, empty if there are no pages."""
 
@@ -81,6 +95,8 @@ class Parsed:
     title: str = ""
     pages: tuple[int, ...] = ()
     properties: Mapping[str, str | int] = field(default_factory=dict)
+    members: tuple[Member, ...] = ()
+    """Files that were packed into this one: to become documents of their own."""
 
 
 @dataclass(frozen=True, slots=True)

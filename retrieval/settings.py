@@ -151,6 +151,10 @@ class Settings(BaseSettings):
     """How long a vector store may take until it shows what was written; after that the document fails."""
     parse_seconds: float = 60
     parse_memory_bytes: int = 512 * 1024 * 1024
+    archive_members: int = Field(default=1000, ge=1)
+    """Files that one archive or mail may hold."""
+    archive_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
+    """What one archive or mail may unfold to."""
     ocr_languages: list[str] = ["eng"]
     """Languages of scans by tesseract's names; the engine that ships with the packages reads its own set."""
     ocr_page_seconds: float = Field(default=240, gt=0)

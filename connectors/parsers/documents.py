@@ -6,16 +6,18 @@ import atexit
 import os
 import shutil
 from functools import lru_cache
+from pathlib import Path
 
+import msgspec
 import structlog
 
 from connectors.parsers import kinds, verbatim
-from connectors.parsers.messages import Page, Reply, Task
+from connectors.parsers.messages import Page, Reply, Task, Unpack
 from connectors.parsers.pool import Limits, Pool
 from connectors.parsers.scans import Recognition
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
-from retrieval.ports import OcrStrategy, Parsed, RawContent
+from retrieval.ports import Member, OcrStrategy, Parsed, RawContent
 
 log = structlog.get_logger(__name__)
 _HERE_BYTES = 1024 * 1024
@@ -25,11 +27,19 @@ _HERE_BYTES = 1024 * 1024
 class DocumentParser:
     """Reads files with kreuzberg (https://docs.kreuzberg.dev), each within time and memory limits."""
 
-    def __init__(self, pool: Pool, memory_bytes: int, seconds: float, recognition: Recognition | None = None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        memory_bytes: int,
+        seconds: float,
+        recognition: Recognition | None = None,
+        packed: Unpack | None = None,
+    ) -> None:
         self.pool = pool
         self._expanded_bytes = memory_bytes // 4
         self._seconds = seconds
         self._recognition = recognition
+        self._packed = packed
 
     def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed:
         """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read."""
@@ -68,11 +78,20 @@ class DocumentParser:
             cpu_seconds=self._seconds,
             expanded_bytes=self._expanded_bytes,
             page=page,
+            unpack=self._unpack(raw),
         )
         reply = self._answered(task)
         if reply.pictured and self._recognition is not None:
             return self._recognition.completed(task, reply)
         return reply
+
+    def _unpack(self, raw: RawContent) -> Unpack | None:
+        """Files that are packed into this one go beside it, into a folder that the caller removes."""
+        if raw.page is not None or self._packed is None:
+            return None
+        folder = raw.path.parent / f"{raw.path.name}-members"
+        folder.mkdir(exist_ok=True)
+        return msgspec.structs.replace(self._packed, folder=str(folder.resolve()))
 
     def _answered(self, task: Task) -> Reply:
         reply = self.pool.run(task)
@@ -83,7 +102,8 @@ class DocumentParser:
 
 
 def _parsed(reply: Reply) -> Parsed:
-    return Parsed(text=reply.text, title=reply.title, pages=reply.pages, properties=reply.properties)
+    members = tuple(Member(one.path, Path(one.place), one.media_type, one.size, one.reason) for one in reply.members)
+    return Parsed(reply.text, reply.title, reply.pages, reply.properties, members)
 
 
 @lru_cache(maxsize=1)
@@ -93,10 +113,11 @@ def parser() -> DocumentParser:
     cores = os.cpu_count() or 1
     pool = Pool(cores, Limits(seconds=chosen.parse_seconds, memory_bytes=chosen.parse_memory_bytes))
     recognition = _recognition(chosen, cores)
+    packed = Unpack("", chosen.archive_members, chosen.archive_bytes, chosen.max_file_bytes)
     for each in (pool, recognition.pool):
         atexit.register(each.close)
     os.register_at_fork(after_in_child=lambda: _after_fork(pool, recognition.pool))
-    return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds, recognition)
+    return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds, recognition, packed)
 
 
 def _recognition(chosen: settings.Settings, cores: int) -> Recognition:

@@ -52,7 +52,7 @@ PPT = Kind("PPT", "application/vnd.ms-powerpoint", ("ppt",))
 XLS = Kind("XLS", "application/vnd.ms-excel", ("xls",))
 MSG = Kind("MSG", "application/vnd.ms-outlook", ("msg",))
 IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"))
-ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True, taken=False)
+ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True)
 COMPOUND = Kind("compound", "application/x-ole-storage", (), taken=False)
 
 KINDS = (
@@ -178,13 +178,6 @@ def compound(data: bytes, name: str) -> Kind:
         if stream.encode("utf-16-le") + b"\0\0" in data:
             return kind
     raise unknown(name)
-
-
-def not_taken(kind: Kind) -> Skippable:
-    """The refusal of a kind that we know and do not take."""
-    return Skippable(
-        f"{kind.label} archives are not taken. Upload the files in it one by one; kinds that are taken: {TAKEN}."
-    )
 
 
 def unknown(name: str) -> Skippable:

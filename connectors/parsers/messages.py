@@ -33,6 +33,25 @@ class Recognise(msgspec.Struct, frozen=True):
     languages: tuple[str, ...]
 
 
+class Unpack(msgspec.Struct, frozen=True):
+    """Where to write the files that are packed into this one, and how much of them."""
+
+    folder: str
+    members: int
+    bytes: int
+    member_bytes: int
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """A file within a file: its path there and the place it was written to, or the reason why it was left out."""
+
+    path: str
+    place: str
+    media_type: str
+    size: int
+    reason: str = ""
+
+
 class Task(msgspec.Struct, frozen=True):
     """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to."""
 
@@ -44,6 +63,7 @@ class Task(msgspec.Struct, frozen=True):
     expanded_bytes: int
     page: Page | None = None
     recognise: Recognise | None = None
+    unpack: Unpack | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -63,6 +83,7 @@ class Reply(msgspec.Struct, frozen=True):
     pictured: tuple[int, ...] = ()
     count: int = 0
     pdf: bool = False
+    members: tuple[Packed, ...] = ()
 
 
 def frame(message: Task | Reply) -> bytes:

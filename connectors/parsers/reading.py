@@ -8,9 +8,9 @@ from pathlib import Path
 
 import kreuzberg
 
-from connectors.parsers import kinds, pages, pictures, plain, properties, verbatim
+from connectors.parsers import kinds, mails, members, pages, pictures, plain, properties, verbatim
 from connectors.parsers.kinds import Kind
-from connectors.parsers.messages import Reply, Task
+from connectors.parsers.messages import Packed, Reply, Task
 from connectors.parsers.tidying import tidied
 from retrieval.errors import Skippable
 
@@ -34,8 +34,8 @@ def read(task: Task) -> Reply:
     with path.open("rb") as file:
         kind = kinds.told(file.read(kinds.HEAD), task.name, task.media_type)
     kind = _looked_into(kind, path, task)
-    if not kind.taken:
-        raise kinds.not_taken(kind)
+    if kind is kinds.ZIP:
+        return _archive(path, task)
     if kind is kinds.IMAGE:
         return _image(path, ocr=task.ocr)
     if kind in (kinds.PLAIN, kinds.MARKDOWN, kinds.JSONL):
@@ -56,7 +56,27 @@ def read(task: Task) -> Reply:
         pictured=pictured,
         count=properties.page_count(result),
         pdf=kind is kinds.PDF,
+        members=_attachments(kind, path, task),
     )
+
+
+def _archive(path: Path, task: Task) -> Reply:
+    """An archive's own text is the list of what it holds."""
+    if task.unpack is None:
+        raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
+    folder = members.Folder(task.unpack)
+    members.unzip(path, folder)
+    known: dict[str, str | int] = {"mimeType": kinds.ZIP.media_type, "fileSize": path.stat().st_size}
+    text = members.listing(task.name, folder.members)
+    return Reply(text=text, title=plain.one_line(task.name), properties=known, members=tuple(folder.members))
+
+
+def _attachments(kind: Kind, path: Path, task: Task) -> tuple[Packed, ...]:
+    if kind not in (kinds.EML, kinds.MSG) or task.unpack is None:
+        return ()
+    folder = members.Folder(task.unpack)
+    (mails.eml if kind is kinds.EML else mails.msg)(path, folder)
+    return tuple(folder.members)
 
 
 def _image(path: Path, *, ocr: bool) -> Reply:
@@ -89,9 +109,11 @@ def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
         return kind
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            _refuse_bomb(members, task.expanded_bytes)
-            return kinds.packed((member.filename for member in members), _mimetype(archive, members))
+            parts = archive.infolist()
+            packed = kinds.packed((member.filename for member in parts), _mimetype(archive, parts))
+            if packed is not kinds.ZIP:
+                _refuse_bomb(parts, task.expanded_bytes)
+            return packed
     except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, ValueError) as error:
         raise damaged(kinds.named(task.name, task.media_type) or kinds.ZIP) from error
 
