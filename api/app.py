@@ -32,7 +32,8 @@ from api.routes import (
     search,
     web,
 )
-from api.services import THREADS, Services
+from api.services import PROBES, THREADS, Services
+from api.spare_threads import SpareThreads
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
 from retrieval.notices import Notices
@@ -62,7 +63,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     """The application. It opens the database on the first request, so it starts while the database is away."""
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
-    services = Services(database, ring, settings, Notices(database), threads, links)
+    services = Services(database, ring, settings, Notices(database), threads, links, SpareThreads(PROBES))
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:

@@ -104,7 +104,7 @@ class Authenticator:
                 {"hash": key_hash, "tenant": credentials.tenant, "address": f"address:{credentials.address}"},
             )
         except AWAY:
-            return self._last.get(key_hash) or _unknown_rate(), unavailable()
+            return self._last.get(key_hash) or unknown_rate(), unavailable()
         if row is None:
             raise RuntimeError("the rate count gave no row")
         rate = _rate(row)
@@ -202,5 +202,6 @@ def _rate(row: Row | Mapping[str, int]) -> Rate:
     return Rate(limit, max(0, limit - row["requests"]), (row["minute"] + 1) * 60)
 
 
-def _unknown_rate() -> Rate:
+def unknown_rate() -> Rate:
+    """What is said where nothing could be counted."""
     return Rate(ADDRESS_LIMIT, ADDRESS_LIMIT, (int(time.time()) // 60 + 1) * 60)

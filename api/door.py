@@ -16,7 +16,7 @@ from litestar.exceptions import MethodNotAllowedException
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from api import exchange as exchanges
-from api.auth import Authenticator, credentials_of
+from api.auth import Authenticator, credentials_of, unknown_rate
 from api.errors import Rendered, render, understand
 from api.exchange import Exchange
 from api.links import PREFIX
@@ -80,7 +80,7 @@ class Door:
         try:
             exchange.rate, found = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
-            found = understand(error)
+            exchange.rate, found = unknown_rate(), understand(error)
         if is_open and isinstance(found, ServiceError) and found.code is not ErrorCode.RATE_LIMIT_EXCEEDED:
             return None
         if isinstance(found, ServiceError):

@@ -17,6 +17,7 @@ from msgspec.structs import fields
 from api import file_operation, once
 from api.errors import TENANT_CODES, raises, render
 from api.operation import Operation, TenantUse
+from api.wire import words
 from api.wire.common import ErrorAnswer, TenantErrorAnswer
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.idempotency import HEADER
@@ -69,6 +70,7 @@ def document(handlers: Sequence[HTTPRouteHandler]) -> dict[str, Any]:
         if "page" in handler.opt:
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", min(handler.paths))
             paths[path] = {"get": _page(handler, *handler.opt["page"])}
+    words.describe_parameters(paths)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Retrieval Service", "version": "1.0.0", "description": _DESCRIPTION},
@@ -91,6 +93,7 @@ def _schemas(said: Sequence[Operation], more: Sequence[type[Any]]) -> dict[str, 
     for schema in schemas.values():
         if "enum" in schema:
             schema["type"] = "string"
+    words.describe(schemas)
     return schemas
 
 
@@ -237,6 +240,7 @@ def _public(handler: HTTPRouteHandler, kind: type[Any], summary: str) -> dict[st
         "operationId": handler.fn.__name__,
         "tags": ["Operation"],
         "summary": summary,
+        "description": " ".join((handler.fn.__doc__ or summary).split()),
         "security": [],
         "responses": responses,
     }

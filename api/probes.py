@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 import structlog
 
 from api.services import Services
-from retrieval.errors import ErrorCode, ServiceError, StepError
+from retrieval.errors import ErrorCode, Fatal, ServiceError, StepError
 from retrieval.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, NamespaceConfig
 
 log = structlog.get_logger()
@@ -22,28 +22,36 @@ async def check(services: Services, namespace: NamespaceConfig, changed: Collect
         return
     probes = _probes(services, namespace)
     outcomes = await asyncio.gather(
-        *(_probe(services, name, *probes[name]) for name in probes if name in changed), return_exceptions=True
+        *(_probe(services, area, *probes[area]) for area in probes if area in changed), return_exceptions=True
     )
     for outcome in outcomes:
         if outcome is not None:
             raise outcome
 
 
-async def _probe(services: Services, field: str, code: ErrorCode, probe: Callable[[], None]) -> None:
+async def _probe(services: Services, area: str, code: ErrorCode, probe: Callable[[], None]) -> None:
     try:
         async with asyncio.timeout(SECONDS):
-            await services.in_thread(probe)
+            await services.probing.run(probe)
     except TimeoutError as error:
-        raise ServiceError(
-            code,
-            f"{field} could not be verified: no answer within {SECONDS:.0f} seconds.",
-            field=field,
-            reason="timeout",
-        ) from error
+        said = f"{area} could not be verified: no answer within {SECONDS:.0f} seconds. Correct it, or try again."
+        raise _refused(code, area, said, "timeout") from error
     except StepError as error:
-        raise ServiceError(
-            code, f"{field} could not be verified: {error}", field=field, reason="check_failed"
-        ) from error
+        field = _field(area, error)
+        raise _refused(code, field, f"{field} could not be verified: {error}", "check_failed") from error
+
+
+def _refused(code: ErrorCode, field: str, message: str, reason: str) -> ServiceError:
+    log.info("namespace.check_failed", field=field, reason=reason)
+    return ServiceError(code, message, field=field, reason=reason)
+
+
+def _field(area: str, error: StepError) -> str:
+    """The path of what is at fault; a port names it within its config or in full."""
+    named = error.field if isinstance(error, Fatal) else None
+    if not named:
+        return area
+    return named if named.split(".")[0] == area else f"{area}.{named}"
 
 
 def _probes(services: Services, namespace: NamespaceConfig) -> dict[str, tuple[ErrorCode, Callable[[], None]]]:

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from api.links import Links
+from api.spare_threads import SpareThreads
 from retrieval.database import Database
 from retrieval.notices import Notices
 from retrieval.secrets import KeyRing
 from retrieval.settings import Settings
 
 THREADS = 8
-"""Calls of sync ports at once: embedding a query, asking a vector store, writing a file, probing a config."""
+"""Calls of sync ports at once: embedding a query, asking a vector store, writing a file."""
+
+PROBES = 12
+"""Checks of configs at once; they have threads of their own, so that a vendor that hangs keeps no search waiting."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports, file links."""
+    """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports and for checks, links."""
 
     db: Database
     ring: KeyRing
@@ -31,6 +35,7 @@ class Services:
     notices: Notices
     threads: ThreadPoolExecutor
     links: Links
+    probing: SpareThreads
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""

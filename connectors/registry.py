@@ -16,19 +16,22 @@ from retrieval.errors import Fatal
 if TYPE_CHECKING:
     from retrieval.database import Database
     from retrieval.namespaces import NamespaceConfig
-    from retrieval.ports import Authorizer, Embedder, FileStore, Parser, Source, VectorStore
+    from retrieval.ports import Authorizer, Embedder, FileStore, Parser, Scraper, Source, VectorStore
     from retrieval.secrets import KeyRing
 
 EMBEDDERS = {"LOCAL": "connectors.embedders.local:make"}
 """embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
 
-VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make"}
+VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone:make"}
 """vectorStorageConfig.provider to `make(config, db, namespace_id, dimensions) -> VectorStore`."""
 
-FILE_STORES = {"LOCAL": "connectors.files.local:make"}
+FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3:make"}
 """fileStorageConfig.type to `make(config, settings) -> FileStore`."""
 
-SOURCES: dict[str, str] = {}
+SCRAPERS: dict[str, str] = {"BUILTIN": "connectors.web.builtin:make"}
+"""webScraperConfig.provider to `make(config, settings) -> Scraper`."""
+
+SOURCES: dict[str, str] = {"URLS_LIST": "connectors.web.url_list:make"}
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
 
 CONNECTORS: dict[str, str] = {}
@@ -59,6 +62,20 @@ def file_store(config: NamespaceConfig) -> FileStore:
     storage = config.file_storage
     make = _load(FILE_STORES, storage["type"], "fileStorageConfig.type")
     return cast("FileStore", _once("files", storage, lambda: make(storage, settings.load())))
+
+
+def scraper(config: NamespaceConfig) -> Scraper:
+    """What fetches the namespace's web pages. Fatal if there is none, or none such in this installation."""
+    chosen = config.web_scraper
+    if chosen is None:
+        raise Fatal("The namespace has no web scraper any more; set its webScraperConfig.")
+    make = _load(SCRAPERS, chosen["provider"], "webScraperConfig.provider")
+    return cast("Scraper", _once("scraper", chosen, lambda: make(chosen, settings.load())))
+
+
+def is_selector(text: str) -> bool:
+    """Whether this is CSS that web pages are read with."""
+    return bool(importlib.import_module("connectors.html").is_selector(text))
 
 
 def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:

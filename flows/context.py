@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
+import structlog
+
 from connectors import registry
-from retrieval import authorizations, connections, namespaces, settings
+from retrieval import authorizations, connections, namespaces, reembedding, settings
 from retrieval.database import Database
-from retrieval.ports import Authorizer
+from retrieval.errors import StepError
+from retrieval.namespaces import NamespaceConfig
+from retrieval.ports import Authorizer, VectorStore
 from retrieval.secrets import KeyRing
 from retrieval.sweep import Stores
+
+log = structlog.get_logger()
 
 
 @lru_cache(maxsize=1)
@@ -38,4 +45,14 @@ def stores(namespace_id: str) -> Stores:
     def end(partition_id: int) -> None:
         authorizations.end_all(database(), keys(), partition_id, authorizer)
 
-    return Stores(registry.vector_store(config, database()), registry.file_store(config), end)
+    others = tuple(_other_stores(config))
+    return Stores(registry.vector_store(config, database()), registry.file_store(config), end, others)
+
+
+def _other_stores(config: NamespaceConfig) -> Iterator[VectorStore]:
+    """Those that can be spoken to: one that is gone for good must not hold up the others' sweep."""
+    for other in reembedding.other_stores(database(), keys(), config):
+        try:
+            yield registry.vector_store(other, database())
+        except StepError as error:
+            log.warning("store.left_out", namespace=config.id, reason=str(error))

@@ -18,7 +18,7 @@ from flows.heartbeat import beating
 from flows.steps import Discovery, Work
 from retrieval import batches, settings
 from retrieval.batches import Lease, Superseded
-from retrieval.errors import Fatal, Retryable, StepError
+from retrieval.errors import Fatal, Moved, Retryable, StepError
 from retrieval.pipeline import discover as discovering
 from retrieval.pipeline import items, outcomes
 from retrieval.pipeline.items import Key
@@ -122,7 +122,20 @@ async def _discover(lease: Lease) -> None:
 
 
 async def _pipeline(lease: Lease) -> None:
+    """Everything that is open, then what was found packed into it, until nothing new is left."""
+    seen: set[Key] = set()
+    while windows := _windows(lease, seen):
+        seen.update(*windows)
+        await _side_by_side(lease, windows)
+
+
+def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
     windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES)
+    new = [[key for key in window if key not in seen] for window in windows]
+    return [window for window in new if window]
+
+
+async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]]) -> None:
     shown = await report.Shown.start(sum(map(len, windows)))
     places = asyncio.Semaphore(WINDOWS_AT_ONCE)
 
@@ -140,10 +153,8 @@ async def _through(lease: Lease, window: Sequence[Key]) -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
     db = context.database()
     try:
-        work = Work(db, context.keys(), lease, window)
-        for step in tasks.PIPELINE:
-            await _run(step, work)
-            outcomes.settle(db, lease)
+        while not await _attempt(lease, window):
+            get_run_logger().info("The namespace got another model or vector store: embedding again.")
     except Superseded:
         raise
     except Fatal as error:
@@ -151,7 +162,21 @@ async def _through(lease: Lease, window: Sequence[Key]) -> None:
         outcomes.settle(db, lease)
 
 
-async def _run(step: tasks.Pipeline, work: Work) -> None:
+async def _attempt(lease: Lease, window: Sequence[Key]) -> bool:
+    """Whether all steps counted; False if the namespace got another model or store before the last one."""
+    db = context.database()
+    work = Work(db, context.keys(), lease, window)
+    try:
+        for step in tasks.PIPELINE:
+            await run_step(step, work)
+            outcomes.settle(db, lease)
+    except Moved:
+        return False
+    return True
+
+
+async def run_step(step: tasks.Pipeline, work: Work) -> None:
+    """A step with its retries; what it could not do then fails, its reason named."""
     try:
         await asyncio.to_thread(step, work)
     except Retryable as error:

@@ -31,6 +31,7 @@ FLOWS = {
     "DROPBOX": "ingest-dropbox",
     "ONEDRIVE": "ingest-onedrive",
     "BOX": "ingest-box",
+    "REEMBED": "reembed",
 }
 """Ingestion source to the flow, and deployment, that runs it."""
 

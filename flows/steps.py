@@ -14,6 +14,7 @@ from retrieval import namespaces, settings
 from retrieval.batches import Lease
 from retrieval.database import AWAY, Database
 from retrieval.errors import Fatal, Retryable, ServiceError
+from retrieval.namespaces import NamespaceConfig
 from retrieval.pipeline import chunk as chunking
 from retrieval.pipeline import discover as discovering
 from retrieval.pipeline import embed as embedding
@@ -31,12 +32,15 @@ from retrieval.tokens import tokenizer_for
 class Work:
     """A window of documents with the ports they need. Not a dataclass, so that Prefect does not look inside."""
 
-    def __init__(self, db: Database, ring: KeyRing, lease: Lease, window: Sequence[Key]) -> None:
+    def __init__(
+        self, db: Database, ring: KeyRing, lease: Lease, window: Sequence[Key], config: NamespaceConfig | None = None
+    ) -> None:
+        """`config`: another than the namespace's own, for what is not searched yet."""
         self.db = db
         self.lease = lease
         self.window = window
         self._ring = ring
-        self._config = _namespace(db, ring, lease)
+        self._config = config or _namespace(db, ring, lease)
 
     def __repr__(self) -> str:
         return f"Work({self.lease.batch_id}, {len(self.window)} documents)"
@@ -55,6 +59,10 @@ class Work:
     @property
     def vectors(self) -> VectorStore:
         return registry.vector_store(self._config, self.db)
+
+    @property
+    def epoch(self) -> int:
+        return self._config.epoch
 
     @property
     def embedder(self) -> Embedder:
@@ -130,7 +138,8 @@ def chunk(work: Work) -> None:
     """Cut texts by the model's tokens."""
     embedder = work.embedder
     tokenizer = tokenizer_for(embedder.provider, embedder.model)
-    chunking.run(work.db, work.lease, work.window, work.files, tokenizer, embedder)
+    items.take_back(work.db, work.lease, work.window, work.epoch)
+    chunking.run(work.db, work.lease, work.window, work.files, tokenizer, embedder, epoch=work.epoch)
 
 
 @step
@@ -142,7 +151,23 @@ def embed(work: Work) -> None:
 @step
 def upsert(work: Work) -> None:
     """Store the vectors and make the new generation visible."""
-    upserting.run(work.db, work.lease, work.window, work.vectors, settings.load().keyword_language)
+    options = settings.load()
+    upserting.run(
+        work.db,
+        work.lease,
+        work.window,
+        work.vectors,
+        options.keyword_language,
+        patience=options.readback_seconds,
+        epoch=work.epoch,
+    )
+
+
+@step
+def shadow(work: Work) -> None:
+    """Store the vectors beside those that are searched."""
+    patience = settings.load().readback_seconds
+    upserting.shadow(work.db, work.lease, work.window, work.vectors, patience=patience)
 
 
 def _namespace(db: Database, ring: KeyRing, lease: Lease) -> namespaces.NamespaceConfig:

@@ -41,7 +41,10 @@ parse = _task(steps.parse)
 chunk = _task(steps.chunk)
 embed = _task(steps.embed)
 upsert = _task(steps.upsert)
+shadow = _task(steps.shadow)
 
 Pipeline = Task[[steps.Work], None]
 PIPELINE: tuple[Pipeline, ...] = (fetch, parse, chunk, embed, upsert)
 """In the order in which every document goes through them."""
+REBUILDING: tuple[Pipeline, ...] = (chunk, embed, shadow)
+"""What a document goes through for another model or vector store."""

@@ -1,4 +1,4 @@
-"""`key`, `org` and `tenant`: administration straight in the database, for whoever runs the machine."""
+"""`key`, `org`, `tenant`, `rotate-secrets`: administration straight in the database, for who runs the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 
 from local import environment
 from local.trouble import LocalError
-from retrieval import keys, organizations, tenants
+from retrieval import keys, organizations, rotation, tenants
 from retrieval.database import AWAY, Database
 from retrieval.organizations import Organization, Plan, TenantRule
 from retrieval.secrets import KeyRing, SecretError
@@ -109,6 +109,17 @@ def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> None:
     print(f"{options.tenant} is no longer known; its data stays.")
 
 
+def _rotate_secrets(db: Database, ring: KeyRing, _options: Options) -> None:
+    outcome = rotation.reseal(db, ring)
+    print(f"{outcome.resealed} stored secrets are sealed anew, with the key {ring.active}.")
+    if outcome.left:
+        raise LocalError(
+            f"{outcome.left} still need another key. Give RETRIEVAL_SECRET_KEY every key that ever sealed, start every "
+            f"process with {ring.active} as its first, and run this again."
+        )
+    print("No other key is needed any more.")
+
+
 _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], None]] = {
     ("key", "create"): _key_create,
     ("key", "list"): _key_list,
@@ -119,6 +130,7 @@ _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], None]] =
     ("tenant", "create"): _tenant_create,
     ("tenant", "list"): _tenant_list,
     ("tenant", "delete"): _tenant_delete,
+    ("rotate-secrets", ""): _rotate_secrets,
 }
 
 

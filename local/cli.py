@@ -122,6 +122,8 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         sub.add_argument("tenant")
         sub.add_argument("--org")
     tenant.add_parser("list").add_argument("--org")
+    rotate = commands.add_parser("rotate-secrets", help="seal stored secrets anew with the first of several keys")
+    rotate.set_defaults(verb="")
 
 
 def _verbs(

@@ -255,11 +255,12 @@ def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, 
             update run_documents d set status = %(status)s, error = w.error
             from unnest(%(runs)s::text[], %(documents)s::text[], %(errors)s::text[]) as w (run, document, error)
             where d.job_run_id = w.run and d.document_id = w.document and d.status in ('QUEUED', 'PROCESSING')
-            returning d.job_run_id, d.document_id, d.error, d.generation
+            returning d.job_run_id, d.document_id, d.error, d.generation, d.partition_id
         ),
         swept as (
             insert into sweeps (partition_id, kind, document_id, generation, due_at)
-            select r.partition_id, 'generation', c.document_id, c.generation, now() + interval '2 minutes'
+            select coalesce(c.partition_id, r.partition_id), 'generation', c.document_id, c.generation,
+                   now() + interval '2 minutes'
             from closed c join job_runs r on r.id = c.job_run_id
         )
         update documents d set status = %(status)s, error = closed.error, updated_at = now()

@@ -212,13 +212,13 @@ def seal_tokens(ring: KeyRing, connection_id: str, tokens: Tokens) -> bytes:
     """Encrypted for this connection's row alone."""
     expires = tokens.expires_at and tokens.expires_at.isoformat()
     content = {"accessToken": tokens.access_token, "refreshToken": tokens.refresh_token, "expiresAt": expires}
-    return ring.seal(json.dumps(content).encode(), row=_row_name(connection_id))
+    return ring.seal(json.dumps(content).encode(), row=row_name(connection_id))
 
 
 def open_tokens(ring: KeyRing, connection_id: str, sealed: bytes | None, account: str | None) -> Tokens | None:
     if sealed is None:
         return None
-    content: dict[str, Any] = json.loads(ring.open(sealed, row=_row_name(connection_id)))
+    content: dict[str, Any] = json.loads(ring.open(sealed, row=row_name(connection_id)))
     expires = content["expiresAt"] and datetime.fromisoformat(content["expiresAt"])
     return Tokens(content["accessToken"], content["refreshToken"], expires, account)
 
@@ -239,5 +239,6 @@ def _unusable(message: str, reason: str) -> ServiceError:
     )
 
 
-def _row_name(connection_id: str) -> str:
+def row_name(connection_id: str) -> str:
+    """Under which name its tokens are sealed."""
     return f"connections/{connection_id}/credentials"

@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import keyword, metadata, scopes, settings
+from retrieval import keyword, labels, metadata, scopes, settings
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
@@ -138,7 +138,9 @@ async def patch_metadata(
             """,
             {"ids": list(merged), "metadata": [json.dumps(one) for one in merged.values()]},
         )
-        return [DocumentRow(**row) for row in newest_first(await cursor.fetchall())]
+        changed = newest_first(await cursor.fetchall())
+        await connection.execute(*labels.due(list(merged)))
+        return [DocumentRow(**row) for row in changed]
 
 
 async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
@@ -239,7 +241,7 @@ def _read_cursor(scope: Scope, cursor: str) -> tuple[datetime, str]:
         moment = _EPOCH + timedelta(microseconds=int(micros))
     except (binascii.Error, ValueError, OverflowError) as error:
         raise _bad_cursor() from error
-    if mark != _mark(scope, place):
+    if mark != _mark(scope, place) or "\x00" in document_id:
         raise _bad_cursor()
     return moment, document_id
 

@@ -93,7 +93,15 @@ class Retryable(StepError):
 
 
 class Fatal(StepError):
-    """Cannot work for any document of this run: a refused key, a missing index, a broken configuration."""
+    """Cannot work for any document of this run: a refused key, a missing index. `field`: the config field at fault."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Moved(StepError):
+    """The namespace got another model or vector store meanwhile: what was made for the old one does not count."""
 
 
 class Skippable(StepError):

@@ -37,7 +37,7 @@ class Asked:
     @property
     def row(self) -> str:
         """Under which name the answer is sealed."""
-        return f"idempotent_answers/{self.caller}/{self.key}"
+        return row_name(self.caller, self.key)
 
     @property
     def lock(self) -> int:
@@ -101,3 +101,7 @@ def _opened(ring: KeyRing, asked: Asked, row: Row) -> bytes:
             reason="other_request",
         )
     return ring.open(row["sealed"], row=asked.row)
+
+
+def row_name(caller: str, key: str) -> str:
+    return f"idempotent_answers/{caller}/{key}"

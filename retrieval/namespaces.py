@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
+from psycopg import Connection
+
 from retrieval.database import Database, Row
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode, Moved, ServiceError
 from retrieval.secrets import KeyRing
 
 Config = Mapping[str, Any]
@@ -49,6 +51,10 @@ class NamespaceConfig:
     dimensions: int | None
     created_at: datetime
     updated_at: datetime
+    epoch: int = 0
+    """Grows whenever another model or vector store takes over."""
+    changing: bool = False
+    """Whether that may be about to happen."""
 
     def configs(self) -> dict[str, Any]:
         """The configs that are set, by the contract's field names."""
@@ -61,11 +67,21 @@ class NamespaceConfig:
         }
 
 
-COLUMNS: LiteralString = "id, organization_id, name, config, secrets, dimensions, created_at, updated_at"
+COLUMNS: LiteralString = (
+    "id, organization_id, name, config, secrets, dimensions, epoch, pending is not null as changing,"
+    " created_at, updated_at"
+)
 INSERT: LiteralString = (
     "insert into namespaces (id, organization_id, name, config, secrets, dimensions)"
     " values (%(id)s, %(organization)s, %(name)s, %(config)s, %(secrets)s, %(dimensions)s) returning " + COLUMNS
 )
+
+
+_MOVED: LiteralString = (
+    "config -> 'embeddingModelConfig' is distinct from %(config)s::jsonb -> 'embeddingModelConfig'"
+    " or config -> 'vectorStorageConfig' is distinct from %(config)s::jsonb -> 'vectorStorageConfig'"
+)
+"""Another model or vector store: keys are not in the column. What is being made for the one before must not count."""
 
 
 async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str) -> NamespaceConfig:
@@ -132,18 +148,16 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
     """Store what `changed` holds, provided that nobody else has changed the namespace since it was read."""
     row = await db.async_row(
         "update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s,"
-        " dimensions = %(dimensions)s, updated_at = greatest(now(), updated_at + interval '1 microsecond')"
+        " dimensions = %(dimensions)s, epoch = epoch + (" + _MOVED + ")::int,"
+        " pending_run = case when not (" + _MOVED + ") then pending_run end,"
+        " updated_at = greatest(now(), updated_at + interval '1 microsecond')"
         " where id = %(id)s and organization_id = %(organization)s and deleted_at is null"
         " and updated_at = %(seen)s returning " + COLUMNS,
         {**values(keys, changed), "seen": changed.updated_at},
     )
     if row is None:
         await get(db, keys, changed.organization_id, changed.id)
-        raise ServiceError(
-            ErrorCode.INVALID_NAMESPACE_CONFIG,
-            "Another request changed this namespace at the same moment. Read it and send the change again.",
-            reason="changed_meanwhile",
-        )
+        raise changed_meanwhile()
     return opened(keys, row)
 
 
@@ -186,6 +200,14 @@ async def require(db: Database, organization: str, namespace_id: str) -> None:
         raise not_found()
 
 
+def present(connection: Connection[Row], namespace_id: str, epoch: int) -> None:
+    """Hold the namespace's model and store until the end of the transaction; Moved if they are others by now."""
+    statement: LiteralString = "select epoch from namespaces where id = %(id)s for share"
+    row = connection.execute(statement, {"id": namespace_id}).fetchone()
+    if row is None or row["epoch"] != epoch:
+        raise Moved("The namespace got another model or vector store meanwhile.")
+
+
 async def has_documents(db: Database, namespace_id: str) -> bool:
     row = await db.async_row(
         "select exists (select from documents d join partitions p on p.id = d.partition_id"
@@ -193,6 +215,14 @@ async def has_documents(db: Database, namespace_id: str) -> bool:
         {"id": namespace_id},
     )
     return row is not None and bool(row["found"])
+
+
+def changed_meanwhile() -> ServiceError:
+    return ServiceError(
+        ErrorCode.INVALID_NAMESPACE_CONFIG,
+        "Another request changed this namespace at the same moment. Read it and send the change again.",
+        reason="changed_meanwhile",
+    )
 
 
 def not_found() -> ServiceError:
@@ -210,7 +240,7 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
         "organization": namespace.organization_id,
         "name": namespace.name,
         "config": json.dumps(shown),
-        "secrets": keys.seal(json.dumps(hidden).encode(), row=_row_name(namespace.id)),
+        "secrets": keys.seal(json.dumps(hidden).encode(), row=row_name(namespace.id)),
         "dimensions": namespace.dimensions,
     }
 
@@ -218,7 +248,7 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
 def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
     """The namespace of a row."""
     configs = row["config"]
-    hidden = json.loads(keys.open(row["secrets"], row=_row_name(row["id"]))) if row["secrets"] else {}
+    hidden = json.loads(keys.open(row["secrets"], row=row_name(row["id"]))) if row["secrets"] else {}
     for path, value in hidden.items():
         *parents, key = path.split(".")
         place = configs
@@ -230,6 +260,8 @@ def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
         organization_id=row["organization_id"],
         name=row["name"],
         dimensions=row["dimensions"],
+        epoch=row["epoch"],
+        changing=row["changing"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         **split(configs),
@@ -256,5 +288,6 @@ def _secrets(place: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dic
             yield f"{prefix}{key}", place, key
 
 
-def _row_name(namespace_id: str) -> str:
+def row_name(namespace_id: str) -> str:
+    """Under which name its secrets are sealed."""
     return f"namespaces/{namespace_id}/secrets"

@@ -65,7 +65,7 @@ def begin(ring: KeyRing, connector: str, authorizer: Authorizer, redirect_uri: s
     url = authorizer.authorize_url(
         redirect_uri=redirect_uri, state=state, challenge=None if verifier is None else _challenge(verifier)
     )
-    sealed = None if verifier is None else ring.seal(verifier.encode(), row=_row_name(digest))
+    sealed = None if verifier is None else ring.seal(verifier.encode(), row=row_name(digest))
     return Start(url, connector, digest, sealed)
 
 
@@ -80,7 +80,7 @@ async def take(db: Database, ring: KeyRing, state: str, connector: str) -> Taken
         connection_id=row["id"],
         scope=Scope(row["organization_id"], row["namespace"], row["tenant"]),
         client_redirect_url=row["client_redirect_url"],
-        verifier=None if sealed is None else ring.open(sealed, row=_row_name(digest)).decode(),
+        verifier=None if sealed is None else ring.open(sealed, row=row_name(digest)).decode(),
     )
 
 
@@ -92,5 +92,6 @@ def _challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-def _row_name(digest: bytes) -> str:
+def row_name(digest: bytes) -> str:
+    """Under which name its verifier is sealed; the state itself is known by its hash only."""
     return f"oauth_states/{digest.hex()}/verifier"

@@ -13,11 +13,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypeVar
 
+from retrieval.vector_port import Match as Match  # noqa: PLC0414
+from retrieval.vector_port import Vector as Vector  # noqa: PLC0414
+from retrieval.vector_port import VectorStore as VectorStore  # noqa: PLC0414
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from retrieval.filters import DocumentFilter
 
     Embeddings = npt.NDArray[np.float32]
     """Shape (texts, dimensions), each row of length 1."""
@@ -42,6 +44,20 @@ class OcrStrategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ScrapeOptions:
+    """CSS selectors of the elements of a web page to take and to leave; without `include` its main text is taken."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> ScrapeOptions:
+        """Of a web ingestion's config, in the contract's words."""
+        wanted = config.get("scrapeOptions") or {}
+        return cls(tuple(wanted.get("includeSelectors") or ()), tuple(wanted.get("excludeSelectors") or ()))
+
+
+@dataclass(frozen=True, slots=True)
 class RawContent:
     """Fetched bytes, as a readable local file. `size` in bytes; `media_type` as the source named it, or ""."""
 
@@ -49,6 +65,26 @@ class RawContent:
     name: str
     media_type: str
     size: int
+    version: str = ""
+    """The source's own mark of this content, for the next time; "" if it has none."""
+    properties: Mapping[str, str | int] = field(default_factory=dict)
+    """What the source says of the content beside it, under the contract's names: title, language, canonicalUrl …"""
+    page: ScrapeOptions | None = None
+    """Set for a web page in HTML: what to take of it. Such a page is read as one, not as a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file that was packed into another: its path there, and a local file beside that one with its content.
+
+    `reason`: why it was left out, for the user; there is no content then.
+    """
+
+    path: str
+    file: Path
+    media_type: str
+    size: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +95,8 @@ class Parsed:
     title: str = ""
     pages: tuple[int, ...] = ()
     properties: Mapping[str, str | int] = field(default_factory=dict)
+    members: tuple[Member, ...] = ()
+    """Files that were packed into this one: to become documents of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +109,6 @@ class Chunk:
     end: int
     page: int | None
     tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """One embedded chunk for a vector store. `id` is `document#generation#index`."""
-
-    id: str
-    document_id: str
-    values: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A hit of a vector store. `score`: cosine similarity."""
-
-    id: str
-    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +143,27 @@ class Source(Protocol):
         """
         ...
 
-    def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent:
-        """The item's content, in the file `to`. Skippable if this item alone cannot be had."""
+    def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
+        """The item's content, in the file `to`; None if it is still what `item.version` says.
+
+        Skippable if this item alone cannot be had.
+        """
+        ...
+
+
+class Scraper(Protocol):
+    """Fetches one web page: this service itself, or a service that somebody else runs."""
+
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
+        """What lies at `url`, in the file `to`: HTML as it came (the options are applied when it is parsed), Markdown
+        from a service that applied them itself, or a file of another kind. None: still what version `known` was.
+
+        Raises Skippable if this page alone cannot be had, Retryable, or Fatal (a refused key, no credit left).
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise Fatal or Retryable unless pages can be fetched."""
         ...
 
 
@@ -223,34 +263,6 @@ class Embedder(Protocol):
     def check(self) -> None:
         """Raise Fatal or Retryable unless one word can be embedded now."""
         ...
-
-
-class VectorStore(Protocol):
-    """Vectors of one namespace's store. Data of two scopes never lies in one partition of it."""
-
-    def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None: ...
-
-    def query(
-        self, scope: Scope, values: Sequence[float], top_k: int, where: DocumentFilter | None = None
-    ) -> list[Match]:
-        """The `top_k` nearest, best first. `where` narrows by document where the store can; callers filter again."""
-        ...
-
-    def delete(self, scope: Scope, ids: Sequence[str]) -> None:
-        """Remove by id; unknown ids are no error."""
-        ...
-
-    def ids(self, scope: Scope, prefix: str) -> Iterator[str]: ...
-
-    def drop(self, scope: Scope) -> None:
-        """Remove everything of the scope."""
-        ...
-
-    def maintain(self, scope: Scope) -> None:
-        """Whatever keeps a scope fast that has grown; called now and then, may take minutes."""
-        ...
-
-    def check(self) -> None: ...
 
 
 class FileStore(Protocol):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+def _listed(value: object) -> object:
+    """A list that an operator writes with commas, `10.0.0.0/8, 192.168.7.0/24`, or as JSON."""
+    return [part for part in re.split(r'[\s,"\[\]]+', value) if part] if isinstance(value, str) else value
 
 
 class OAuthEndpoints(BaseModel):
@@ -20,6 +27,15 @@ class OAuthEndpoints(BaseModel):
     authorize: str | None = None
     token: str | None = None
     revoke: str | None = None
+
+
+class Endpoint(BaseModel):
+    """Where a vendor answers, if not at its public address, and the certificates that vouch for it there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: str | None = None
+    ca_bundle: Path | None = None
 
 
 class Settings(BaseSettings):
@@ -114,9 +130,42 @@ class Settings(BaseSettings):
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
     """By connector: where its OAuth2 endpoints are, if not at the vendor's public addresses."""
 
+    # Vendors
+    s3_addressing: Literal["path", "virtual"] = "path"
+    """Where a bucket's name goes: into the path, which every store takes, or into the host name."""
+    endpoints: dict[str, Endpoint] = {}
+    """By vendor (OPENAI, COHERE, JINA, PINECONE, S3, FIRECRAWL, …): the operator's own endpoint, which is trusted."""
+
+    # Fetching of addresses that users name
+    fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
+    """Ranges beside the public internet that may be fetched, comma-separated; a cloud's metadata addresses never."""
+    fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
+    """Who fetches, as sites see it; the part before the slash is the name that robots.txt may use."""
+    fetch_seconds: float = Field(default=60, gt=0)
+    """How long one fetch may take in all, redirects included."""
+    fetch_host_limit: int = Field(default=4, ge=1)
+    """Requests to one host at once, per worker process."""
+    fetch_host_delay: float = Field(default=0.25, ge=0)
+    """Seconds between two requests to one host, per worker process; a longer Crawl-delay of the site wins."""
+    fetch_robots: bool = True
+    """Whether robots.txt binds crawls and sitemaps, and its delay all fetching (D23, D59)."""
+
     # Parsing and search
+    readback_seconds: float = Field(default=60, ge=0)
+    """How long a vector store may take until it shows what was written; after that the document fails."""
     parse_seconds: float = 60
     parse_memory_bytes: int = 512 * 1024 * 1024
+    archive_members: int = Field(default=1000, ge=1)
+    """Files that one archive or mail may hold."""
+    archive_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
+    """What one archive or mail may unfold to."""
+    ocr_languages: list[str] = ["eng"]
+    """Languages of scans by tesseract's names; the engine that ships with the packages reads its own set."""
+    ocr_page_seconds: float = Field(default=240, gt=0)
+    ocr_memory_bytes: int = Field(default=1536 * 1024 * 1024, ge=768 * 1024 * 1024)
+    """For each process that recognises: the packaged engine alone takes about 820 MB."""
+    ocr_pages: int = Field(default=2000, ge=1)
+    """Pages of one file that are recognised at most."""
     keyword_language: str = "english"
     """PostgreSQL text search configuration of the keyword side."""
 

@@ -1,20 +1,23 @@
-"""Second phase of every deletion: what is gone from all answers is removed from the stores, and read back."""
+"""What the stores are still to be told: deletions, gone from all answers before and read back here, and new labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
 import structlog
 
+from retrieval import labels
 from retrieval.database import Database, Row
-from retrieval.errors import StepError
+from retrieval.errors import Retryable, StepError
 from retrieval.ports import FileStore, Scope, VectorStore
 
 log = structlog.get_logger()
 
 PAGE = 1000
+PATIENCE = 8
+"""Tries, each after twice the time, in which a vector store that was left may become reachable: some four hours."""
 LARGE = 10_000
 """Chunks from which on a scope is looked after."""
 
@@ -26,6 +29,8 @@ class Stores:
     vectors: VectorStore
     files: FileStore
     end: Callable[[int], None]
+    others: tuple[VectorStore, ...] = ()
+    """Vector stores that hold or held vectors beside: the one that is being built, the one before."""
 
 
 def run(db: Database, stores: Callable[[str], Stores], *, limit: int = 200) -> int:
@@ -90,6 +95,12 @@ def _file(_db: Database, stores: Stores, row: Row) -> None:
     stores.files.delete([row["file_key"]])
 
 
+def _labels(db: Database, stores: Stores, row: Row) -> None:
+    """A document whose metadata changed."""
+    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
+    labels.tell(db, stores.vectors, scope, row["document_id"])
+
+
 def _generation(db: Database, stores: Stores, row: Row) -> None:
     """One generation of a document, unless it is the visible one."""
     visible = db.row(
@@ -122,7 +133,8 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
 def _partition(db: Database, stores: Stores, row: Row) -> None:
     """Everything of a deleted namespace's scope; its job runs have ended before."""
     stores.end(row["partition_id"])
-    stores.vectors.drop(Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
+    for store in (stores.vectors, *stores.others):
+        store.drop(Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
     files = db.rows(
         """
         with members as (
@@ -159,11 +171,8 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
     )
     prefix = f"{row['document_id']}#{generation}#"
     names = [f"{prefix}{found['index']}" for found in indexes]
-    for start in range(0, len(names), PAGE):
-        stores.vectors.delete(scope, names[start : start + PAGE])
-    left = list(stores.vectors.ids(scope, prefix))
-    if left:
-        stores.vectors.delete(scope, left)
+    for store in (stores.vectors, *stores.others):
+        _delete(store, scope, names, prefix)
     with db.transaction() as connection:
         connection.execute("select pg_advisory_xact_lock(%(partition_id)s)", row)
         gone = connection.execute(
@@ -181,9 +190,57 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
         )
 
 
+def _delete(store: VectorStore, scope: Scope, names: Sequence[str], prefix: str) -> None:
+    for start in range(0, len(names), PAGE):
+        store.delete(scope, names[start : start + PAGE])
+    if left := list(store.ids(scope, prefix)):
+        store.delete(scope, left)
+        if any(store.ids(scope, prefix)):
+            raise Retryable("The vector store still shows what was deleted; it is asked again later.")
+
+
+def _embeddings(db: Database, _stores: Stores, row: Row) -> None:
+    """Embeddings whose last chunk went when its document was cut again."""
+    with db.transaction() as connection:
+        connection.execute("select pg_advisory_xact_lock(%(partition_id)s)", row)
+        connection.execute(
+            """
+            delete from embeddings e where e.partition_id = %(partition_id)s
+              and not exists (select from chunks c where c.partition_id = e.partition_id and c.embedding_key = e.key)
+            """,
+            row,
+        )
+
+
+def _other_stores(db: Database, _stores: Stores, row: Row) -> None:
+    """Forget vector stores that are not used any more, once they are empty or could not be emptied for some hours."""
+    waits = db.row(
+        "select 1 as yes from sweeps s join partitions p on p.id = s.partition_id"
+        " where p.namespace_id = %(namespace_id)s and s.kind in ('generation', 'document') limit 1",
+        row,
+    )
+    if waits is not None and row["tries"] < PATIENCE:
+        raise Retryable("The vector store that was left is not empty yet.")
+    db.rows(
+        """
+        update namespaces n
+        set retired = case when n.epoch = %(generation)s then null else n.retired end,
+            pending = case when run.id is null then null else n.pending end,
+            pending_run = case when run.id is null then null else n.pending_run end
+        from (select 1) one left join job_runs run
+          on run.finished_at is null and run.id = (select pending_run from namespaces where id = %(namespace_id)s)
+        where n.id = %(namespace_id)s
+        """,
+        row,
+    )
+
+
 _ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
     "file": _file,
+    "labels": _labels,
     "generation": _generation,
     "document": _document,
+    "embeddings": _embeddings,
+    "stores": _other_stores,
     "partition": _partition,
 }

@@ -12,10 +12,9 @@ PEPPER = "api-key-pepper"
 
 def server_secret(db: Database, keys: KeyRing, name: str) -> bytes:
     """32 random bytes under this name, the same for every process; SecretError if the key ring does not open them."""
-    row_name = f"server_secrets/{name}"
     row = db.row("select sealed from server_secrets where name = %(name)s", {"name": name})
     if row is None:
-        fresh = keys.seal(os.urandom(32), row=row_name)
+        fresh = keys.seal(os.urandom(32), row=row_name(name))
         row = db.row(
             "insert into server_secrets (name, sealed) values (%(name)s, %(sealed)s)"
             " on conflict (name) do update set name = excluded.name returning sealed",
@@ -23,4 +22,9 @@ def server_secret(db: Database, keys: KeyRing, name: str) -> bytes:
         )
     if row is None:
         raise RuntimeError("insert … returning gave no row")
-    return keys.open(row["sealed"], row=row_name)
+    return keys.open(row["sealed"], row=row_name(name))
+
+
+def row_name(name: str) -> str:
+    """Under which name it is sealed."""
+    return f"server_secrets/{name}"

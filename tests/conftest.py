@@ -3,6 +3,7 @@
 import logging
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -77,6 +78,15 @@ def new_scope(db):
         return scope
 
     return make
+
+
+@pytest.fixture
+def pinecone_index():
+    """A function that starts an index at Pinecone on loopback; each judges what it was sent when the test is over."""
+    from tests.standins import pinecone
+
+    with ExitStack() as opened:
+        yield lambda **options: opened.enter_context(pinecone.running(**options))
 
 
 @pytest.fixture(scope="session")

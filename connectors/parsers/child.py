@@ -1,6 +1,6 @@
 """The limited child process: reads one file after another, as told on stdin, until stdin closes.
 
-Started by `connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES`.
+Started by `connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES [programs]`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retrieval.errors import Skippable
 
 
 def main() -> None:
-    limits.confine(int(sys.argv[1]))
+    limits.confine(int(sys.argv[1]), programs="programs" in sys.argv[2:])
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get between the replies

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 from functools import lru_cache
+from pathlib import Path
 
+import msgspec
 import structlog
 
 from connectors.parsers import kinds, verbatim
-from connectors.parsers.messages import Reply, Task
+from connectors.parsers.messages import Page, Reply, Task, Unpack
 from connectors.parsers.pool import Limits, Pool
+from connectors.parsers.scans import Recognition
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
-from retrieval.ports import OcrStrategy, Parsed, RawContent
+from retrieval.ports import Member, OcrStrategy, Parsed, RawContent
 
 log = structlog.get_logger(__name__)
 _HERE_BYTES = 1024 * 1024
@@ -23,32 +27,41 @@ _HERE_BYTES = 1024 * 1024
 class DocumentParser:
     """Reads files with kreuzberg (https://docs.kreuzberg.dev), each within time and memory limits."""
 
-    def __init__(self, pool: Pool, memory_bytes: int, seconds: float) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        memory_bytes: int,
+        seconds: float,
+        recognition: Recognition | None = None,
+        packed: Unpack | None = None,
+    ) -> None:
         self.pool = pool
         self._expanded_bytes = memory_bytes // 4
         self._seconds = seconds
+        self._recognition = recognition
+        self._packed = packed
 
     def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed:
         """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read."""
         try:
-            reply = self._here(raw, ocr)
+            reply = self._here(raw)
         except OSError as error:
             raise Retryable("The file could not be read from the worker's disk.") from error
         return _parsed(reply or self._in_child(raw, ocr))
 
-    def _here(self, raw: RawContent, ocr: OcrStrategy) -> Reply | None:
+    def _here(self, raw: RawContent) -> Reply | None:
         """The text of a file that needs no library; None for the others."""
         with raw.path.open("rb") as file:
             head = file.read(kinds.HEAD)
             if not head:
                 raise Skippable("The file is empty: it has 0 bytes. Upload a file with text in it.")
+            if raw.page is not None:
+                return None
             kind = kinds.told(head, raw.name, raw.media_type)
             if kind in (kinds.PLAIN, kinds.MARKDOWN):
                 data = head + file.read(_HERE_BYTES + 1)
                 if len(data) <= _HERE_BYTES:
                     return verbatim.read(data, kind)
-            if kind is kinds.IMAGE:
-                raise kinds.not_taken(kind, ocr=ocr is OcrStrategy.STANDARD_OCR)
         return None
 
     def warm(self) -> None:
@@ -56,16 +69,32 @@ class DocumentParser:
         self.pool.warm()
 
     def _in_child(self, raw: RawContent, ocr: OcrStrategy) -> Reply:
-        reply = self.pool.run(
-            Task(
-                path=str(raw.path.resolve()),
-                name=raw.name,
-                media_type=raw.media_type,
-                ocr=ocr is OcrStrategy.STANDARD_OCR,
-                cpu_seconds=self._seconds,
-                expanded_bytes=self._expanded_bytes,
-            )
+        page = None if raw.page is None else Page(raw.name, raw.page.include, raw.page.exclude)
+        task = Task(
+            path=str(raw.path.resolve()),
+            name=raw.name,
+            media_type=raw.media_type,
+            ocr=ocr is OcrStrategy.STANDARD_OCR and self._recognition is not None,
+            cpu_seconds=self._seconds,
+            expanded_bytes=self._expanded_bytes,
+            page=page,
+            unpack=self._unpack(raw),
         )
+        reply = self._answered(task)
+        if reply.pictured and self._recognition is not None:
+            return self._recognition.completed(task, reply)
+        return reply
+
+    def _unpack(self, raw: RawContent) -> Unpack | None:
+        """Files that are packed into this one go beside it, into a folder that the caller removes."""
+        if raw.page is not None or self._packed is None:
+            return None
+        folder = raw.path.parent / f"{raw.path.name}-members"
+        folder.mkdir(exist_ok=True)
+        return msgspec.structs.replace(self._packed, folder=str(folder.resolve()))
+
+    def _answered(self, task: Task) -> Reply:
+        reply = self.pool.run(task)
         if reply.refusal:
             log.info("file.refused", reason=reply.refusal, detail=reply.detail)
             raise Skippable(reply.refusal)
@@ -73,20 +102,35 @@ class DocumentParser:
 
 
 def _parsed(reply: Reply) -> Parsed:
-    return Parsed(text=reply.text, title=reply.title, pages=reply.pages, properties=reply.properties)
+    members = tuple(Member(one.path, Path(one.place), one.media_type, one.size, one.reason) for one in reply.members)
+    return Parsed(reply.text, reply.title, reply.pages, reply.properties, members)
 
 
 @lru_cache(maxsize=1)
 def parser() -> DocumentParser:
     """The parser of this process, within the limits of the settings; one child at most for each core."""
     chosen = settings.load()
-    pool = Pool(os.cpu_count() or 1, Limits(seconds=chosen.parse_seconds, memory_bytes=chosen.parse_memory_bytes))
-    atexit.register(pool.close)
-    os.register_at_fork(after_in_child=lambda: _after_fork(pool))
-    return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds)
+    cores = os.cpu_count() or 1
+    pool = Pool(cores, Limits(seconds=chosen.parse_seconds, memory_bytes=chosen.parse_memory_bytes))
+    recognition = _recognition(chosen, cores)
+    packed = Unpack("", chosen.archive_members, chosen.archive_bytes, chosen.max_file_bytes)
+    for each in (pool, recognition.pool):
+        atexit.register(each.close)
+    os.register_at_fork(after_in_child=lambda: _after_fork(pool, recognition.pool))
+    return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds, recognition, packed)
 
 
-def _after_fork(pool: Pool) -> None:
+def _recognition(chosen: settings.Settings, cores: int) -> Recognition:
+    """Children of their own for recognition: it takes more memory, and may start tesseract where that is installed."""
+    program = shutil.which("tesseract") or ""
+    allowed = Limits(chosen.ocr_page_seconds, chosen.ocr_memory_bytes, programs=bool(program))
+    return Recognition(
+        Pool(cores, allowed), program, tuple(chosen.ocr_languages), chosen.ocr_page_seconds, chosen.ocr_pages
+    )
+
+
+def _after_fork(*pools: Pool) -> None:
     """The children belong to the process that started them; the forked one starts its own."""
-    pool.forget()
+    for pool in pools:
+        pool.forget()
     parser.cache_clear()

@@ -51,8 +51,8 @@ DOC = Kind("DOC", "application/msword", ("doc",))
 PPT = Kind("PPT", "application/vnd.ms-powerpoint", ("ppt",))
 XLS = Kind("XLS", "application/vnd.ms-excel", ("xls",))
 MSG = Kind("MSG", "application/vnd.ms-outlook", ("msg",))
-IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"), taken=False)
-ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True, taken=False)
+IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"))
+ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True)
 COMPOUND = Kind("compound", "application/x-ole-storage", (), taken=False)
 
 KINDS = (
@@ -178,17 +178,6 @@ def compound(data: bytes, name: str) -> Kind:
         if stream.encode("utf-16-le") + b"\0\0" in data:
             return kind
     raise unknown(name)
-
-
-def not_taken(kind: Kind, *, ocr: bool) -> Skippable:
-    """The refusal of a kind that we know and do not take."""
-    if kind is ZIP:
-        return Skippable(
-            f"ZIP archives are not taken. Upload the files in it one by one; kinds that are taken: {TAKEN}."
-        )
-    if ocr:
-        return Skippable("The file is an image, and this installation has no engine for text recognition (OCR) yet.")
-    return Skippable("The file is an image and has no text of its own. Use the OCR strategy STANDARD_OCR for images.")
 
 
 def unknown(name: str) -> Skippable:

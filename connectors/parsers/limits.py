@@ -19,15 +19,22 @@ _ARCHITECTURES = {
 }
 
 
+_STARTS_PROGRAMS = (2, 3)
+"""Places of execve and execveat in the list."""
+
+
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def confine(memory_bytes: int) -> None:
-    """Set what holds for the life of this process. Memory is what it may write to, threads' stacks included."""
+def confine(memory_bytes: int, *, programs: bool = False) -> None:
+    """Set what holds for the life of this process. Memory is what it may write to, threads' stacks included.
+
+    `programs`: it may start other programs, which are bound by the same limits.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-    _refuse_network()
+    _refuse_network(programs=programs)
 
 
 def allow_cpu(seconds: float) -> None:
@@ -50,12 +57,15 @@ def data_bytes_of(process: int | str) -> int:
         return 0
 
 
-def _refuse_network() -> None:
+def _refuse_network(*, programs: bool) -> None:
     """Have the kernel refuse new sockets, connections and programs, where it offers that; nothing here needs them."""
     known = _ARCHITECTURES.get(platform.machine())
     if known is None or platform.system() != "Linux":
         return
-    audit, calls = known
+    audit = known[0]
+    calls = list(known[1])
+    if programs:
+        calls = [call for place, call in enumerate(calls) if place not in _STARTS_PROGRAMS]
     code = [(_LOAD, 0, 0, 4), (_JUMP_IF_EQUAL, 0, len(calls) + 2, audit), (_LOAD, 0, 0, 0)]
     code += [(_JUMP_IF_EQUAL, len(calls) - place, 0, call) for place, call in enumerate(calls)]
     code += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE_EACCES)]

@@ -16,6 +16,42 @@ CRASHED = (
 )
 
 
+class Page(msgspec.Struct, frozen=True):
+    """The file is a web page: where it came from, and the CSS selectors of what to take and to leave."""
+
+    url: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+class Recognise(msgspec.Struct, frozen=True):
+    """Recognise the text of one page of a PDF, or of one picture of an image file, counted from 1."""
+
+    page: int
+    pdf: bool
+    program: str
+    languages: tuple[str, ...]
+
+
+class Unpack(msgspec.Struct, frozen=True):
+    """Where to write the files that are packed into this one, and how much of them."""
+
+    folder: str
+    members: int
+    bytes: int
+    member_bytes: int
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """A file within a file: its path there and the place it was written to, or the reason why it was left out."""
+
+    path: str
+    place: str
+    media_type: str
+    size: int
+    reason: str = ""
+
+
 class Task(msgspec.Struct, frozen=True):
     """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to."""
 
@@ -25,12 +61,16 @@ class Task(msgspec.Struct, frozen=True):
     ocr: bool
     cpu_seconds: float
     expanded_bytes: int
+    page: Page | None = None
+    recognise: Recognise | None = None
+    unpack: Unpack | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):
     """What came of it: `refusal` for the user, with `detail` for the log, or the text and what is known of it.
 
-    `spent`: the child should not be given another file.
+    `spent`: the child should not be given another file. `pictured`: pages whose text is still to be recognised, in a
+    file of `count` pages that is a `pdf` or an image.
     """
 
     refusal: str = ""
@@ -40,6 +80,10 @@ class Reply(msgspec.Struct, frozen=True):
     pages: tuple[int, ...] = ()
     properties: dict[str, str | int] = {}
     spent: bool = False
+    pictured: tuple[int, ...] = ()
+    count: int = 0
+    pdf: bool = False
+    members: tuple[Packed, ...] = ()
 
 
 def frame(message: Task | Reply) -> bytes:

@@ -24,7 +24,13 @@ log = structlog.get_logger(__name__)
 _FILES_PER_CHILD = 200
 _GLANCE = 0.25
 _START_SECONDS = 60.0
-_ENVIRONMENT = {"LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2", "RUST_BACKTRACE": "0", "RAYON_NUM_THREADS": "1"}
+_ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "MALLOC_ARENA_MAX": "2",
+    "RUST_BACKTRACE": "0",
+    "RAYON_NUM_THREADS": "1",
+    "OMP_THREAD_LIMIT": "1",
+}
 _NOT_STARTED = "The process that reads files could not be started on the worker."
 _ADVICE = "Split it into smaller files and upload those."
 
@@ -43,6 +49,8 @@ class Limits:
 
     seconds: float
     memory_bytes: int
+    programs: bool = False
+    """Whether the child may start the programs that it is told of."""
 
 
 class Child:
@@ -55,6 +63,7 @@ class Child:
         self._ready = False
         self.files = 0
         command = [sys.executable, "-m", "connectors.parsers.child", str(allowed.memory_bytes)]
+        command += ["programs"] if allowed.programs else []
         self._process = subprocess.Popen(
             command,
             bufsize=0,
@@ -166,6 +175,7 @@ class Pool:
     """At most `size` children at once; further threads wait for one."""
 
     def __init__(self, size: int, allowed: Limits) -> None:
+        self.size = size
         self._limits = allowed
         self._free = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()

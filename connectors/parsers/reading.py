@@ -8,38 +8,86 @@ from pathlib import Path
 
 import kreuzberg
 
-from connectors.parsers import kinds, pages, plain, properties, verbatim
+from connectors.parsers import kinds, mails, members, pages, pictures, plain, properties, verbatim
 from connectors.parsers.kinds import Kind
-from connectors.parsers.messages import Reply, Task
+from connectors.parsers.messages import Packed, Reply, Task
+from connectors.parsers.tidying import tidied
 from retrieval.errors import Skippable
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
 _SPLIT = "Split it into smaller files and upload those."
-_IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500}+)\]\((?:<[^>\n]{0,4000}+>|[^()\n]{0,4000}+)\)")
-_ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\\([!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
-_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def read(task: Task) -> Reply:
     """The file's text as Markdown. Skippable for a file that cannot be read."""
+    if task.page is not None:
+        from connectors.parsers import webpage
+
+        return webpage.read(task, task.page)
+    if task.recognise is not None:
+        from connectors.parsers import recognition
+
+        return recognition.read(task, task.recognise)
     path = Path(task.path)
     with path.open("rb") as file:
         kind = kinds.told(file.read(kinds.HEAD), task.name, task.media_type)
     kind = _looked_into(kind, path, task)
-    if not kind.taken:
-        raise kinds.not_taken(kind, ocr=task.ocr)
+    if kind is kinds.ZIP:
+        return _archive(path, task)
+    if kind is kinds.IMAGE:
+        return _image(path, ocr=task.ocr)
     if kind in (kinds.PLAIN, kinds.MARKDOWN, kinds.JSONL):
         return verbatim.read(path.read_bytes(), kind)
     result = _extracted(kind, path)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
-    text = _tidied(result.content + _furniture(result, kind))
-    if not text.strip():
+    text = tidied(result.content + _furniture(result, kind))
+    pictured = pictures.without_text(path) if kind is kinds.PDF and task.ocr else ()
+    if not text.strip() and not pictured:
         raise _no_text(kind, ocr=task.ocr)
     known = properties.of(result, kind, path.stat().st_size)
-    return Reply(text=text, title=properties.title(result, text), pages=_pages(result, kind, text), properties=known)
+    return Reply(
+        text=text,
+        title=properties.title(result, text),
+        pages=_pages(result, kind, text),
+        properties=known,
+        pictured=pictured,
+        count=properties.page_count(result),
+        pdf=kind is kinds.PDF,
+        members=_attachments(kind, path, task),
+    )
+
+
+def _archive(path: Path, task: Task) -> Reply:
+    """An archive's own text is the list of what it holds."""
+    if task.unpack is None:
+        raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
+    folder = members.Folder(task.unpack)
+    members.unzip(path, folder)
+    known: dict[str, str | int] = {"mimeType": kinds.ZIP.media_type, "fileSize": path.stat().st_size}
+    text = members.listing(task.name, folder.members)
+    return Reply(text=text, title=plain.one_line(task.name), properties=known, members=tuple(folder.members))
+
+
+def _attachments(kind: Kind, path: Path, task: Task) -> tuple[Packed, ...]:
+    if kind not in (kinds.EML, kinds.MSG) or task.unpack is None:
+        return ()
+    folder = members.Folder(task.unpack)
+    (mails.eml if kind is kinds.EML else mails.msg)(path, folder)
+    return tuple(folder.members)
+
+
+def _image(path: Path, *, ocr: bool) -> Reply:
+    """What is known of an image before its text is recognised."""
+    if not ocr:
+        raise Skippable(
+            "The file is an image and has no text of its own. Use the OCR strategy STANDARD_OCR for images."
+        )
+    count, media_type = pictures.frames(path), pictures.media_type(path)
+    known: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
+    return Reply(properties=known, pictured=tuple(range(1, count + 1)), count=count)
 
 
 def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
@@ -47,8 +95,7 @@ def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
         return Skippable("The file holds no text. Upload a file with text in it.")
     if ocr:
         return Skippable(
-            "The PDF holds no text of its own, only pictures or blank pages, "
-            "and this installation has no engine for text recognition (OCR) yet."
+            "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
         )
     return Skippable(
         "The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans."
@@ -62,9 +109,11 @@ def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
         return kind
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            _refuse_bomb(members, task.expanded_bytes)
-            return kinds.packed((member.filename for member in members), _mimetype(archive, members))
+            parts = archive.infolist()
+            packed = kinds.packed((member.filename for member in parts), _mimetype(archive, parts))
+            if packed is not kinds.ZIP:
+                _refuse_bomb(parts, task.expanded_bytes)
+            return packed
     except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, ValueError) as error:
         raise damaged(kinds.named(task.name, task.media_type) or kinds.ZIP) from error
 
@@ -138,15 +187,6 @@ def _furniture(result: kreuzberg.ExtractionResult, kind: Kind) -> str:
     return "".join(
         f"\n\n{block}" for block in dict.fromkeys(_block(node.get("content")) for node in nodes) if block.strip()
     )
-
-
-def _tidied(markdown: str) -> str:
-    """Without what helps no reader: links to images (their descriptions stay), control characters, and backslashes
-    before punctuation outside of code, which would tear `part\\_number` apart for the keyword side.
-    """
-    text = markdown.replace("\r\n", "\n").replace("\r", "\n")
-    text = _IMAGE_LINK.sub(r"\1", plain.storable(_CONTROL.sub("", text)))
-    return _ESCAPED.sub(lambda found: found[1] or found[0], text)
 
 
 def _pages(result: kreuzberg.ExtractionResult, kind: Kind, text: str) -> tuple[int, ...]:

@@ -58,6 +58,8 @@ _TUNE: LiteralString = (
 class PgVectorStore:
     """The PGVECTOR store of one namespace."""
 
+    labelled = False
+
     def __init__(self, db: Database, namespace_id: str, dimensions: int) -> None:
         self._db = db
         self._namespace = namespace_id
@@ -110,6 +112,13 @@ class PgVectorStore:
                 names = [row["id"] for row in connection.execute(_IDS, params).fetchall()]
             yield from names
             size, after = len(names), names[-1] if names else after
+
+    def unsettled(self, _scope: Scope, _ids: Sequence[str]) -> list[str]:
+        """What is committed is there."""
+        return []
+
+    def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
+        """Queries join the documents themselves."""
 
     def check(self) -> None:
         """Fatal unless pgvector is there and can hold vectors of these dimensions."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from retrieval import batches, keyword
+from retrieval import batches, keyword, labels, namespaces
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.pipeline.items import Item, Key
@@ -54,20 +54,48 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                 "partition": lease.partition,
             },
         ).fetchall()
-    return frozenset(Key(row["job_run_id"], row["document_id"]) for row in rows)
+        same = frozenset(Key(row["job_run_id"], row["document_id"]) for row in rows)
+        if told := [item.key.document_id for item in waiting if item.key in same and item.metadata is not None]:
+            connection.execute(*labels.due(told))
+    return same
 
 
-def flip(db: Database, lease: Lease, work: Sequence[Item], language: str) -> None:
-    """Make each document's new generation the visible one, unless it was deleted or a newer one is there."""
+def flip(
+    db: Database,
+    lease: Lease,
+    work: Sequence[Item],
+    language: str,
+    labelled: Mapping[str, Row] | None = None,
+    epoch: int | None = None,
+) -> None:
+    """Make each document's new generation the visible one, unless it was deleted or a newer one is there.
+
+    labelled: by document, the row with the `metadata` that its vectors' labels were made of; None: they have none.
+    epoch: of the namespace that all this was made for; Moved if it has another model or store by now.
+    """
     if not work:
         return
     with db.transaction() as connection:
         batches.guard(connection, lease)
+        if epoch is not None:
+            namespaces.present(connection, lease.scope.namespace, epoch)
         before = _lock(connection, work)
         flipped = _point_to(connection, work)
         _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
         _leave(connection, lease, work, flipped, before)
         _end(connection, work, flipped, before)
+        if labelled is not None:
+            _relabel(connection, labelled)
+
+
+def _relabel(connection: Connection[Row], labelled: Mapping[str, Row]) -> None:
+    """Have the store told of metadata that changed after the vectors were written and before they became visible."""
+    rows = connection.execute(
+        "select id, metadata from documents where id = any(%(ids)s)", {"ids": list(labelled)}
+    ).fetchall()
+    changed = [row["id"] for row in rows if row["metadata"] != labelled[row["id"]]["metadata"]]
+    if changed:
+        connection.execute(*labels.due(changed))
 
 
 def _lock(connection: Connection[Row], work: Sequence[Item]) -> dict[str, Row]:

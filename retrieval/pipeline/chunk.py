@@ -20,9 +20,16 @@ from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
 
 
 def run(
-    db: Database, lease: Lease, window: Sequence[Key], files: FileStore, tokenizer: Tokenizer, embedder: Embedder
+    db: Database,
+    lease: Lease,
+    window: Sequence[Key],
+    files: FileStore,
+    tokenizer: Tokenizer,
+    embedder: Embedder,
+    *,
+    epoch: int = 0,
 ) -> None:
-    """Cut what is parsed. A document without text fails alone."""
+    """Cut what is parsed. A document without text fails alone. `epoch`: of the namespace whose model this is."""
     done: list[tuple[Item, Mapping[str, Any]]] = []
     pieces: list[tuple[Item, list[Chunk]]] = []
     failures: dict[Key, str] = {}
@@ -33,7 +40,7 @@ def run(
             failures[item.key] = str(error)
             continue
         pieces.append((item, chunks))
-        done.append((item, found))
+        done.append((item, {**found, "epoch": epoch}))
     with db.transaction() as connection:
         batches.guard(connection, lease)
         _write(connection, lease, pieces, embedder)

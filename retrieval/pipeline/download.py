@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from retrieval import batches
 from retrieval.batches import Lease
-from retrieval.database import Database
+from retrieval.database import Database, Row
 from retrieval.errors import Retryable, Skippable
 from retrieval.pipeline import items
 from retrieval.pipeline.items import Item, Key
@@ -28,6 +30,8 @@ class Wanted:
     item: Item
     listed: SourceItem
     request: DiscoveryRequest
+    before: Row
+    """What is stored of the version that readers see, for a source that says that nothing has changed."""
 
 
 def run(db: Database, lease: Lease, waiting: Sequence[Item], files: FileStore, source: Source) -> None:
@@ -55,9 +59,14 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
     wanted = {item.key: item for item in waiting if item.raw_key is None}
     rows = db.rows(
         """
-        select r.job_run_id, r.document_id, d.external_id, d.source, j.config
+        select r.job_run_id, r.document_id, d.external_id, d.source, j.config, d.raw_key, p.raw_hash, p.raw_size,
+               p.name, p.media_type, p.title, p.properties,
+               case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version
         from run_documents r join documents d on d.id = r.document_id
         join job_runs run on run.id = r.job_run_id join jobs j on j.id = run.job_id
+        left join lateral (
+            select * from run_documents e where e.document_id = d.id and e.raw_key = d.raw_key limit 1
+        ) p on true
         where r.job_run_id = any(%(runs)s) and r.document_id = any(%(documents)s)
         """,
         {"runs": [key.job_run_id for key in wanted], "documents": [key.document_id for key in wanted]},
@@ -68,34 +77,48 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
         if item is not None:
             config = row["config"]
             request = DiscoveryRequest(lease.scope, row["source"], config["request"], config["connectionId"])
-            found.append(Wanted(item, SourceItem(row["external_id"], item.name, item.media_type), request))
+            listed = SourceItem(row["external_id"], item.name, item.media_type, row["version"] or "")
+            found.append(Wanted(item, listed, request, row))
     return found
 
 
 def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source: Source) -> None:
     with tempfile.TemporaryDirectory(prefix="download-") as folder:
         raw = source.fetch(wanted.listed, wanted.request, Path(folder) / "raw")
-        digest = hashlib.sha256()
-        key = wanted.item.folder(lease.scope) + "/raw"
-        size = files.put(key, _pieces(raw, digest))
+        content = _as_before(wanted.before) if raw is None else _stored(wanted, lease, files, raw)
     with db.transaction() as connection:
         batches.guard(connection, lease)
         connection.execute(
             """
-            update run_documents set raw_key = %(key)s, raw_size = %(size)s, raw_hash = %(hash)s, name = %(name)s,
-                                     media_type = %(media_type)s
+            update run_documents set raw_key = %(raw_key)s, raw_size = %(raw_size)s, raw_hash = %(raw_hash)s,
+                                     name = %(name)s, media_type = %(media_type)s, title = %(title)s,
+                                     properties = %(properties)s
             where job_run_id = %(run)s and document_id = %(document)s and status = 'PROCESSING'
             """,
-            {
-                "key": key,
-                "size": size,
-                "hash": digest.digest(),
-                "name": raw.name,
-                "media_type": raw.media_type,
-                "run": wanted.item.key.job_run_id,
-                "document": wanted.item.key.document_id,
-            },
+            {**content, "run": wanted.item.key.job_run_id, "document": wanted.item.key.document_id},
         )
+
+
+def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    key = wanted.item.folder(lease.scope) + "/raw"
+    size = files.put(key, _pieces(raw, digest))
+    said = {**raw.properties, **({"sourceVersion": raw.version} if raw.version else {})}
+    return {
+        "raw_key": key,
+        "raw_size": size,
+        "raw_hash": digest.digest(),
+        "name": raw.name,
+        "media_type": raw.media_type,
+        "title": str(said.pop("title", "")),
+        "properties": json.dumps(said),
+    }
+
+
+def _as_before(row: Row) -> dict[str, Any]:
+    """The stored file serves again: the parse may still want other parts of it."""
+    names = ("raw_key", "raw_size", "raw_hash", "name", "media_type", "title")
+    return {**{name: row[name] for name in names}, "properties": json.dumps(row["properties"])}
 
 
 def _pieces(raw: RawContent, digest: hashlib._Hash) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from retrieval.batches import Lease
 from retrieval.database import Database
+from retrieval.errors import Retryable
 from retrieval.pipeline import activate, download, items
 from retrieval.pipeline.items import Item, Key
 from retrieval.ports import FileStore, Source
@@ -30,9 +31,15 @@ def run(
     source: Source | None = None,
 ) -> None:
     """`embedding`: provider, model and dimensions, which decide with the content whether anything is new."""
+    later: Retryable | None = None
     if source is not None:
-        download.run(db, lease, items.at_stage(db, lease, window, "accepted"), files, source)
+        try:
+            download.run(db, lease, items.at_stage(db, lease, window, "accepted"), files, source)
+        except Retryable as error:  # those that are there go on, whatever becomes of the others
+            later = error
     waiting = items.at_stage(db, lease, window, "accepted")
+    if source is not None:
+        waiting = [item for item in waiting if item.raw_key is not None]
     texts = _texts(db, waiting)
     fingerprints = {item.key: fingerprint(item, _hash(item, texts), embedding) for item in waiting}
     unchanged = activate.unchanged(db, lease, waiting, fingerprints)
@@ -47,6 +54,8 @@ def run(
     with ThreadPoolExecutor(THREADS, thread_name_prefix="fetch") as pool:
         fetched = list(pool.map(store, [item for item in waiting if item.key not in unchanged]))
     items.advance(db, lease, fetched, "fetched")
+    if later is not None:
+        raise later
 
 
 def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> bytes:
@@ -60,6 +69,8 @@ def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> by
         item.ocr.value,
         dict(sorted(embedding.items())),
     ]
+    if item.page is not None:
+        parts.append([item.page.include, item.page.exclude])
     return hashlib.sha256(json.dumps(parts).encode()).digest()
 
 

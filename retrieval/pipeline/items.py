@@ -12,7 +12,7 @@ from psycopg import Connection
 from retrieval import batches
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
-from retrieval.ports import OcrStrategy, Scope
+from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +46,36 @@ class Item:
     chunk_size: int
     chunk_overlap: int
     ocr: OcrStrategy
+    page: ScrapeOptions | None = None
+    """What to take of it if it is a web page."""
 
     def folder(self, scope: Scope) -> str:
         """Where this generation's files lie in the file store."""
         return f"{scope.namespace}/{scope.tenant or '_'}/{self.key.document_id}/{self.generation}"
 
 
+WEB = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
+"""Sources whose HTML is read as web pages are."""
+
+ARCHIVE_PATH = "archivePath"
+"""Property and metadata key of a document that was packed into another: its path there (D20)."""
+
 STAGES = {"fetch": "accepted", "parse": "fetched", "chunk": "parsed", "embed": "chunked", "upsert": "embedded"}
 """Each step, and the stage a document must have reached for it."""
 
 BEFORE = {step: list(STAGES.values())[: index + 1] for index, step in enumerate(STAGES)}
+BEFORE["shadow"] = BEFORE["upsert"]
 """The stages of documents that have not done a step."""
 
 _ITEMS: LiteralString = """
-    select d.*, j.config, exists (
+    select d.*, j.config, r.source, d.made_from is not null or exists (
         select from run_documents e join job_runs before on before.id = e.job_run_id
         where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
     ) as ingested_before
     from run_documents d
     join job_runs r on r.id = d.job_run_id
-    join jobs j on j.id = r.job_id
+    join jobs j on j.id = case when d.made_from is null then r.job_id
+                               else (select job_id from documents where id = d.document_id) end
     where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and not r.cancel_requested
 """
 
@@ -132,6 +142,23 @@ def start(db: Database, lease: Lease, window: Sequence[Key]) -> None:
         )
 
 
+def take_back(db: Database, lease: Lease, window: Sequence[Key], epoch: int) -> None:
+    """Have cut again what was cut for another model than that of this epoch."""
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            """
+            with again as (update run_documents d set stage = 'parsed'
+            from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
+            where d.job_run_id = w.run and d.document_id = w.document and d.stage in ('chunked', 'embedded')
+              and d.status = 'PROCESSING' and d.epoch <> %(epoch)s returning d.document_id)
+            insert into sweeps (partition_id, kind, due_at)
+            select %(partition)s, 'embeddings', now() + interval '10 minutes' from again limit 1
+            """,
+            {**_keys(window), "epoch": epoch, "partition": lease.partition},
+        )
+
+
 def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: str) -> None:
     """Record that these documents have done `stage`, each with what the step found out."""
     if not done:
@@ -185,7 +212,18 @@ def add_timing(db: Database, lease: Lease, window: Sequence[Key], step: str, sec
 
 
 _COLUMNS = frozenset(
-    {"raw_key", "raw_hash", "raw_size", "parsed_key", "title", "pages", "properties", "embedding", "fingerprint"}
+    {
+        "raw_key",
+        "raw_hash",
+        "raw_size",
+        "parsed_key",
+        "title",
+        "pages",
+        "properties",
+        "embedding",
+        "fingerprint",
+        "epoch",
+    }
 )
 
 
@@ -207,8 +245,17 @@ def _value(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict) else value
 
 
+def is_page(media_type: str) -> bool:
+    return media_type.partition(";")[0].strip().lower() in {"text/html", "application/xhtml+xml"}
+
+
 def _keys(window: Sequence[Key]) -> dict[str, list[str]]:
     return {"runs": [key.job_run_id for key in window], "documents": [key.document_id for key in window]}
+
+
+def _metadata(wanted: Mapping[str, Any] | None, properties: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    path = properties.get(ARCHIVE_PATH)
+    return wanted if wanted is None or path is None else {**wanted, ARCHIVE_PATH: path}
 
 
 def _item(row: Row) -> Item:
@@ -228,8 +275,9 @@ def _item(row: Row) -> Item:
         properties=row["properties"],
         embedding=row["embedding"],
         fingerprint=row["fingerprint"],
-        metadata=None if row["ingested_before"] else config["metadata"],
+        metadata=None if row["ingested_before"] else _metadata(config["metadata"], row["properties"]),
         chunk_size=config["chunkSize"],
         chunk_overlap=config["chunkOverlap"],
         ocr=OcrStrategy(config["ocr"]),
+        page=ScrapeOptions.of(config["request"]) if row["source"] in WEB and is_page(row["media_type"]) else None,
     )

@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from retrieval import batches
 from retrieval.batches import Lease
 from retrieval.database import Database
 from retrieval.errors import Retryable, Skippable
-from retrieval.pipeline import items
+from retrieval.pipeline import items, unpack
 from retrieval.pipeline.items import Item, Key
+from retrieval.pipeline.unpack import Stored
 from retrieval.ports import FileStore, Parsed, Parser, RawContent
 
 ENCODING = "utf-8"
@@ -26,7 +28,7 @@ def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, par
     failures: dict[Key, str] = {}
     trouble: list[Retryable] = []
 
-    def one(item: Item) -> tuple[Item, Mapping[str, Any]] | None:
+    def one(item: Item) -> tuple[Item, tuple[Mapping[str, Any], list[Stored]]] | None:
         try:
             return item, _parse(item, lease, files, parser)
         except Skippable as error:
@@ -37,10 +39,27 @@ def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, par
 
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="parse") as pool:
         parsed = [result for result in pool.map(one, work) if result is not None]
-    items.advance(db, lease, parsed, "parsed")
+    failures |= _record(db, lease, parsed)
     items.fail(db, lease, failures)
     if trouble:
         raise trouble[0]
+
+
+def _record(
+    db: Database, lease: Lease, parsed: Sequence[tuple[Item, tuple[Mapping[str, Any], list[Stored]]]]
+) -> dict[Key, str]:
+    """What was found out, and the files that were packed into others, in one transaction; those that are too many."""
+    refused: dict[Key, str] = {}
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        for item, (found, stored) in parsed:
+            reason = unpack.room(connection, item, stored)
+            if reason is not None:
+                refused[item.key] = reason
+                continue
+            items.write_stage(connection, [(item, found)], "parsed")
+            unpack.record(connection, item, stored)
+    return refused
 
 
 def read_text(files: FileStore, key: str) -> str:
@@ -49,27 +68,29 @@ def read_text(files: FileStore, key: str) -> str:
         return stream.read().decode(ENCODING)
 
 
-def _parse(item: Item, lease: Lease, files: FileStore, parser: Parser) -> dict[str, Any]:
+def _parse(item: Item, lease: Lease, files: FileStore, parser: Parser) -> tuple[dict[str, Any], list[Stored]]:
     if item.raw_key is None:
         raise Skippable("There is no stored file to parse; ingest the document again.")
     if lease.source == "TEXT":
         properties = {"mimeType": "text/plain", "fileSize": item.raw_size}
-        return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}
-    parsed = _with_local_file(item, files, parser)
+        return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
+    parsed, stored = _with_local_file(item, lease, files, parser)
     key = item.folder(lease.scope) + "/parsed.md"
     files.put(key, [parsed.text.encode(ENCODING)])
-    return {
+    found = {
         "parsed_key": key,
-        "title": parsed.title,
+        "title": parsed.title or item.title,
         "pages": list(parsed.pages),
-        "properties": {"fileSize": item.raw_size, **parsed.properties},
+        "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties},
     }
+    return found, stored
 
 
-def _with_local_file(item: Item, files: FileStore, parser: Parser) -> Parsed:
+def _with_local_file(item: Item, lease: Lease, files: FileStore, parser: Parser) -> tuple[Parsed, list[Stored]]:
     with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
         path = Path(folder) / "raw"
         with files.open(item.raw_key or "") as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
-        raw = RawContent(path, item.name, item.media_type, path.stat().st_size)
-        return parser.parse(raw, item.ocr)
+        raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page)
+        parsed = parser.parse(raw, item.ocr)
+        return parsed, unpack.store(item, parsed.members, lease.scope, files)

@@ -93,7 +93,11 @@ class IdempotentAnswer(SQLModel, table=True):
 
 
 class Namespace(SQLModel, table=True):
-    """Where content goes. `config` holds what may be shown, `secrets` the sealed rest, by dotted path."""
+    """Where content goes. `config` holds what may be shown, `secrets` the sealed rest, by dotted path.
+
+    `epoch` grows whenever another model or store takes over; `pending` is the next of them, sealed, while the job run
+    `pending_run` builds it, `retired` the one before.
+    """
 
     __tablename__ = "namespaces"
     __table_args__ = (Index("namespaces_of_organization", "organization_id", "created_at"),)
@@ -103,6 +107,10 @@ class Namespace(SQLModel, table=True):
     config: dict[str, Any] = json_column()
     secrets: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     dimensions: int | None = None
+    epoch: int = Field(sa_column_kwargs={"server_default": "0"})
+    pending: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
+    pending_run: str | None = text_column(nullable=True)
+    retired: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
     deleted_at: datetime | None = time_column(nullable=True)

@@ -85,7 +85,11 @@ class JobRun(SQLModel, table=True):
 
 
 class RunDocument(SQLModel, table=True):
-    """A document within a job run: how far it has come there. `stage` names the last step that is done."""
+    """A document within a job run: how far it has come there. `stage` names the last step that is done.
+
+    `epoch`: of the namespace whose model its chunks were cut for. `made_from` and `partition_id` only where a namespace
+    is embedded again: the version that the shadow is built from, and where it lies.
+    """
 
     __tablename__ = "run_documents"
     job_run_id: str = reference_column("job_runs.id", primary_key=True)
@@ -106,6 +110,9 @@ class RunDocument(SQLModel, table=True):
     pages: list[int] = Field(sa_column=Column(ARRAY(BigInteger), nullable=False, server_default=text("'{}'")))
     properties: dict[str, Any] = json_column()
     embedding: dict[str, Any] = json_column()
+    epoch: int = Field(sa_column_kwargs={"server_default": "0"})
+    made_from: str | None = text_column(nullable=True)
+    partition_id: int | None = None
 
 
 class InboxText(SQLModel, table=True):

@@ -235,6 +235,60 @@ def test_model_and_index_stay_while_there_are_documents(org):
     assert org.client.patch(f"/v1/namespaces/{org.namespace()}", json=other).status_code == 200
 
 
+@pytest.mark.decision("D43")
+def test_documents_are_embedded_again_when_asked_for(org):
+    space = org.namespace()
+    path = f"/v1/namespaces/{space}"
+    document = org.text(space)["data"]["documents"][0]["id"]
+    other = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "name": "renamed"}
+    answer = org.client.patch(path, json={**other, "reembed": True})
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert data["namespace"]["name"] == "renamed"
+    assert data["namespace"]["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
+    run = data["ingestJobRunId"]
+    listed = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"]
+    assert {"REEMBED", "TEXT"} == {one["source"] for one in listed}
+    again = assert_error(org.client.patch(path, json={**other, "reembed": True}), 400, "INVALID_NAMESPACE_CONFIG")
+    assert again["error"]["details"]["reason"] == "reembed_running"
+    assert run in again["error"]["message"]
+    cancelled = org.client.post(f"/v1/ingest-job-runs/{run}/cancel", json={"namespaceId": space})
+    assert cancelled.status_code == 200, cancelled.text
+    shown = org.client.get(path).json()["data"]["namespace"]
+    assert shown["embeddingModelConfig"] == EMBEDDED["embeddingModelConfig"]
+    assert org.client.patch(path, json={**other, "reembed": True}).status_code == 200
+    assert document
+
+
+def test_reembedding_is_not_needed_where_nothing_moves(org):
+    space = org.namespace()
+    path = f"/v1/namespaces/{space}"
+    other = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "reembed": True}
+    answer = org.client.patch(path, json=other).json()["data"]
+    assert "ingestJobRunId" not in answer
+    assert answer["namespace"]["embeddingModelConfig"]["model"] == "wordllama-l2-supercat-256"
+    org.text(space)
+    assert "ingestJobRunId" not in org.client.patch(path, json={"name": "x", "reembed": True}).json()["data"]
+
+
+def test_files_stay_where_they_are_while_there_are_documents(org):
+    bucket = {
+        "type": "S3_COMPATIBLE",
+        "bucket": "b",
+        "region": "eu-west-1",
+        "endpoint": "https://s3.example.com",
+        "credentials": {"accessKeyId": "a", "secretAccessKey": "s"},
+    }
+    space = org.namespace(fileStorageConfig=bucket)
+    path = f"/v1/namespaces/{space}"
+    org.text(space)
+    for other in ({"type": "LOCAL"}, {**bucket, "bucket": "c"}):
+        refused = org.client.patch(path, json={"fileStorageConfig": other, "reembed": True})
+        assert assert_error(refused, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "has_files"
+    rotated = {**bucket, "credentials": {"accessKeyId": "b", "secretAccessKey": "t"}}
+    assert org.client.patch(path, json={"fileStorageConfig": rotated}).status_code == 200
+
+
 def test_two_changes_at_once_do_not_undo_each_other(org):
     space = org.namespace()
     path = f"/v1/namespaces/{space}"

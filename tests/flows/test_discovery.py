@@ -4,6 +4,7 @@ import asyncio
 import base64
 import gc
 import hashlib
+import importlib
 from datetime import UTC, datetime
 from itertools import count
 
@@ -259,7 +260,8 @@ def test_every_source_has_a_flow_and_a_deployment():
         for entry in yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())["deployments"]
     }
     assert set(deployed) >= set(prefect_server.FLOWS.values())
-    assert set(prefect_server.FLOWS) == {"TEXT", "LOCAL_FILE", *discover.DOCUMENT_TYPES}
+    assert set(prefect_server.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", *discover.DOCUMENT_TYPES}
     for name in prefect_server.FLOWS.values():
-        flow = getattr(ingest, deployed[name].rpartition(".")[2])
+        module, _, function = deployed[name].rpartition(".")
+        flow = getattr(importlib.import_module(module), function)
         assert flow.name == name

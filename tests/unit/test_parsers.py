@@ -260,7 +260,17 @@ def test_a_text_about_pdf_is_a_text(save: Save) -> None:
 def test_an_unknown_kind_is_refused_with_the_kinds_that_are_taken(save: Save) -> None:
     message = refusal(save("song.mp3", b"ID3\x03\0\0\0\0\0\x17" + bytes(range(256)) * 20))
     assert all(kind in message for kind in (".mp3", "PDF", "DOCX", "HTML", "Markdown", "plain text"))
-    assert "one by one" in refusal(save("a.zip", packed({"a.txt": b"text"})))
+    assert "ZIP" in message
+
+
+def test_an_archive_becomes_the_list_of_its_files_which_lie_beside_it(save: Save) -> None:
+    parsed = read(save("a.zip", packed({"docs/a.txt": b"one", "b.bin": b"two"})))
+    assert parsed.text == "# Files in a.zip\n\n- docs/a.txt\n- b.bin\n"
+    assert [(one.path, one.file.read_bytes()) for one in parsed.members] == [("docs/a.txt", b"one"), ("b.bin", b"two")]
+
+
+def test_an_empty_archive_is_refused(save: Save) -> None:
+    assert "holds no files" in refusal(save("a.zip", packed({})))
 
 
 def test_a_name_that_promises_what_the_content_is_not_is_refused(save: Save) -> None:
@@ -299,10 +309,10 @@ def test_a_file_without_text_is_refused(save: Save, data: bytes) -> None:
 def test_a_scan_is_refused_with_the_strategy_to_use(save: Save) -> None:
     blank = save("scan.pdf", pdf("", ""))
     assert "STANDARD_OCR" in refusal(blank)
-    assert "no engine for text recognition" in refusal(blank, OcrStrategy.STANDARD_OCR)
+    assert "nothing but blank pages" in refusal(blank, OcrStrategy.STANDARD_OCR)
     picture = save("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64))
     assert "STANDARD_OCR" in refusal(picture)
-    assert "no engine for text recognition" in refusal(picture, OcrStrategy.STANDARD_OCR)
+    assert "damaged or incomplete" in refusal(picture, OcrStrategy.STANDARD_OCR)
 
 
 def test_an_outside_entity_is_not_read(save: Save, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from retrieval.settings import PROJECT, Settings
 
 EXAMPLE = PROJECT / ".env.example"
-LINE = re.compile(r"#(RETRIEVAL_[A-Z_]+)=(.*)")
+LINE = re.compile(r"#(RETRIEVAL_[A-Z0-9_]+)=(.*)")
 
 
 def listed():

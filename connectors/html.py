@@ -1,0 +1,189 @@
+"""Reading HTML: characters out of bytes, the tree, what a page says of itself. For crawls and for parsing alike."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+HTML = frozenset({"text/html", "application/xhtml+xml"})
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:+-]{2,40})""", re.IGNORECASE)
+_SAME = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874"} | {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
+"""What browsers read an encoding as: the standard's name is sent for its larger, later kin."""
+_KNOWN = re.compile(
+    r"utf-8|utf-16(-[lb]e)?|cp125\d|iso8859-\d+|koi8-[ru]|cp866|cp874|mac-(roman|cyrillic)|gb18030|big5hkscs|cp932"
+    r"|euc_jp|iso2022_jp|cp949"
+)
+_NOT_ASCII_BASED = re.compile(r"utf-16|iso2022_jp")
+_SAMPLE = 32 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a page says of itself. `canonical` is an absolute http(s) URL, or ""; `base`: what its links start from.
+
+    `index`, `follow`: whether its robots `meta` lets it be kept, and its links be followed.
+    """
+
+    title: str
+    language: str
+    canonical: str
+    description: str
+    base: str
+    index: bool = True
+    follow: bool = True
+
+
+def is_html(media_type: str) -> bool:
+    return media_type.partition(";")[0].strip().lower() in HTML
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether a file that begins so is HTML, as browsers tell where nobody says what it is."""
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n\f").lower()
+    start = re.sub(rb"^(<\?xml[^>]*>|<!--.*?-->|\s+)*", b"", start, flags=re.DOTALL)
+    return re.match(rb"<(!doctype html|html|head|body|title|script|h1|div|p|table|a|br|meta)[\s>]", start) is not None
+
+
+def decode(data: bytes, media_type: str = "") -> str:
+    """The characters: by a mark, else UTF-8 where it fits, else as header, page or look of it say. Never fails."""
+    for mark, name in _BOMS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(name, "replace")
+    declared = _encoding(media_type) or _encoding(data[:4096].decode("latin-1"))
+    if declared and _NOT_ASCII_BASED.match(declared):
+        return data.decode(declared, "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode(declared or _guess(data) or "cp1252", "replace")
+
+
+def _encoding(text: str) -> str | None:
+    found = _CHARSET.search(text)
+    try:
+        name = codecs.lookup(found[1]).name if found else ""
+    except LookupError:
+        return None
+    name = _SAME.get(name, name)
+    return name if _KNOWN.fullmatch(name) else None
+
+
+def _guess(data: bytes) -> str | None:
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data[:_SAMPLE]).best()
+    return best.encoding if best and _KNOWN.fullmatch(_SAME.get(best.encoding, best.encoding)) else None
+
+
+def tree(data: bytes, media_type: str = "") -> LexborHTMLParser:
+    """The page as browsers build it."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    return LexborHTMLParser(decode(data, media_type).replace("\0", ""))
+
+
+def select(parsed: LexborHTMLParser, selectors: Sequence[str]) -> list[LexborNode]:
+    """The elements that one of the selectors names, in order, none inside of another. ValueError: bad CSS."""
+    from selectolax.lexbor import SelectolaxError
+
+    try:
+        found = parsed.css(", ".join(selectors)) if selectors else []
+    except SelectolaxError as error:
+        raise ValueError("one of the selectors is no CSS") from error
+    chosen: dict[int, LexborNode] = {node.mem_id: node for node in found}
+    return [node for node in chosen.values() if not _inside(node, chosen)]
+
+
+def is_selector(text: str) -> bool:
+    """Whether `select` understands it."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    try:
+        select(LexborHTMLParser(""), [text])
+    except ValueError:
+        return False
+    return True
+
+
+def _inside(node: LexborNode, others: dict[int, LexborNode]) -> bool:
+    above = node.parent
+    while above is not None:
+        if above.mem_id in others:
+            return True
+        above = above.parent
+    return False
+
+
+def about(parsed: LexborHTMLParser, url: str) -> About:
+    """`url`: where the page came from."""
+    base = link(url, _attribute(parsed, "base[href]", "href")) or url
+    directives = " ".join(
+        (node.attributes.get("content") or "").lower() for node in parsed.css('meta[name="robots" i]')
+    )
+    none = "none" in directives
+    return About(
+        title=_line(_words(parsed, "title") or _meta(parsed, "og:title") or _words(parsed, "h1")),
+        language=_line(_attribute(parsed, "html[lang]", "lang"))[:35],
+        canonical=link(base, _attribute(parsed, 'link[rel~="canonical" i][href]', "href")),
+        description=_line(_meta(parsed, "description") or _meta(parsed, "og:description"), 1000),
+        base=base,
+        index=not none and "noindex" not in directives,
+        follow=not none and "nofollow" not in directives,
+    )
+
+
+def links(parsed: LexborHTMLParser, page: About) -> list[str]:
+    """Where the page leads: absolute, without fragments, each once, but for those that its author gives no word for."""
+    found = {
+        link(page.base, node.attributes.get("href") or ""): None
+        for node in parsed.css("a[href], area[href]")
+        if "nofollow" not in (node.attributes.get("rel") or "").lower().split()
+    }
+    found.pop("", None)
+    return list(found) if page.follow else []
+
+
+def link(base: str, href: str) -> str:
+    """The absolute http(s) URL without its fragment, or ""."""
+    try:
+        url = urljoin(base, re.sub(r"[\t\n\r]", "", href.strip())) if href.strip() else ""
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return ""
+    if not usable or len(url) > 2048:
+        return ""
+    path = re.sub(r"[\x00-\x20\x7f]", lambda found: f"%{ord(found[0]):02X}", parts.path or "/").replace("\\", "/")
+    return parts._replace(path=path, query=parts.query.replace(" ", "%20"), fragment="").geturl()
+
+
+def _words(parsed: LexborHTMLParser, selector: str) -> str:
+    node = parsed.css_first(selector)
+    return node.text().strip() if node is not None else ""
+
+
+def _meta(parsed: LexborHTMLParser, name: str) -> str:
+    return _attribute(parsed, f'meta[name="{name}" i], meta[property="{name}" i]', "content")
+
+
+def _attribute(parsed: LexborHTMLParser, selector: str, name: str) -> str:
+    node = parsed.css_first(selector)
+    return (node.attributes.get(name) or "").strip() if node is not None else ""
+
+
+def _line(text: str, most: int = 300) -> str:
+    return " ".join(text.split())[:most]

@@ -1,0 +1,151 @@
+"""Pages as pictures: rendered from a PDF or decoded from an image file, upright as the file says, of bounded size."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrieval.errors import Skippable
+
+if TYPE_CHECKING:
+    import pypdfium2
+    from PIL.Image import Image
+
+MOST_PIXELS = 100_000_000
+"""Of an image as it lies in the file: about A0 at 250 dots an inch."""
+_LONGEST_SIDE = 4000
+_POINTS = 72
+_WORDS = 100
+"""Letters and digits that make a page's text layer one to be relied on."""
+_COVERED = 0.3
+_IMAGE = 3
+_BROKEN = (OSError, SyntaxError, EOFError, struct.error, ArithmeticError, LookupError, TypeError, ValueError)
+"""What the library raises for damaged files of one format or another."""
+
+
+def frames(path: Path) -> int:
+    """How many pictures the image file holds. Skippable if it is damaged or too large to be decoded."""
+    with _opened(path) as image:
+        try:
+            return int(getattr(image, "n_frames", 1))
+        except _BROKEN as error:
+            raise _damaged() from error
+
+
+def media_type(path: Path) -> str:
+    """The image's MIME type by its content."""
+    from PIL import Image
+
+    with _opened(path) as image:
+        return Image.MIME.get(image.format or "", "image/*")
+
+
+def frame(path: Path, number: int) -> Image:
+    """One picture of an image file, `number` counting from 1."""
+    from PIL import ImageOps
+
+    with _opened(path) as image:
+        try:
+            image.seek(number - 1)
+            _refuse_huge(image)
+            image.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
+            upright = ImageOps.exif_transpose(image)
+            return _on_white(upright)
+        except _BROKEN as error:
+            raise _damaged() from error
+
+
+def rendered(path: Path, number: int, dots: int) -> Image:
+    """A page of a PDF at `dots` an inch, fewer if it is a large one."""
+    import pypdfium2
+
+    try:
+        with pypdfium2.PdfDocument(path) as document:
+            page = document[number - 1]
+            scale = min(dots / _POINTS, _LONGEST_SIDE / max(*page.get_size(), 1))
+            image: Image = page.render(scale=scale).to_pil().convert("RGB")
+            return image
+    except pypdfium2.PdfiumError as error:
+        raise Skippable(f"Page {number} of the PDF is damaged. Save it again from its program.") from error
+
+
+def without_text(path: Path) -> tuple[int, ...]:
+    """The pages of a PDF, counted from 1, that show something and have no text layer to be relied on."""
+    import pypdfium2
+
+    try:
+        with pypdfium2.PdfDocument(path) as document:
+            return tuple(number for number in range(1, len(document) + 1) if _is_picture(document, number))
+    except pypdfium2.PdfiumError:
+        return ()
+
+
+def _is_picture(document: pypdfium2.PdfDocument, number: int) -> bool:
+    import pypdfium2
+
+    try:
+        page = document[number - 1]
+    except pypdfium2.PdfiumError:
+        return False
+    try:
+        textpage = page.get_textpage()
+        text = textpage.get_text_range()
+        textpage.close()
+        legible = sum(character.isalnum() for character in text)
+        garbled = sum(character == "\ufffd" or "\ue000" <= character <= "\uf8ff" for character in text)
+        if legible >= _WORDS and garbled * 3 < legible:
+            return False
+        kinds = [(kind.type, kind.get_bounds() if kind.type == _IMAGE else None) for kind in page.get_objects()]
+        if not legible or garbled * 3 >= legible:
+            return bool(kinds)
+        width, height = page.get_size()
+        covered = sum((b[2] - b[0]) * (b[3] - b[1]) for _, b in kinds if b)
+        return bool(covered > _COVERED * width * height)
+    finally:
+        page.close()
+
+
+def _opened(path: Path) -> Image:
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            image = Image.open(path, formats=("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "MPO"))
+    except Image.DecompressionBombError as error:
+        raise _huge() from error
+    except _BROKEN as error:
+        raise _damaged() from error
+    _refuse_huge(image)
+    return image
+
+
+def _refuse_huge(image: Image) -> None:
+    if image.width * image.height > MOST_PIXELS:
+        raise _huge()
+
+
+def _on_white(image: Image) -> Image:
+    """Without transparency, which a decoder would show black, and at most so large as recognition can use."""
+    import PIL.Image
+
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = PIL.Image.alpha_composite(PIL.Image.new("RGBA", image.size, "white"), image)
+    if image.mode.startswith(("I", "F")):
+        image = image.point(lambda value: value / 256) if image.mode.startswith("I;16") else image
+    image = image.convert("RGB")
+    image.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+    return image
+
+
+def _huge() -> Skippable:
+    return Skippable(
+        f"The image has more than {MOST_PIXELS // 1_000_000} million pixels. Make it smaller and upload that."
+    )
+
+
+def _damaged() -> Skippable:
+    return Skippable("The image is damaged or incomplete and cannot be read. Save it again and upload that.")

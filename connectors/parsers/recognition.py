@@ -1,0 +1,18 @@
+"""Recognising one page of a file, inside of a parser child that may take more memory than others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from connectors.parsers import engines, pictures, plain
+from connectors.parsers.messages import Recognise, Reply, Task
+
+
+def read(task: Task, wanted: Recognise) -> Reply:
+    """The text of the page or picture, "" if there is none."""
+    dots = engines.TESSERACT_DOTS if wanted.program else engines.PACKAGED_DOTS
+    path = Path(task.path)
+    image = pictures.rendered(path, wanted.page, dots) if wanted.pdf else pictures.frame(path, wanted.page)
+    if wanted.program:
+        return Reply(text=plain.storable(engines.with_tesseract(image, wanted.program, wanted.languages)))
+    return Reply(text=plain.storable(engines.packaged(image)))

@@ -1,0 +1,67 @@
+"""Text recognition of the pages that have no text of their own, beside each other, and its place in the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import msgspec
+
+from connectors.parsers.messages import Recognise, Reply, Task
+from connectors.parsers.pool import Pool
+from retrieval.errors import Skippable
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """The children that recognise, and what they are told. `program`: tesseract's path, or "" for the packaged engine.
+
+    `seconds`: for one page. `pages`: of one document at most.
+    """
+
+    pool: Pool
+    program: str
+    languages: tuple[str, ...]
+    seconds: float
+    pages: int
+
+    def completed(self, task: Task, reply: Reply) -> Reply:
+        """The reply with the text of its pictured pages. Skippable if there is still no text at all."""
+        if len(reply.pictured) > self.pages:
+            raise Skippable(
+                f"The file has {len(reply.pictured):,} pages to recognise; at most {self.pages:,} are. "
+                "Split it into smaller files and upload those."
+            )
+        with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
+            texts = list(threads.map(lambda page: self._one(task, reply, page), reply.pictured))
+        text, pages = merged(reply.text, reply.pages, dict(zip(reply.pictured, texts, strict=True)), reply.count)
+        if not text.strip():
+            raise Skippable("No text was recognised: the file shows pictures or blank pages only.")
+        return msgspec.structs.replace(reply, text=text, pages=pages)
+
+    def _one(self, task: Task, reply: Reply, page: int) -> str:
+        wanted = Recognise(page, pdf=reply.pdf, program=self.program, languages=self.languages)
+        answer = self.pool.run(msgspec.structs.replace(task, recognise=wanted, cpu_seconds=self.seconds))
+        if answer.refusal:
+            raise Skippable(answer.refusal)
+        return answer.text
+
+
+def merged(text: str, pages: tuple[int, ...], recognised: Mapping[int, str], count: int) -> tuple[str, tuple[int, ...]]:
+    """The text with each recognised page at its place, and where every page starts then."""
+    if text.strip() and not pages:
+        return "\n\n".join([text.rstrip(), *filter(None, recognised.values())]), ()
+    starts = [*(pages or [0] * count), len(text)]
+    whole: list[str] = []
+    offsets: list[int] = []
+    length = 0
+    for page in range(1, len(starts)):
+        own = text[starts[page - 1] : starts[page]]
+        said = recognised.get(page, "")
+        if said:
+            own = f"{own.rstrip()}\n\n{said}\n\n" if own.strip() else f"{said}\n\n"
+        offsets.append(length)
+        whole.append(own)
+        length += len(own)
+    return "".join(whole), tuple(offsets)

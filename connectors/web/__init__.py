@@ -1,0 +1,1 @@
+"""Web pages: fetched politely and safely, found by lists, sitemaps and links."""

@@ -1,0 +1,84 @@
+"""The builtin scraper: fetches pages itself and needs no key. Scripts of pages are not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from connectors import html
+from connectors.web import client as clients
+from connectors.web import robots as robots_files
+from connectors.web.client import Client, Fetched, Wish
+from connectors.web.robots import Robots
+from retrieval.errors import Skippable
+from retrieval.ports import RawContent, ScrapeOptions
+from retrieval.settings import Settings
+
+_HEAD = 2048
+_FILES = ((b"%PDF-", "application/pdf"), (b"PK\x03\x04", ""), (b"\xd0\xcf\x11\xe0", ""), (b"{\\rtf", "application/rtf"))
+_UNTOLD = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown"})
+
+
+def make(config: Mapping[str, Any], options: Settings) -> Builtin:  # noqa: ARG001 - it has no options of its own
+    """The process' own client and rules, so that manners hold for all namespaces together."""
+    return Builtin(clients.shared(), robots_files.shared() if options.fetch_robots else None)
+
+
+class Builtin:
+    """`robots`: whose wishes for a delay are kept; None where the operator turned robots.txt off."""
+
+    def __init__(self, client: Client, robots: Robots | None) -> None:
+        self._client = client
+        self._robots = robots
+
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
+        """See the port. A list's URLs are a person's wish and not bound by robots.txt, but its delay is kept (D59)."""
+        delay = self._robots.delay(url) if self._robots else 0.0
+        with to.open("w+b") as into:
+            found = self._client.get(url, into, Wish(headers=conditions(known), delay=delay))
+        return content(found, url, options, to, known=known)
+
+    def check(self) -> None:
+        """It is part of this service."""
+
+
+def content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known: str = "") -> RawContent | None:
+    """An answer as content of the document `url`; None if it says that nothing changed."""
+    if found.status == 304 and known:
+        return None
+    if found.size == 0:
+        raise Skippable(f"The site answers {found.status} without a page.")
+    media_type = told(at, found.media_type)
+    page = options if html.is_html(media_type) else None
+    return RawContent(at, url, media_type, found.size, version=version(found), page=page)
+
+
+def told(at: Path, named: str) -> str:
+    """The content type: as the site names it, unless the bytes are plainly something else, or it names none."""
+    with at.open("rb") as file:
+        head = file.read(_HEAD)
+    bare = named.partition(";")[0].strip().lower()
+    if html.is_html(bare) or bare in _UNTOLD:
+        for start, kind in _FILES:
+            if head.startswith(start):
+                return kind
+    if bare in _UNTOLD and html.looks_like(head):
+        return "text/html"
+    return named
+
+
+def version(found: Fetched) -> str:
+    """The site's own mark of this content: its ETag, or when it was last modified."""
+    for kind, header in (("etag", "etag"), ("modified", "last-modified")):
+        mark = found.headers.get(header, "")
+        if 0 < len(mark) < 500:
+            return f"{kind} {mark}"
+    return ""
+
+
+def conditions(known: str) -> dict[str, str]:
+    """The headers that ask for a page only if it is not the known version any more."""
+    kind, _, mark = known.partition(" ")
+    header = {"etag": "If-None-Match", "modified": "If-Modified-Since"}.get(kind)
+    return {header: mark} if header and mark.isascii() and mark.isprintable() else {}

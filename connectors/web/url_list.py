@@ -1,0 +1,31 @@
+"""The URLs of a list: each is one document, known since the request was accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from connectors import registry
+from retrieval.database import Database
+from retrieval.namespaces import NamespaceConfig
+from retrieval.ports import DiscoveryRequest, RawContent, ScrapeOptions, Scraper, SourceItem
+from retrieval.secrets import KeyRing
+
+
+def make(config: NamespaceConfig, _db: Database, _ring: KeyRing) -> UrlList:
+    return UrlList(registry.scraper(config))
+
+
+class UrlList:
+    """Fetches with the namespace's scraper."""
+
+    def __init__(self, scraper: Scraper) -> None:
+        self._scraper = scraper
+
+    def discover(self, _request: DiscoveryRequest) -> Iterable[SourceItem]:
+        """Nothing: a list is complete when it is accepted (D18)."""
+        return ()
+
+    def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
+        """The page as it is now; None if it is still the item's version."""
+        return self._scraper.fetch(item.external_id, ScrapeOptions.of(request.config), to, known=item.version)

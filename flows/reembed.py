@@ -1,0 +1,77 @@
+"""The flow that embeds a namespace's documents again, for another model or vector store, beside what is searched."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.states import Completed
+
+from flows import context, report, tasks
+from flows.heartbeat import beating
+from flows.ingest import WINDOW_DOCUMENTS, run_step
+from flows.steps import Work
+from retrieval import batches, reembedding, reembedding_swap, settings
+from retrieval.batches import Lease, Superseded
+from retrieval.errors import Fatal
+from retrieval.namespaces import NamespaceConfig
+from retrieval.pipeline import items, outcomes
+from retrieval.reembedding import Window
+
+
+@flow(name="reembed", persist_result=False)
+async def reembed(batch_id: str, attempt: int) -> State[None]:
+    """All documents of a namespace, for its next model or vector store."""
+    db, seconds = context.database(), settings.load().lease_seconds
+    lease = batches.claim(db, batch_id, attempt, seconds=seconds)
+    if lease is None:
+        return Completed(name="Superseded", message="Another flow run holds or has finished this batch.")
+    with beating(db, lease, seconds=seconds):
+        try:
+            swapped = await rebuild(lease)
+        except Superseded as error:
+            return Completed(name="Superseded", message=str(error))
+        reembedding.drop(db, lease)
+        batches.finish(db, lease)
+    await report.results(outcomes.table(db, lease))
+    if swapped:
+        return Completed(message="The namespace is searched with its new model and vector store.")
+    return Completed(
+        name="NotSwapped", message="Search stays with the old model and vector store; see the result table."
+    )
+
+
+async def rebuild(lease: Lease) -> bool:
+    """Build until every document is there as it is now, then swap; False if it was cancelled or a document failed."""
+    db, ring, language = context.database(), context.keys(), settings.load().keyword_language
+    while (found := await asyncio.to_thread(reembedding.target, db, ring, lease)) is not None:
+        later, job_run = found
+        await asyncio.to_thread(reembedding.refresh, db, lease, job_run)
+        windows = await asyncio.to_thread(reembedding.windows, db, lease, size=WINDOW_DOCUMENTS)
+        await report.make_findable(outcomes.table(db, lease))
+        shown = await report.Shown.start(sum(len(window.keys) for window in windows))
+        for window in windows:
+            await _through(window, later)
+            await shown.add(len(window.keys))
+        if await asyncio.to_thread(reembedding.failed, db, job_run):
+            get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
+            return False
+        if await asyncio.to_thread(reembedding_swap.swap, db, ring, lease, job_run, later, language):
+            return True
+    return False
+
+
+async def _through(window: Window, later: NamespaceConfig) -> None:
+    """One window through cutting, embedding and storing. What cannot be done fails those documents with the reason."""
+    db = context.database()
+    items.start(db, window.lease, window.keys)
+    try:
+        for step in tasks.REBUILDING:
+            await run_step(step, Work(db, context.keys(), window.lease, window.keys, later))
+            outcomes.settle(db, window.lease)
+    except Superseded:
+        raise
+    except Fatal as error:
+        items.fail(db, window.lease, dict.fromkeys(window.keys, str(error)))

@@ -1,0 +1,152 @@
+"""Unpack: what was packed into a file becomes documents of the same job run, which the flow takes up next (D20)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval import ids
+from retrieval.database import Row
+from retrieval.errors import Skippable
+from retrieval.pipeline.items import ARCHIVE_PATH, Item
+from retrieval.ports import FileStore, Member, Scope
+
+DEPTH = 3
+"""Archives within archives that are opened."""
+RUN_DOCUMENTS = 10_000
+"""Documents that one job run may come to by unpacking."""
+LEVEL = "archiveDepth"
+"""Property of a document that was packed into another: in how many files it lay."""
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A member whose content lies in the file store, or one that was left out for a reason."""
+
+    member: Member
+    key: str = ""
+    digest: bytes = b""
+
+
+def store(item: Item, members: Sequence[Member], scope: Scope, files: FileStore) -> list[Stored]:
+    """Put the members beside the file that held them. Skippable if they are nested too deeply."""
+    if not members:
+        return []
+    if int(item.properties.get(LEVEL, 0)) >= DEPTH:
+        raise Skippable(f"Archives are opened up to {DEPTH} levels deep; this one lies deeper. Upload it by itself.")
+    return [_stored(number, member, item, scope, files) for number, member in enumerate(members)]
+
+
+def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileStore) -> Stored:
+    if member.reason:
+        return Stored(member)
+    key, digest = f"{item.folder(scope)}/members/{number}", hashlib.sha256()
+    files.put(key, _pieces(member.file, digest))
+    return Stored(member, key, digest.digest())
+
+
+def _pieces(path: Path, digest: hashlib._Hash) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            yield piece
+
+
+_RECORD: LiteralString = """
+    with listed as (
+        select * from unnest(%(ids)s::text[], %(paths)s::text[], %(names)s::text[], %(media_types)s::text[],
+                             %(keys)s::text[], %(hashes)s::bytea[], %(sizes)s::bigint[]) with ordinality
+                      as w (id, path, name, media_type, raw_key, raw_hash, raw_size, position)
+    ),
+    archive as (
+        select d.*, r.generation, r.properties as known from documents d
+        join run_documents r on r.document_id = d.id and r.job_run_id = %(run)s where d.id = %(archive)s
+    ),
+    found as (
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
+                               connection_id)
+        select l.id, a.partition_id, a.job_id, %(run)s, a.source, a.external_id || '/' || l.path, a.document_type,
+               l.name, coalesce(%(metadata)s::jsonb, a.metadata) || jsonb_build_object(%(path_name)s::text, l.path),
+               a.connection_id
+        from listed l, archive a order by l.path
+        on conflict (partition_id, source, external_id) where deleted_at is null
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
+                      updated_at = now()
+        returning id, external_id
+    )
+    insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash,
+                               raw_size, properties)
+    select %(run)s, found.id, %(first)s + l.position - 1, a.generation, l.name, l.media_type, l.raw_key, l.raw_hash,
+           l.raw_size, jsonb_build_object(%(path_name)s::text, l.path, %(level_name)s::text, %(level)s::int)
+    from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
+    on conflict do nothing
+"""
+
+
+def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
+    """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
+    if not stored:
+        return
+    first = _count(connection, item.key.job_run_id)
+    kept = [one for one in stored if not one.member.reason]
+    values = {
+        "run": item.key.job_run_id,
+        "archive": item.key.document_id,
+        "first": first,
+        "ids": [ids.document_id() for _ in kept],
+        "paths": [one.member.path for one in kept],
+        "names": [PurePosixPath(one.member.path).name for one in kept],
+        "media_types": [one.member.media_type for one in kept],
+        "keys": [one.key for one in kept],
+        "hashes": [one.digest for one in kept],
+        "sizes": [one.member.size for one in kept],
+        "metadata": None if item.metadata is None else json.dumps(item.metadata),
+        "path_name": ARCHIVE_PATH,
+        "level_name": LEVEL,
+        "level": int(item.properties.get(LEVEL, 0)) + 1,
+    }
+    connection.execute(_RECORD, values)
+    _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
+
+
+def room(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> str | None:
+    """Why these members are too many for the job run; None if they are not."""
+    if not stored or _count(connection, item.key.job_run_id) + len(stored) <= RUN_DOCUMENTS:
+        return None
+    return f"The files packed into this one bring the job run to more than {RUN_DOCUMENTS:,} documents. Upload fewer."
+
+
+def _count(connection: Connection[Row], job_run_id: str) -> int:
+    row = connection.execute(
+        "select count(*) as documents from run_documents where job_run_id = %(run)s", {"run": job_run_id}
+    ).fetchone()
+    return int(row["documents"]) if row else 0
+
+
+def _refuse(connection: Connection[Row], item: Item, members: Sequence[Member], first: int) -> None:
+    """One failed entry of the run for each member that was left out; no document stands behind it (D21)."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
+            values (%(run)s, %(document)s, %(position)s, %(generation)s, %(name)s, 'FAILED', 'unpack', %(error)s)
+            """,
+            [
+                {
+                    "run": item.key.job_run_id,
+                    "document": ids.document_id(),
+                    "position": first + number,
+                    "generation": item.generation,
+                    "name": f"{item.name}/{member.path}",
+                    "error": member.reason,
+                }
+                for number, member in enumerate(members)
+            ],
+        )

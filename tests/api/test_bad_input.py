@@ -1,0 +1,465 @@
+"""Bad input, operation by operation: what is sent, which status, which code. An operation without rows fails."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from api.app import HANDLERS
+from api.openapi import document
+from tests.api.support import EMBEDDED, assert_error
+
+DOCUMENT = document(HANDLERS)
+SPACE = "<namespace>"
+NO_RUN, NO_DOC, NO_CONNECTION = "ijr_0", "doc_0", "conn_0"
+FILTER = {"documentIds": [NO_DOC]}
+WHERE = {"namespaceId": SPACE, "filterConfig": FILTER}
+NAMESPACE, INGEST, SEARCH = "INVALID_NAMESPACE_CONFIG", "INVALID_INGEST_CONFIG", "INVALID_SEARCH_REQUEST"
+FILTERS, REQUEST, HYBRID = "INVALID_FILTER_CONFIG", "INVALID_REQUEST", "INVALID_HYBRID_CONFIG"
+CHUNKS, SCRAPING = "INVALID_CHUNK_CONFIG", "INVALID_SCRAPE_OPTIONS"
+
+Row = tuple[dict[str, Any], int, str]
+"""What to send (arguments of the client; `path` takes the place of the template), the status and the code."""
+
+
+def body(value: Any, status: int, code: str) -> Row:
+    return {"json": value}, status, code
+
+
+def ingest(source: str, config: Any, **beside: Any) -> dict[str, Any]:
+    return {"namespaceId": SPACE, "ingestConfig": {"source": source, "config": config, **beside}}
+
+
+def unreadable(code: str) -> list[Row]:
+    """What every JSON body refuses."""
+    json = {"Content-Type": "application/json"}
+    return [
+        ({"content": b"{", "headers": json}, 400, code),
+        ({"content": b"\xff", "headers": json}, 400, code),
+        ({"content": b'{"a": "\\u0000"}', "headers": json}, 400, code),
+        ({"content": b"[" * 99, "headers": json}, 400, code),
+        ({"content": b"[]", "headers": json}, 400, code),
+        ({"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ({"content": b"{}", "headers": {**json, "Content-Encoding": "gzip"}}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+    ]
+
+
+def connector(source: str) -> list[Row]:
+    good = {"connectionId": NO_CONNECTION}
+    return [
+        *unreadable(INGEST),
+        body(ingest(source, good), 404, "CONNECTION_NOT_FOUND"),
+        body({**ingest(source, good), "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        body({"ingestConfig": ingest(source, good)["ingestConfig"]}, 400, INGEST),
+        body(ingest("TEXT", good), 400, INGEST),
+        body(ingest(source, {}), 400, INGEST),
+        body(ingest(source, {"connectionId": 5}), 400, INGEST),
+        body(ingest(source, {"connectionId": ""}), 400, INGEST),
+        body(ingest(source, {**good, "metadata": [1]}), 400, INGEST),
+        body(ingest(source, good, chunkConfig={"chunkSize": 0, "chunkOverlap": 0}), 400, CHUNKS),
+    ]
+
+
+def web(source: str, good: dict[str, Any]) -> list[Row]:
+    return [
+        *unreadable(INGEST),
+        body(ingest(source, {}), 400, INGEST),
+        body(ingest("TEXT", good), 400, INGEST),
+        body(ingest(source, {**good, "scrapeOptions": {"includeSelectors": 5}}), 400, SCRAPING),
+        body(ingest(source, good, chunkConfig={"chunkSize": 9000, "chunkOverlap": 0}), 400, CHUNKS),
+        body({**ingest(source, good), "namespaceId": "ns_0"}, 404, "NAMESPACE_NOT_FOUND"),
+        body(ingest(source, good), 400, "WEB_SCRAPER_CONFIG_NOT_SET"),
+    ]
+
+
+def paged(code: str, **always: str) -> list[Row]:
+    return [
+        ({"params": always}, 400, code),
+        ({"params": {**always, "namespaceId": ""}}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"params": {**always, "namespaceId": "ns_0"}}, 404, "NAMESPACE_NOT_FOUND"),
+        *(
+            ({"params": {**always, "namespaceId": SPACE, **bad}}, 400, code)
+            for bad in ({"pageSize": "0"}, {"pageSize": "101"}, {"pageSize": "x"}, {"pageSize": "1.5"}, {"cursor": "x"})
+        ),
+    ]
+
+
+def search(code: str = SEARCH, **always: Any) -> list[Row]:
+    good = {"namespaceId": SPACE, "query": "a", **always}
+    wrong = [
+        {"query": " "},
+        {"query": "x" * 8193},
+        {"query": 5},
+        {"topK": 0},
+        {"topK": 101},
+        {"topK": "5"},
+        {"topK": 1.5},
+        {"topK": True},
+        {"scoreThreshold": -0.1},
+        {"scoreThreshold": 1.1},
+        {"scoreThreshold": "0.5"},
+        {"filter": []},
+        {"filter": {"metadata": []}},
+        {"filter": {"metadata": {"$or": []}}},
+        {"filter": {"metadata": {"a": {"b": 1}}}},
+        {"searchType": "KEYWORD"},
+        {"namespaceId": 5},
+        {"explain": "yes"},
+    ]
+    return [
+        *unreadable(code),
+        *(body({**good, **bad}, 400, code) for bad in wrong),
+        body({"namespaceId": SPACE, **always}, 400, code),
+        body({"query": "a", **always}, 400, code),
+        body({**good, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        body({**good, "namespaceId": "ns_0"}, 404, "NAMESPACE_NOT_FOUND"),
+    ]
+
+
+def filtered(**always: Any) -> list[Row]:
+    """The filters of documents; `always`: the rest of a good body."""
+    good = {**WHERE, **always}
+    wrong = [
+        {"documentIds": "x"},
+        {"documentIds": [5]},
+        {"documentExternalIds": {}},
+        {"documentTypes": ["PAGE"]},
+        {"documentConnectionIds": [None]},
+        {"documentIngestionSources": ["FTP"]},
+        {"documentIngestionStatuses": ["DONE"]},
+        {"metadata": 5},
+        {"metadata": {"$gt": 1}},
+        {"metadata": {"a": {"b": 1}}},
+    ]
+    return [
+        *unreadable(FILTERS),
+        *(body({**good, "filterConfig": bad}, 400, FILTERS) for bad in wrong),
+        body({**good, "filterConfig": None}, 400, FILTERS),
+        body({key: value for key, value in good.items() if key != "filterConfig"}, 400, FILTERS),
+        body({key: value for key, value in good.items() if key != "namespaceId"}, 400, FILTERS),
+        body({**good, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+    ]
+
+
+def changing(**always: Any) -> list[Row]:
+    return [
+        *filtered(**always),
+        body({**WHERE, **always, "filterConfig": {}}, 400, FILTERS),
+        body({**WHERE, **always}, 404, "DOCUMENTS_NOT_FOUND"),
+    ]
+
+
+def of_namespace(good: dict[str, Any]) -> list[Row]:
+    wrong: list[dict[str, Any]] = [
+        {"name": ""},
+        {"name": "x" * 201},
+        {"name": 5},
+        {"fileStorageConfig": {"type": "FTP"}},
+        {"fileStorageConfig": {"type": "S3_COMPATIBLE", "bucket": "b"}},
+        {"fileStorageConfig": None},
+        {"vectorStorageConfig": {"provider": "PINECONE", "apiKey": "k"}},
+        {"vectorStorageConfig": {}},
+        {"embeddingModelConfig": {"provider": "LOCAL", "model": "no-such-model"}},
+        {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small"}},
+        {"webScraperConfig": {"provider": "PINECONE", "apiKey": "k"}},
+        {"webScraperConfig": {"provider": "FIRECRAWL"}},
+        {"notionConfig": {"clientId": "c"}},
+        {"notionConfig": {"clientId": "c", "clientSecret": "s", "authorizationUrl": "http://a.example"}},
+        {"googleDriveConfig": {"clientId": "c", "clientSecret": "s"}},
+        {"dropboxConfig": {"clientId": 5, "clientSecret": "s"}},
+        {"onedriveConfig": []},
+        {"boxConfig": {"clientId": "", "clientSecret": "s"}},
+        {"boxConfig": {"clientId": "c", "clientSecret": "••••1234"}},
+    ]
+    return [*unreadable(NAMESPACE), *(body({**good, **bad}, 400, NAMESPACE) for bad in wrong)]
+
+
+def of_connection(good: dict[str, Any]) -> list[Row]:
+    wrong: list[dict[str, Any]] = [
+        {"name": ""},
+        {"name": 5},
+        {"clientRedirectUrl": "http://app.example.com"},
+        {"clientRedirectUrl": "https://user:secret@app.example.com"},
+        {"clientRedirectUrl": "javascript:alert(1)"},
+        {"clientRedirectUrl": 5},
+    ]
+    return [*unreadable(REQUEST), *(body({**good, **bad}, 400, REQUEST) for bad in wrong)]
+
+
+UNKNOWN: Row = ({}, 404, "NAMESPACE_NOT_FOUND")
+WRONG_KEY: Row = ({"headers": {"Authorization": "Bearer wrong"}}, 401, "UNAUTHORIZED")
+IN_SPACE = {"namespaceId": SPACE}
+PAGE = {"url": "https://example.org/"}
+CONNECTION = {**IN_SPACE, "name": "a", "connector": "BOX"}
+WEIGHTS = {"semanticWeight": 0.5, "keywordWeight": 0.5}
+
+ROWS: dict[str, list[Row]] = {
+    "POST /v1/namespaces": [
+        *of_namespace({"name": "a", **EMBEDDED}),
+        *(body({k: v for k, v in {"name": "a", **EMBEDDED}.items() if k != gone}, 400, NAMESPACE) for gone in EMBEDDED),
+        body(EMBEDDED, 400, NAMESPACE),
+    ],
+    "GET /v1/namespaces": [WRONG_KEY],
+    "GET /v1/namespaces/{namespace_id}": [UNKNOWN],
+    "PATCH /v1/namespaces/{namespace_id}": [
+        *(({**sent, "path": f"/v1/namespaces/{SPACE}"}, *rest) for sent, *rest in of_namespace({})),
+        body({}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+    "DELETE /v1/namespaces/{namespace_id}": [UNKNOWN],
+    "POST /v1/ingest/text": [
+        *unreadable(INGEST),
+        body(ingest("TEXT", {}), 400, INGEST),
+        body(ingest("TEXT", {"text": ""}), 400, INGEST),
+        body(ingest("TEXT", {"text": 5}), 400, INGEST),
+        body(ingest("TEXT", {"text": "a", "name": ""}), 400, INGEST),
+        body(ingest("TEXT", {"text": "a", "metadata": []}), 400, INGEST),
+        body(ingest("TEXT", {"text": "a", "metadata": {str(n): n for n in range(51)}}), 400, INGEST),
+        body(ingest("TEXT", {"text": "a", "metadata": {"k" * 65: 1}}), 400, INGEST),
+        body(ingest("URLS_LIST", {"text": "a"}), 400, INGEST),
+        body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 10}), 400, CHUNKS),
+        body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 10, "chunkOverlap": 10}), 400, CHUNKS),
+        body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 8192, "chunkOverlap": 0}), 400, CHUNKS),
+        body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": 10, "chunkOverlap": -1}), 400, CHUNKS),
+        body(ingest("TEXT", {"text": "a"}, chunkConfig={"chunkSize": "10", "chunkOverlap": 1}), 400, CHUNKS),
+        body({"ingestConfig": {}}, 400, INGEST),
+        body(IN_SPACE, 400, INGEST),
+        body({**ingest("TEXT", {"text": "a"}), "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        body(ingest("TEXT", {"text": "a" * 600_000}), 413, "PAYLOAD_TOO_LARGE"),
+    ],
+    "POST /v1/ingest/file": [
+        body({}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+        *(
+            ({"data": {**IN_SPACE, **said}, "files": {"file": ("a.txt", b"a")}}, 400, code)
+            for said, code in (
+                ({"source": "TEXT"}, INGEST),
+                ({"metadata": "[1]"}, INGEST),
+                ({"metadata": "{"}, INGEST),
+                ({"ocrConfig": '{"strategy": "MAGIC"}'}, INGEST),
+                ({"ocrConfig": "5"}, INGEST),
+                ({"externalId": "x" * 1025}, INGEST),
+                ({"chunkConfig": '{"chunkSize": 10}'}, CHUNKS),
+                ({"chunkConfig": "{"}, CHUNKS),
+            )
+        ),
+        ({"data": IN_SPACE, "files": {"other": ("a.txt", b"a")}}, 400, INGEST),
+        ({"files": {"file": ("a.txt", b"a")}}, 400, INGEST),
+        ({"data": {"namespaceId": ""}, "files": {"file": ("a.txt", b"a")}}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"data": IN_SPACE, "files": {"file": ("a.txt", b"a" * 3_200_000)}}, 413, "PAYLOAD_TOO_LARGE"),
+    ],
+    "POST /v1/ingest/urls": [
+        *web("URLS_LIST", {"urls": [PAGE["url"]]}),
+        *(body(ingest("URLS_LIST", {"urls": bad}), 400, INGEST) for bad in ([], "x", ["ftp://a"], [5], None)),
+    ],
+    "POST /v1/ingest/sitemap": [
+        *web("SITEMAP", PAGE),
+        *(
+            body(ingest("SITEMAP", {**PAGE, **bad}), 400, INGEST)
+            for bad in ({"maxLinks": 0}, {"maxLinks": 10_001}, {"url": "a"}, {"includePaths": "/a"})
+        ),
+    ],
+    "POST /v1/ingest/website": [
+        *web("WEBSITE", PAGE),
+        *(
+            body(ingest("WEBSITE", {**PAGE, **bad}), 400, INGEST)
+            for bad in ({"maxDepth": 0}, {"maxDepth": 6}, {"maxDepth": "3"}, {"maxLinks": 0}, {"excludePaths": [5]})
+        ),
+    ],
+    "POST /v1/ingest/notion": connector("NOTION"),
+    "POST /v1/ingest/google-drive": connector("GOOGLE_DRIVE"),
+    "POST /v1/ingest/dropbox": connector("DROPBOX"),
+    "POST /v1/ingest/onedrive": connector("ONEDRIVE"),
+    "POST /v1/ingest/box": connector("BOX"),
+    "GET /v1/ingest-job-runs": [*paged(REQUEST), ({"params": {**IN_SPACE, "status": "DONE"}}, 400, REQUEST)],
+    "GET /v1/ingest-job-runs/{ingest_job_run_id}": [
+        ({}, 400, REQUEST),
+        ({"params": {"namespaceId": ""}}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"params": {"namespaceId": "\0"}}, 400, REQUEST),
+        ({"params": IN_SPACE}, 404, "INGEST_JOB_RUN_NOT_FOUND"),
+    ],
+    "POST /v1/ingest-job-runs/{ingest_job_run_id}/cancel": [
+        *unreadable(REQUEST),
+        body({}, 400, REQUEST),
+        body({"namespaceId": 5}, 400, REQUEST),
+        body({"namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        body(IN_SPACE, 404, "INGEST_JOB_RUN_NOT_FOUND"),
+    ],
+    "POST /v1/ingest-job-runs/{ingest_job_run_id}/retry": [
+        *unreadable(REQUEST),
+        body({}, 400, REQUEST),
+        body({"namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        body(IN_SPACE, 404, "INGEST_JOB_RUN_NOT_FOUND"),
+    ],
+    "POST /v1/search": [*search(), body({**IN_SPACE, "query": "a", "searchType": "HYBRID"}, 400, SEARCH)],
+    "POST /v1/search/hybrid": [
+        *search(hybridConfig=WEIGHTS),
+        body({**IN_SPACE, "query": "a", "hybridConfig": WEIGHTS, "searchType": "SEMANTIC"}, 400, SEARCH),
+        *(
+            body({**IN_SPACE, "query": "a", **bad}, 400, HYBRID)
+            for bad in (
+                {},
+                {"hybridConfig": None},
+                {"hybridConfig": {}},
+                {"hybridConfig": {"semanticWeight": 1}},
+                {"hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.6}},
+                {"hybridConfig": {"semanticWeight": 1.5, "keywordWeight": -0.5}},
+                {"hybridConfig": {"semanticWeight": "0.5", "keywordWeight": 0.5}},
+            )
+        ),
+    ],
+    "POST /v1/documents": [
+        *filtered(),
+        *(
+            body({**IN_SPACE, "filterConfig": {}, **bad}, 400, FILTERS)
+            for bad in (
+                {"pagination": {"pageSize": 0}},
+                {"pagination": {"pageSize": 101}},
+                {"pagination": {"cursor": "x"}},
+                {"pagination": 5},
+                {"includeConfig": {"statsBySource": "yes"}},
+                {"includeConfig": []},
+            )
+        ),
+    ],
+    "PATCH /v1/documents": [
+        *changing(data={"metadata": {"a": 1}}),
+        body(WHERE, 400, FILTERS),
+        *(
+            body({**WHERE, "data": bad}, 400, FILTERS)
+            for bad in (
+                5,
+                {"metadata": 5},
+                {"$metadata": 5},
+                {"$metadata": {"$set": 5}},
+                {"$metadata": {"$append": 5}},
+                {"$metadata": {"$remove": 5}},
+            )
+        ),
+    ],
+    "DELETE /v1/documents": changing(),
+    "POST /v1/documents/resync": [*changing(), body({**WHERE, "confirmDeletions": "yes"}, 400, FILTERS)],
+    "GET /v1/documents/{document_id}/chunks": [
+        *paged(FILTERS),
+        ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),
+    ],
+    "POST /v1/connections": [
+        *of_connection(CONNECTION),
+        *(
+            body({k: v for k, v in CONNECTION.items() if k != gone}, 400, REQUEST)
+            for gone in ("namespaceId", "name", "connector")
+        ),
+        body({**CONNECTION, "connector": "FTP"}, 400, REQUEST),
+        body({**CONNECTION, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        body(CONNECTION, 400, REQUEST),
+    ],
+    "GET /v1/connections": [
+        ({}, 400, REQUEST),
+        ({"params": {"namespaceId": ""}}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"params": {**IN_SPACE, "connector": "FTP"}}, 400, REQUEST),
+        ({"params": {**IN_SPACE, "connector": "box"}}, 400, REQUEST),
+    ],
+    "GET /v1/connections/{connection_id}": [
+        ({}, 404, "CONNECTION_NOT_FOUND"),
+        ({"params": {"namespaceId": "ns_0"}}, 404, "CONNECTION_NOT_FOUND"),
+        ({"params": {"namespaceId": "\0"}}, 400, REQUEST),
+    ],
+    "PATCH /v1/connections/{connection_id}": [
+        *of_connection(IN_SPACE),
+        body({}, 400, REQUEST),
+        body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
+    ],
+    "POST /v1/connections/{connection_id}/revoke": [
+        *unreadable(REQUEST),
+        body({}, 400, REQUEST),
+        body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
+    ],
+    "GET /v1/oauth/callback/{connector}": [
+        ({}, 400, REQUEST),
+        ({"params": {"state": "x", "code": "y"}}, 400, REQUEST),
+        ({"path": "/v1/oauth/callback/ftp", "params": {"state": "x"}}, 400, REQUEST),
+    ],
+    "GET /v1/files/{document_id}/{kind}": [
+        ({}, 404, "NOT_FOUND"),
+        ({"params": {"expires": "x", "signature": "y"}}, 404, "NOT_FOUND"),
+        ({"params": {"expires": "9" * 30, "signature": "y"}}, 404, "NOT_FOUND"),
+    ],
+    "GET /v1/keys": [WRONG_KEY],
+    "POST /v1/keys": [
+        *unreadable(REQUEST),
+        *(
+            body(bad, 400, REQUEST)
+            for bad in (
+                {},
+                {"name": ""},
+                {"name": "a", "scopes": []},
+                {"name": "a", "scopes": ["all"]},
+                {"name": "a", "tenantId": "a b"},
+            )
+        ),
+        body({"name": "a", "namespaceId": "ns_0"}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+    "DELETE /v1/keys/{key_id}": [({}, 404, "NOT_FOUND")],
+    "GET /v1/tenants": [WRONG_KEY],
+    "POST /v1/tenants": [
+        *unreadable(REQUEST),
+        *(body({"id": bad}, 400, REQUEST) for bad in ("", "a b", "x" * 65, "é", 5, None)),
+        body({}, 400, REQUEST),
+    ],
+    "DELETE /v1/tenants/{tenant_id}": [({}, 404, "NOT_FOUND")],
+    "GET /v1/usage": [WRONG_KEY],
+}
+
+NO_INPUT = {"GET /health", "GET /ready"}
+OPERATIONS = {f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods}
+IDS = {
+    "namespace_id": "ns_0",
+    "ingest_job_run_id": NO_RUN,
+    "document_id": NO_DOC,
+    "connection_id": NO_CONNECTION,
+    "key_id": "key_0",
+    "tenant_id": "nobody",
+    "connector": "box",
+    "kind": "raw",
+}
+
+
+def test_every_operation_has_rows():
+    assert set(ROWS) | NO_INPUT == OPERATIONS
+    assert all(ROWS.values())
+
+
+def test_every_status_of_a_row_is_documented():
+    for operation, rows in ROWS.items():
+        method, path = operation.split(" ")
+        documented = DOCUMENT["paths"][path][method.lower()]["responses"]
+        for _, status, code in rows:
+            examples = documented[str(status)]["content"]["application/json"]["examples"]
+            assert code in examples, f"{operation} does not document {status} {code}"
+
+
+def filled(value: Any, space: str) -> Any:
+    """`value` with the real namespace's id wherever SPACE stands."""
+    if isinstance(value, dict):
+        return {key: filled(inner, space) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [filled(inner, space) for inner in value]
+    return value.replace(SPACE, space) if isinstance(value, str) else value
+
+
+@pytest.mark.decision("D05")
+@pytest.mark.decision("D06")
+@pytest.mark.parametrize("operation", sorted(ROWS))
+def test_bad_input_is_refused_with_its_code(org, operation):
+    space = org.namespace()
+    method, path = operation.split(" ")
+    for sent, status, code in ROWS[operation]:
+        said = filled(copy.deepcopy(sent), space)
+        answer = org.client.request(method, said.pop("path", path.format(**IDS)), **said)
+        shown = {key: value if len(str(value)) < 500 else "…" for key, value in sent.items()}
+        assert (answer.status_code, answer.json().get("error", {}).get("code")) == (status, code), shown
+        assert_error(answer, status, code)
+    assert org.client.get(f"/v1/namespaces/{space}").json()["data"]["namespace"]["name"] == "space"
+    listed = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
+    assert listed["documents"] == []
+    assert len(org.client.get("/v1/namespaces").json()["data"]["namespaces"]) == 1

@@ -1,0 +1,49 @@
+"""A namespace on an index at Pinecone is refused in words while it is made, and never shows its key."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval import keys, organizations, settings
+from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
+from tests.standins import pinecone
+
+STATIC = {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
+
+
+@pytest.fixture
+def checking(api_settings, api_database, api_db, ring, monkeypatch):
+    """An organization at an API that tries configs, on a machine whose indexes may be private."""
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    settings.load.cache_clear()
+    owner = organizations.create(api_db, "indexed")
+    made = keys.create(api_db, ring, owner.id, "indexed")
+    checked = api_settings.model_copy(update={"check_configs": True})
+    with serve(checked, api_database, ring) as base, client_of(base, made.api_key) as client:
+        yield Organization(owner.id, client, made.api_key, api_db, ring, base)
+    settings.load.cache_clear()
+
+
+def create(org, config):
+    body = {"name": "n", **EMBEDDED, "embeddingModelConfig": STATIC, "vectorStorageConfig": config}
+    return org.client.post("/v1/namespaces", json=body)
+
+
+@pytest.mark.decision("D43")
+def test_an_index_of_other_dimensions_or_another_key_is_said_with_its_field(checking, pinecone_index):
+    wide = pinecone_index(dimension=1536)
+    answer = create(checking, wide.config())
+    assert_error(answer, 400, "VECTOR_DB_CONFIG_ERROR")
+    error = answer.json()["error"]
+    assert "The index has 1536 dimensions, the model makes 256." in error["message"]
+    assert error["details"]["field"] == "vectorStorageConfig.indexHost"
+    answer = create(checking, wide.config(apiKey="canary-other-key"))
+    assert answer.json()["error"]["details"]["field"] == "vectorStorageConfig.apiKey"
+    assert "VENDOR" not in answer.text
+    assert "canary" not in answer.text
+
+
+def test_a_fitting_index_is_taken_and_its_key_not_shown(checking, pinecone_index):
+    answer = create(checking, pinecone_index(dimension=256).config())
+    assert answer.status_code == 200, answer.text
+    assert pinecone.KEY not in answer.text + checking.client.get("/v1/namespaces").text

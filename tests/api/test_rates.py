@@ -1,0 +1,131 @@
+"""Rate limits over processes, and the three headers on whatever is answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from api.auth import Authenticator
+from retrieval import database as databases
+from tests.api.process import running
+from tests.api.support import assert_error, client_of
+
+HEADERS = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
+LIMIT = 70
+
+
+def wait_for_a_fresh_minute(seconds_needed: float) -> None:
+    left = 60 - time.time() % 60
+    if left < seconds_needed:
+        time.sleep(left + 0.1)
+
+
+@pytest.mark.decision("D41")
+def test_eight_clients_of_two_processes_get_exactly_the_limit(organization, api_database, ring, tmp_path):
+    org = organization(requests_per_minute=LIMIT)
+    with running(tmp_path, api_database, ring) as (one, _, _), running(tmp_path, api_database, ring) as (two, _, _):
+        wait_for_a_fresh_minute(20)
+        together = threading.Barrier(8)
+
+        def client(number: int) -> list[httpx.Response]:
+            with client_of((one, two)[number % 2], org.api_key) as session:
+                together.wait(30)
+                return [session.get("/v1/namespaces") for _ in range(20)]
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = [answer for found in pool.map(client, range(8)) for answer in found]
+    assert len(answers) == 160
+    for window in {answer.headers["x-ratelimit-reset"] for answer in answers}:
+        here = [answer for answer in answers if answer.headers["x-ratelimit-reset"] == window]
+        allowed = [int(answer.headers["x-ratelimit-remaining"]) for answer in here if answer.status_code == 200]
+        assert sorted(allowed) == list(range(max(0, LIMIT - len(here)), LIMIT))
+        for refused in (answer for answer in here if answer.status_code != 200):
+            assert_error(refused, 429, "RATE_LIMIT_EXCEEDED")
+            assert 1 <= int(refused.headers["retry-after"]) <= 60
+            assert refused.headers["x-ratelimit-remaining"] == "0"
+    assert all(answer.headers["x-ratelimit-limit"] == str(LIMIT) for answer in answers)
+    assert sum(answer.status_code == 200 for answer in answers) < 160
+
+
+@pytest.mark.decision("D41")
+def test_the_headers_are_on_every_answer(org, organization, anonymous, api_settings):
+    big = b" " * (api_settings.max_body_bytes + 1)
+    json = {"Content-Type": "application/json"}
+    space = org.namespace()
+    run = org.text(space, name="a")["data"]["ingestJobRunId"]
+    once = {"Idempotency-Key": "rates"}
+    assert org.client.post("/v1/tenants", json={"id": "a"}, headers=once).status_code == 200
+    bare = organization(requests_per_minute=1)
+    bare.client.get("/v1/namespaces")
+    with org.key(scopes=["search"]) as limited:
+        answers = {
+            200: org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={space}"),
+            400: org.client.post("/v1/search", content=b"{", headers=json),
+            401: anonymous.get("/v1/namespaces"),
+            403: limited.get("/v1/namespaces"),
+            404: org.client.get("/v1/nothing"),
+            405: org.client.put("/v1/namespaces"),
+            409: org.client.post("/v1/tenants", json={"id": "b"}, headers=once),
+            413: org.client.post("/v1/search", content=big, headers=json),
+            415: org.client.post("/v1/search", content=b"{}", headers={"Content-Type": "text/plain"}),
+            429: bare.client.get("/v1/namespaces"),
+        }
+        more = [
+            org.client.options("/v1/namespaces"),
+            org.client.head("/v1/namespaces"),
+            org.client.post("/v1/search", json={}, headers={"X-Tenant-ID": ""}),
+            anonymous.get("/v1/oauth/callback/box?state=x"),
+            anonymous.get("/v1/files/doc_x/raw?expires=1&signature=x"),
+            anonymous.get("/nothing"),
+        ]
+    assert {answer.status_code for answer in answers.values()} == set(answers)
+    for answer in (*answers.values(), *more):
+        assert all(answer.headers[name].isdigit() for name in HEADERS), (answer.status_code, answer.url)
+
+
+@pytest.mark.decision("D41")
+def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    async def fail_async(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    before = org.client.get("/v1/namespaces")
+    with monkeypatch.context() as patch:
+        patch.setattr("retrieval.namespaces.opened", fail)
+        org_space = org.client.post(
+            "/v1/namespaces",
+            json={
+                "name": "a",
+                "fileStorageConfig": {"type": "LOCAL"},
+                "vectorStorageConfig": {"provider": "PGVECTOR"},
+                "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
+            },
+        )
+    assert_error(org_space, 500, "INTERNAL_ERROR")
+    assert org_space.headers["x-ratelimit-limit"] == before.headers["x-ratelimit-limit"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Authenticator, "_load_pepper", fail_async)
+        at_the_door = org.client.get("/v1/namespaces")
+    assert_error(at_the_door, 500, "INTERNAL_ERROR")
+    assert all(at_the_door.headers[name].isdigit() for name in HEADERS)
+
+
+@pytest.mark.decision("D58")
+def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkeypatch):
+    async def away(*_: object) -> None:
+        raise databases.AWAY[0]("gone")
+
+    before = org.client.get("/v1/namespaces")
+    with monkeypatch.context() as patch:
+        patch.setattr("retrieval.namespaces.list_all", away)
+        answer = org.client.get("/v1/namespaces")
+    assert_error(answer, 503, "SERVICE_UNAVAILABLE")
+    assert int(answer.headers["retry-after"]) >= 1
+    assert answer.headers["x-ratelimit-limit"] == before.headers["x-ratelimit-limit"]
+    assert int(answer.headers["x-ratelimit-remaining"]) < int(before.headers["x-ratelimit-limit"])

@@ -1,0 +1,143 @@
+"""Nothing dials but the modules named here, and whose address each of them dials is known."""
+
+import ast
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PACKAGES = ("api", "connectors", "flows", "local", "retrieval")
+SOURCES = sorted(path for package in PACKAGES for path in (PROJECT / package).rglob("*.py"))
+
+DIALLERS = (
+    frozenset(
+        {"aiohttp", "ftplib", "http", "httpcore", "httplib2", "httpx", "imaplib", "poplib", "requests", "smtplib"}
+    )
+    | frozenset({"requests", "smtplib", "socket", "telnetlib", "urllib3", "websocket", "websockets", "xmlrpc"})
+    | frozenset({"boto3", "botocore", "boxsdk", "box_sdk_gen", "cohere", "dropbox", "firecrawl", "googleapiclient"})
+    | frozenset({"msal", "notion_client", "openai", "pinecone"})
+)
+"""What can open a connection; of `urllib` it is `urllib.request`, of `http` it is `http.client`."""
+
+THE_GUARD = ("retrieval/fetch_guard.py", "retrieval/guarded_transport.py")
+GUARDED = (
+    "connectors/web/client.py",
+    "connectors/files/s3*.py",
+    "connectors/vectors/pinecone*.py",
+)
+"""Addresses that users name: a page's, a namespace's. Each dials through `retrieval.fetch_guard`."""
+
+TRUSTED = {
+    "connectors/oauth.py": "a content service's own endpoints, or those that the operator names",
+    "connectors/embedders/*.py": "a model provider's own endpoint, or the one that the operator names",
+    "connectors/web/firecrawl*.py": "the scraping service's own endpoint, or the one that the operator names",
+    "connectors/web/jina*.py": "the scraping service's own endpoint, or the one that the operator names",
+    "connectors/web/scrapingbee*.py": "the scraping service's own endpoint, or the one that the operator names",
+    "connectors/web/vendors*.py": "the scraping services' own endpoints, or those that the operator names",
+    "connectors/vendors.py": "vendors' own endpoints, or those that the operator names",
+    "flows/prefect_server.py": "the Prefect server that the operator names",
+    "flows/warm_pool.py": "a pair of sockets within this machine",
+    "local/*.py": "this machine, for the operator who started it",
+}
+"""No user has a say in these addresses."""
+
+REQUESTS = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request", "stream"})
+CALLS = frozenset({"urlopen", "urlretrieve", "create_connection", "fetch_url", "fetch_response", "HTTPTransport"})
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """Everything that is imported when the module runs, on top or inside of functions; not for its types alone."""
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for part in node.body
+        for inner in ast.walk(part)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def diallers(tree: ast.AST) -> set[str]:
+    harmless = {"http.HTTPStatus", "http", "http.cookies", "urllib.parse"}
+    return {
+        module
+        for module in imported(tree)
+        if module not in harmless
+        and (module.partition(".")[0] in DIALLERS or module == "urllib.request" or module.startswith("urllib.request."))
+    }
+
+
+def known(path: Path) -> bool:
+    return any(fnmatch(name(path), pattern) for pattern in (*THE_GUARD, *GUARDED, *TRUSTED))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_only_named_modules_can_dial(path):
+    found = diallers(ast.parse(path.read_text()))
+    assert known(path) or not found, f"{name(path)} imports {sorted(found)}: say here whose addresses it dials"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_no_module_opens_a_connection_by_a_back_door(path):
+    """The calls that dial without the guard, from whatever library; and clients that take proxies from outside."""
+    if any(fnmatch(name(path), pattern) for pattern in TRUSTED) or name(path) == "retrieval/guarded_transport.py":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            assert called not in CALLS, f"{name(path)}:{node.lineno} calls {called}"
+            if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "httpx":
+                assert called not in {"get", "post", "put", "delete", "request", "stream"}, (
+                    f"{name(path)}:{node.lineno}"
+                )
+                if called == "Client":
+                    given = {keyword.arg for keyword in node.keywords}
+                    assert "transport" in given, f"{name(path)}:{node.lineno} makes an unguarded client"
+
+
+def test_what_users_name_is_dialled_by_the_guard():
+    """Each of these modules, or the one beside it that makes its client, speaks of the guard."""
+    for pattern in GUARDED:
+        texts = [path.read_text() for path in SOURCES if fnmatch(name(path), pattern)]
+        assert texts, f"{pattern} names no module any more"
+        assert any("fetch_guard" in text for text in texts), pattern
+
+
+def test_the_tables_name_no_module_twice():
+    for path in SOURCES:
+        hits = [pattern for pattern in (*THE_GUARD, *GUARDED, *TRUSTED) if fnmatch(name(path), pattern)]
+        assert len(hits) <= 1, f"{name(path)}: {hits}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import httpx",
+        "import urllib.request",
+        "from urllib import request",
+        "def f():\n    from requests import get",
+        "from http.client import HTTPConnection",
+        "import socket as s",
+    ],
+)
+def test_the_test_sees_an_import(text):
+    assert diallers(ast.parse(text))
+
+
+def test_types_alone_are_no_dialler():
+    assert not diallers(
+        ast.parse("if TYPE_CHECKING:\n    import httpx\nfrom http import HTTPStatus\nimport urllib.parse")
+    )

@@ -1,0 +1,319 @@
+"""What is special about an index at Pinecone: its limits, its faults in our words, and what is not the right one."""
+
+import math
+import random
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from connectors.vectors import pinecone as adapter
+from connectors.vectors import pinecone_client
+from connectors.vectors.pinecone import PineconeStore
+from connectors.vectors.pinecone_client import Client
+from retrieval import labels
+from retrieval.errors import Fatal, Retryable
+from retrieval.fetch_guard import Guard
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope, Vector
+from tests.standins.pinecone import KEY, cut, html, reset, slow, status
+from tests.standins.pinecone_place import LOOPBACK, pinecone_store
+
+SCOPE = Scope("org_1", "ns_1")
+TENANT = Scope("org_1", "ns_1", "t1")
+
+
+def vectors(count, *, size=16, document="doc_1", marks=None):
+    dice = random.Random(3)
+    made = []
+    for n in range(count):
+        values = [dice.gauss(0, 1) for _ in range(size)]
+        length = math.hypot(*values)
+        made.append(Vector(f"{document}#1#{n}", document, [value / length for value in values], marks or {}))
+    return made
+
+
+@pytest.fixture
+def index(pinecone_index):
+    return pinecone_index()
+
+
+@pytest.fixture
+def store(index):
+    return pinecone_store(index, "ns_1", 16)
+
+
+def test_many_vectors_go_out_in_full_requests_some_at_once(pinecone_index):
+    index = pinecone_index(dimension=3072)
+    index.always.append(("/upsert", slow(0.1)))
+    pinecone_store(index, "ns_1", 3072).upsert(SCOPE, vectors(300, size=3072))
+    sizes = [len(body["vectors"]) for body in index.bodies("/vectors/upsert")]
+    assert sum(sizes) == 300
+    assert len(sizes) == math.ceil(300 / (adapter.BATCH_BYTES // (3072 * adapter.NUMBER_BYTES + 100)))
+    assert 2 <= index.busiest <= adapter.AT_ONCE
+
+
+def test_small_vectors_are_bounded_by_their_number(index, store):
+    store.upsert(SCOPE, vectors(450))
+    assert sorted(len(body["vectors"]) for body in index.bodies("/vectors/upsert")) == [50, 200, 200]
+
+
+def test_deletions_name_at_most_a_thousand_ids(index, store):
+    store.upsert(SCOPE, vectors(5))
+    store.delete(SCOPE, [f"doc_1#1#{n}" for n in range(2500)])
+    assert [len(body["ids"]) for body in index.bodies("/vectors/delete")] == [1000, 1000, 500]
+    assert index.space("ns_1") == {}
+
+
+def test_only_ids_vectors_and_labels_are_sent(index, store):
+    marks = labels.of("doc_1", "TEXT", "TEXT", {"team": "red"})
+    store.upsert(SCOPE, vectors(1, marks=marks))
+    (record,) = index.bodies("/vectors/upsert")[0]["vectors"]
+    assert set(record) == {"id", "values", "metadata"}
+    assert record["metadata"] == {"document": "doc_1", "type": "TEXT", "source": "TEXT", "marks": ['["team","red"]']}
+    store.query(SCOPE, [1.0] * 16, 5)
+    (asked,) = index.bodies("/query")
+    assert (asked["includeMetadata"], asked["includeValues"]) == (False, False)
+
+
+@pytest.mark.decision("D40")
+def test_each_scope_has_a_namespace_of_its_own(index, store):
+    store.upsert(SCOPE, vectors(1))
+    store.upsert(TENANT, vectors(1, document="doc_2"))
+    assert {name: list(space) for name, space in index.spaces.items()} == {
+        "ns_1": ["doc_1#1#0"],
+        "ns_1.t1": ["doc_2#1#0"],
+    }
+    with pytest.raises(Fatal, match="another namespace"):
+        store.query(Scope("org_1", "ns_2"), [1.0] * 16, 1)
+    store.drop(TENANT)
+    assert list(index.spaces) == ["ns_1"]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dotproduct", "euclidean"])
+def test_every_metric_gives_the_cosine(pinecone_index, metric):
+    index = pinecone_index(dimension=2, metric=metric)
+    store = pinecone_store(index, "ns_1", 2)
+    store.upsert(SCOPE, [Vector("a#1#0", "a", [3.0, 4.0]), Vector("b#1#0", "b", [-1.0, 0.0])])
+    scores = {match.id: match.score for match in store.query(SCOPE, [10.0, 0.0], 5)}
+    assert scores == pytest.approx({"a#1#0": 0.6, "b#1#0": -1.0}, abs=1e-6)
+
+
+WRONG = [
+    ({"dimension": 1536}, "The index has 1536 dimensions, the model makes 16", "indexHost"),
+    ({"vector_type": "sparse", "dimension": None}, "sparse", "indexHost"),
+    ({"vector_type": None, "dimension": None, "metric": None}, "documents, not vectors", "indexHost"),
+    ({"metric": "hamming"}, "metric", "indexHost"),
+]
+
+
+@pytest.mark.decision("D43")
+@pytest.mark.parametrize(("options", "words", "field"), WRONG)
+def test_an_index_that_does_not_fit_is_named_so(pinecone_index, options, words, field):
+    with pytest.raises(Fatal, match=words) as caught:
+        pinecone_store(pinecone_index(**options), "ns_1", 16).check()
+    assert caught.value.field == field
+
+
+@pytest.mark.decision("D43")
+def test_a_wrong_key_a_wrong_host_and_an_unreachable_one_are_told_apart(index):
+    with pytest.raises(Fatal, match="refuses the API key") as caught:
+        pinecone_store(index, "ns_1", 16, key="canary-other-key").check()
+    assert caught.value.field == "apiKey"
+    index.faults += [("", status(404)), ("", html), ("", status(403))]
+    with pytest.raises(Fatal, match="No Pinecone index answers") as caught:
+        pinecone_store(index, "ns_1", 16).check()
+    assert caught.value.field == "indexHost"
+    with pytest.raises(Retryable, match="does not answer as a Pinecone index"):
+        pinecone_store(index, "ns_1", 16).check()
+    with pytest.raises(Fatal, match="does not let this API key"):
+        pinecone_store(index, "ns_1", 16).check()
+    gone = SimpleNamespace(host="http://127.0.0.1:1")
+    with pytest.raises(Fatal, match="port"):
+        pinecone_store(gone, "ns_1", 16).check()
+    gone.host = "http://127.0.0.1:19999"
+    with pytest.raises(Retryable, match="cannot be reached"):
+        pinecone_store(gone, "ns_1", 16).check()
+    with pytest.raises(Retryable, match="cannot be resolved"):
+        PineconeStore(Client("index.invalid", KEY, LOOPBACK), "ns_1", 16).check()
+
+
+@pytest.mark.parametrize(
+    "host", ["http://canary@127.0.0.1", "ftp://127.0.0.1", "http://", "https://a b", "http://[::1"]
+)
+def test_a_host_that_cannot_be_one_is_the_fields_fault(host):
+    with pytest.raises(Fatal) as caught:
+        PineconeStore(Client(host, KEY, LOOPBACK), "ns_1", 16).check()
+    assert caught.value.field == "indexHost"
+    assert "canary" not in str(caught.value)
+
+
+def test_nothing_is_dialled_past_the_guard(index):
+    for host in (index.host, index.host.replace("http:", "https:")):
+        with pytest.raises(Fatal, match="public internet"):
+            PineconeStore(Client(host, KEY, Guard()), "ns_1", 16).check()
+    client = Client(index.host, KEY, LOOPBACK)
+    PineconeStore(client, "ns_1", 16).check()
+    seen = len(index.seen)
+    client._index._http._client._transport._pool._network_backend._guard = Guard()
+    client._index._http._client._transport._pool.close()
+    with pytest.raises(Fatal, match="public internet"):
+        PineconeStore(client, "ns_1", 16).check()
+    assert len(index.seen) == seen
+
+
+def test_plain_http_is_for_allowed_ranges_only(monkeypatch):
+    public = [(2, ("93.184.216.34", 80))]
+    monkeypatch.setattr(Guard, "resolve", lambda *_: public)
+    with pytest.raises(Fatal, match="Without https") as caught:
+        PineconeStore(Client("http://index.example", KEY, LOOPBACK), "ns_1", 16).check()
+    assert caught.value.field == "indexHost"
+
+
+def test_a_host_without_a_scheme_is_spoken_to_with_tls():
+    assert Client(" my-index.svc.example/ ", KEY, LOOPBACK)._url == "https://my-index.svc.example"
+
+
+FAULTS = {
+    "500": (status(500), Retryable),
+    "503 with seconds": (status(503, Retry_After="7"), Retryable),
+    "reset": (reset, Retryable),
+    "cut": (cut, Retryable),
+    "HTML": (html, Retryable),
+    "400": (status(400), Fatal),
+    "401": (status(401), Fatal),
+    "403": (status(403), Fatal),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_one_request_and_one_error_in_our_words(index, store, name):
+    fault, kind = FAULTS[name]
+    store.upsert(SCOPE, vectors(3))
+    for path, call in {
+        "/vectors/upsert": lambda: store.upsert(SCOPE, vectors(1)),
+        "/query": lambda: store.query(SCOPE, [1.0] * 16, 3),
+        "/vectors/list": lambda: list(store.ids(SCOPE, "")),
+    }.items():
+        before = len(index.bodies(path))
+        index.faults.append((path, fault))
+        with pytest.raises(kind) as caught:
+            call()
+        assert len(index.bodies(path)) == before + 1
+        assert "SECRET" not in str(caught.value)
+        call()
+    assert len(store.query(SCOPE, [1.0] * 16, 3)) == 3
+
+
+def test_how_long_to_wait_is_passed_on_as_seconds_or_as_a_date(index, store):
+    store.upsert(SCOPE, vectors(1))
+    store.query(SCOPE, [1.0] * 16, 1)
+    later = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 30))
+    for said, least, most in (("12", 12, 12), (later, 25, 31), ("soon", None, None)):
+        index.faults.append(("/query", status(429, Retry_After=said)))
+        with pytest.raises(Retryable, match="too much") as caught:
+            store.query(SCOPE, [1.0] * 16, 1)
+        assert caught.value.after is None if least is None else least <= caught.value.after <= most
+
+
+def test_an_upsert_that_is_told_to_wait_waits(index, store, monkeypatch):
+    waited = []
+    monkeypatch.setattr(adapter.time, "sleep", waited.append)
+    index.faults += [("/upsert", status(429, Retry_After="3")), ("/upsert", status(429)), ("/upsert", status(429))]
+    store.upsert(SCOPE, vectors(2))
+    assert waited == [3.0, 2.0, 4.0]
+    assert len(index.space("ns_1")) == 2
+    index.always.append(("/upsert", status(429, Retry_After="1000")))
+    with pytest.raises(Retryable, match="too much"):
+        store.upsert(SCOPE, vectors(2))
+
+
+def test_a_slow_answer_is_given_up(index, store, monkeypatch):
+    monkeypatch.setattr(pinecone_client, "SECONDS", 0.2)
+    index.faults.append(("", slow(0.6)))
+    with pytest.raises(Retryable, match="in time"):
+        list(store.ids(SCOPE, ""))
+
+
+def test_vectors_that_the_index_left_out_are_no_success(index, store):
+    index.keep = 1
+    with pytest.raises(Retryable, match="only 1 of 3"):
+        store.upsert(SCOPE, vectors(3))
+
+
+def test_what_is_not_shown_yet_is_unsettled(index, store):
+    index.reads = 3
+    store.upsert(SCOPE, vectors(2))
+    ids = [one.id for one in vectors(2)]
+    assert store.unsettled(SCOPE, ids) == ids
+    assert store.unsettled(SCOPE, ids) == ids
+    index.settle()
+    assert store.unsettled(SCOPE, [*ids, "doc_9#1#0"]) == ["doc_9#1#0"]
+
+
+def test_a_long_document_is_read_back_page_by_page(index, store):
+    store.upsert(SCOPE, vectors(350))
+    assert store.unsettled(SCOPE, [f"doc_1#1#{n}" for n in range(351)]) == ["doc_1#1#350"]
+
+
+def filtered(store, where):
+    return {match.id.partition("#")[0] for match in store.query(SCOPE, [1.0] * 16, 100, where)}
+
+
+@pytest.fixture
+def shelf(store):
+    """Documents with labels, as ingestion puts them there."""
+    many = {f"k{n}": n for n in range(labels.MOST + 1)}
+    for name, kind, source, metadata in (
+        ("red", "TEXT", "TEXT", {"team": "red", "n": 1, "tags": ["a", "b"], "deep": {"x": 1}}),
+        ("blue", "URL", "SITEMAP", {"team": "blue", "n": 1.5, "yes": True, "none": None}),
+        ("long", "FILE", "LOCAL_FILE", {"team": "x" * 2000, "n": "1"}),
+        ("crowded", "FILE", "LOCAL_FILE", many),
+    ):
+        store.upsert(SCOPE, vectors(2, document=name, marks=labels.of(name, kind, source, metadata)))
+    return store
+
+
+@pytest.mark.decision("H18")
+@pytest.mark.decision("D29")
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        (DocumentFilter(metadata={"team": "red"}), {"red"}),
+        (DocumentFilter(metadata={"team": ["red", "blue"]}), {"red", "blue"}),
+        (DocumentFilter(metadata={"n": 1}), {"red"}),
+        (DocumentFilter(metadata={"n": 1.0}), {"red"}),
+        (DocumentFilter(metadata={"n": "1"}), {"long"}),
+        (DocumentFilter(metadata={"n": True}), set()),
+        (DocumentFilter(metadata={"yes": True}), {"blue"}),
+        (DocumentFilter(metadata={"none": None}), {"blue"}),
+        (DocumentFilter(metadata={"tags": "b", "team": "red"}), {"red"}),
+        (DocumentFilter(metadata={"tags": "b", "team": "blue"}), set()),
+        (DocumentFilter(metadata={"team": "x" * 2000}), {"long"}),
+        (DocumentFilter(types=("SITEMAP",)), {"blue"}),
+        (DocumentFilter(types=("TEXT", "FILE")), {"red", "long", "crowded"}),
+        (DocumentFilter(sources=("SITEMAP", "TEXT")), {"red", "blue"}),
+        (DocumentFilter(document_ids=("red", "none")), {"red"}),
+        (DocumentFilter(statuses=("FAILED",)), {"red", "blue", "long", "crowded"}),
+    ],
+)
+def test_labels_let_through_what_matches(shelf, where, found):
+    """A document with too many values to label is let through by every filter on metadata: hits are filtered again."""
+    through = found | ({"crowded"} if where.metadata else set())
+    assert filtered(shelf, where) == through
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
+    index.updates_by_filter = at_once
+    shelf.relabel(SCOPE, "red", ["red#1#0", "red#1#1"], labels.of("red", "TEXT", "TEXT", {"team": "green"}))
+    assert filtered(shelf, DocumentFilter(metadata={"team": "green"})) == {"red", "crowded"}
+    assert filtered(shelf, DocumentFilter(metadata={"team": "red"})) == {"crowded"}
+    assert len(index.bodies("/vectors/update")) == (1 if at_once else 3)
+    shelf.relabel(TENANT, "red", ["red#1#0"], {"document": "red"})
+
+
+def test_labels_stay_far_below_the_vendors_bound(index, store):
+    worst = {f"{'k' * 60}{n:02}": [f"{n}-{m}" + "v" * 30 for m in range(4)] for n in range(50)}
+    store.upsert(SCOPE, vectors(1, marks=labels.of("doc_1", "TEXT", "TEXT", worst)))
+    assert len(index.space("ns_1")["doc_1#1#0"]["metadata"]["marks"]) == 200

@@ -1,0 +1,69 @@
+"""The shared parsing cases through the whole running service, as their manifest's rules say."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+
+
+def plain(text, case):
+    joint = "" if "without spaces" in case["note"] else " "
+    return joint.join(unicodedata.normalize("NFKC", text).split())
+
+
+def post(service, folder, case, number):
+    content = (folder / case["file"]).read_bytes()
+    ocr = json.dumps({"strategy": case["ocr"]})
+    return service.file(case["file"], content, externalId=f"case {number}", ocrConfig=ocr)["ingestJobRunId"]
+
+
+def text_of(service, document_id):
+    """All chunks of a document, as a client reads them."""
+    parts, cursor = [], None
+    while True:
+        given = {"cursor": cursor} if cursor else {}
+        answer = service.client.get(
+            f"/v1/documents/{document_id}/chunks", params={"namespaceId": service.namespace, **given}
+        )
+        data = service.ok(answer)
+        parts += [chunk["content"] for chunk in data["chunks"]]
+        cursor = data.get("nextCursor")
+        if not cursor:
+            return "\n".join(parts)
+
+
+def trouble(service, case, run, document_id):
+    """What is not as the manifest says, or None."""
+    own = [one for one in run["documents"]["failed"] if one["id"] == document_id]
+    if own:
+        useful = len(own[0]["error"] or "") > 40
+        if case["expect"] == "ok" or not useful:
+            return f"{case['file']}: FAILED: {own[0]['error']}"
+        return None
+    text = text_of(service, document_id)
+    found = plain(text, case)
+    wrong = [words for words in case["must_not"] if words in text]
+    if case["expect"] in ("ok", "ok_or_stretch"):
+        wrong += [words for words in case["must"] if plain(words, case) not in found]
+    if case["expect"] == "fail" or not found:
+        wrong.append("SUCCESS")
+    return f"{case['file']}: {wrong}" if wrong else None
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_every_shared_case_ends_as_its_manifest_says(service, shared_data):
+    folder = shared_data / "files"
+    cases = json.loads((folder / "manifest.json").read_text())["files"]
+    runs = [post(service, folder, case, number) for number, case in enumerate(cases)]
+    ended = service.wait(*runs, seconds=1200)
+    ids = {document["externalId"]: document["id"] for document in service.documents()}
+    wrong = [
+        reason
+        for number, (case, run) in enumerate(zip(cases, ended, strict=True))
+        if (reason := trouble(service, case, run, ids[f"case {number}"]))
+    ]
+    assert wrong == []

@@ -1,0 +1,133 @@
+"""A namespace that is nothing but its configuration, taken through the flows' own steps without Prefect."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+from connectors import registry
+from flows import steps
+from retrieval import batches, documents, ids, namespaces, reembedding, runs, search, settings, sweep
+from retrieval.filters import DocumentFilter
+from retrieval.namespaces import NamespaceConfig
+from retrieval.pipeline import items, outcomes
+from retrieval.ports import Scope
+from retrieval.runs import Ingestion
+from retrieval.search import Query
+from retrieval.secrets import KeyRing
+
+STEPS = (steps.fetch, steps.parse, steps.chunk, steps.embed, steps.upsert)
+EMBEDDED = {
+    "fileStorageConfig": {"type": "LOCAL"},
+    "vectorStorageConfig": {"provider": "PGVECTOR"},
+    "embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"},
+}
+
+
+class Configured:
+    """An organization with one namespace, made of `EMBEDDED` and what is given instead."""
+
+    def __init__(self, db, **configs: Any) -> None:
+        self.db = db
+        self.ring = KeyRing.parse("1:" + base64.b64encode(os.urandom(32)).decode())
+        self.scope = Scope(ids.organization_id(), ids.namespace_id())
+        now = datetime.now(UTC)
+        given = namespaces.split({**EMBEDDED, **configs})
+        draft = NamespaceConfig(
+            self.scope.namespace, self.scope.organization, "n", dimensions=None, created_at=now, updated_at=now, **given
+        )
+        db.rows("insert into organizations (id, name) values (%(id)s, 'test')", {"id": self.scope.organization})
+        self.call(namespaces.create(db, self.ring, draft, limit=10))
+
+    def call(self, coroutine):
+        async def run():
+            try:
+                return await coroutine
+            finally:
+                await self.db.async_close()
+
+        with ThreadPoolExecutor(1) as thread:  # a loop may already run in this one
+            return thread.submit(asyncio.run, run()).result()
+
+    @property
+    def config(self) -> NamespaceConfig:
+        return namespaces.load(self.db, self.ring, self.scope.namespace, deleted=True)
+
+    def text(self, text, name, **ingestion):
+        return self.call(runs.accept_text(self.db, self.scope, text=text, name=name, ingestion=Ingestion(**ingestion)))
+
+    def file(self, name, content, media_type=""):
+        async def accept():
+            upload = await runs.begin_upload(self.db, self.scope)
+            size = registry.file_store(self.config).put(upload.key, [content])
+            return await runs.accept_file(
+                self.db,
+                self.scope,
+                upload=upload,
+                name=name,
+                media_type=media_type,
+                size=size,
+                sha256=hashlib.sha256(content).digest(),
+                ingestion=Ingestion(),
+            )
+
+        return self.call(accept())
+
+    def lease(self):
+        batches.form(self.db, size=64, batches=8)
+        for batch in batches.undispatched(self.db):
+            batches.dispatched(self.db, batch, "run")
+            if lease := batches.claim(self.db, batch.id, batch.attempt, seconds=30):
+                return lease
+        return None
+
+    def work(self, *, before=lambda _name: None):
+        """Take everything that waits through all steps; `before` is called with each step's name."""
+        while lease := self.lease():
+            self.take(lease, before=before)
+
+    def take(self, lease, *, before=lambda _name: None):
+        for window in items.windows(self.db, lease, documents=64, size=1 << 24):
+            for step in STEPS:
+                before(step.__name__)
+                step(steps.Work(self.db, self.ring, lease, window))
+                outcomes.settle(self.db, lease)
+        outcomes.settle(self.db, lease)
+        batches.finish(self.db, lease)
+
+    def search(self, query, **fields):
+        """Names of the documents that are found, best first."""
+        config = self.config
+        result = search.run(
+            self.db,
+            self.scope,
+            Query(query, **fields),
+            embedder=registry.embedder(config),
+            vectors=registry.vector_store(config, self.db),
+        )
+        return [hit.name for hit in result.hits]
+
+    def delete(self, *document_ids):
+        return self.call(documents.delete(self.db, self.scope, DocumentFilter(document_ids=document_ids)))
+
+    def sweep(self):
+        config = self.config
+        others = [registry.vector_store(one, self.db) for one in reembedding.other_stores(self.db, self.ring, config)]
+        stores = sweep.Stores(
+            registry.vector_store(config, self.db), registry.file_store(config), lambda _: None, tuple(others)
+        )
+        self.db.rows("update sweeps set due_at = now()")
+        while sweep.run(self.db, lambda _: stores):
+            pass
+
+    def run(self, job_run_id):
+        return self.call(runs.read(self.db, self.scope, job_run_id))
+
+    @staticmethod
+    def language() -> str:
+        return settings.load().keyword_language

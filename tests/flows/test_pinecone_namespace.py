@@ -1,0 +1,252 @@
+"""The main job on a namespace whose vectors lie in an index at Pinecone, by its configuration alone."""
+
+import io
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from connectors import registry
+from retrieval import candidates, documents, namespaces, settings
+from retrieval.errors import Fatal, Retryable
+from retrieval.filters import DocumentFilter
+from tests.flows.configured import Configured
+from tests.standins.pinecone import cut, reset, status
+
+DIMENSIONS = 256
+OWLS, BATS = "Owls hunt mice at night.", "Bats hunt moths at night."
+
+
+@pytest.fixture
+def index(pinecone_index, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    monkeypatch.setenv("RETRIEVAL_READBACK_SECONDS", "3")
+    settings.load.cache_clear()
+    yield pinecone_index(dimension=DIMENSIONS)
+    settings.load.cache_clear()
+
+
+@pytest.fixture
+def space(db, index):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    db.rows("delete from sweeps")
+    return Configured(db, vectorStorageConfig=index.config())
+
+
+def pdf(line):
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.drawString(72, 720, line)
+    canvas.save()
+    return file.getvalue()
+
+
+def patch(space, document_id, **metadata):
+    where = DocumentFilter(document_ids=(document_id,))
+    return space.call(documents.patch_metadata(space.db, space.scope, where, metadata, {}, {}))
+
+
+def records(space, index):
+    return index.space(space.scope.namespace)
+
+
+def visible(space, document_id):
+    statement = """select c.content from documents d join chunks c
+        on c.document_id = d.id and c.generation = d.active_generation where d.id = %(id)s"""
+    return space.db.row(statement, {"id": document_id})["content"]
+
+
+def marks(space, index):
+    return sorted(mark for record in records(space, index).values() for mark in record["metadata"]["marks"])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dotproduct", "euclidean"])
+def test_text_and_pdf_are_found_replaced_and_leave_nothing_in_the_index(db, pinecone_index, space, metric):
+    index = pinecone_index(dimension=DIMENSIONS, metric=metric)
+    space = Configured(db, vectorStorageConfig=index.config())
+    space.text(OWLS, "owls", metadata={"kind": "bird"})
+    file = space.file("tides.pdf", pdf("The spring tide follows the full moon."))
+    space.work()
+    assert space.search("moon and tide", top_k=1) == ["tides.pdf"]
+    assert space.search("owls at night")[0] == "owls"
+    assert space.search("mice", semantic_weight=0.5, keyword_weight=0.5)[0] == "owls"
+    text = space.text(BATS, "owls")
+    space.work()
+    space.sweep()
+    assert space.search("moths")[0] == "owls"
+    assert len(records(space, index)) == 2
+    assert space.delete(text.document_id, file.document_id) == 2
+    assert space.search("tide") == []
+    space.sweep()
+    assert records(space, index) == {}
+
+
+@pytest.mark.decision("D29")
+@pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])
+def test_filters_narrow_in_the_index_where_many_documents_match(space, index, monkeypatch, weights):
+    monkeypatch.setattr(candidates, "FEW", 0)
+    for number in range(6):
+        space.text(f"{OWLS} Owl number {number}.", f"n{number}", metadata={"even": number % 2 == 0})
+    space.work()
+    where = DocumentFilter(metadata={"even": True})
+    assert sorted(space.search("owls", where=where, **weights)) == ["n0", "n2", "n4"]
+    assert all(body["filter"]["$and"] for body in index.bodies("/query"))
+    assert space.search("owls", where=DocumentFilter(statuses=("FAILED",)), **weights) == []
+
+
+def test_hits_are_asked_for_until_enough_are_left(space, index):
+    space.text(OWLS, "owls")
+    space.work()
+    (record,) = records(space, index).values()
+    ghosts = {f"doc_ghost#1#{n}": record for n in range(200)} | {"not ours": record}
+    index.spaces[space.scope.namespace] = ghosts | records(space, index)
+    index.settle()
+    assert space.search("owls", top_k=1) == ["owls"]
+    assert [body["topK"] for body in index.bodies("/query")] == [11, 44, 176, 704]
+
+
+def test_what_is_shown_late_is_waited_for(space, index):
+    index.lag = 0.4
+    space.text(OWLS, "owls")
+    space.work()
+    assert space.search("owls") == ["owls"]
+    assert len(index.bodies("/vectors/list")) > 1
+
+
+@pytest.mark.decision("H19")
+def test_what_is_not_shown_in_time_fails_and_the_version_before_stays(space, index, monkeypatch):
+    first = space.text(OWLS, "owls")
+    space.work()
+    monkeypatch.setenv("RETRIEVAL_READBACK_SECONDS", "0.3")
+    settings.load.cache_clear()
+    index.reads = 10**6
+    second = space.text(BATS, "owls")
+    space.work()
+    run = space.run(second.job_run_id)
+    assert (run.status, len(run.failed)) == ("COMPLETED", 1)
+    assert "1 of them could not be read back within 0.3 seconds" in run.failed[0].error
+    assert visible(space, first.document_id) == OWLS
+    index.reads = 0
+    index.settle()
+    space.sweep()
+    assert len(records(space, index)) == 1
+
+
+def test_a_deletion_is_looked_at_again_until_the_index_shows_it(space, index):
+    text = space.text(OWLS, "owls")
+    space.work()
+    space.delete(text.document_id)
+    index.reads = 10
+    space.sweep()
+    assert space.db.rows("select 1 from sweeps where document_id = %(id)s", {"id": text.document_id})
+    index.reads = 0
+    index.settle()
+    space.sweep()
+    assert records(space, index) == {}
+    assert not space.db.rows("select 1 from sweeps where document_id = %(id)s", {"id": text.document_id})
+    assert not space.db.rows("select 1 from documents where id = %(id)s", {"id": text.document_id})
+
+
+@pytest.mark.parametrize("step", ["fetch", "chunk", "upsert", "between"])
+def test_a_run_under_way_cannot_bring_a_deleted_document_back(space, index, step):
+    text = space.text(OWLS, "owls")
+
+    def delete(_handler):
+        space.delete(text.document_id)
+        return False
+
+    if step == "between":
+        index.faults.append(("/vectors/upsert", delete))
+    space.work(before=lambda name: name == step and delete(None))
+    space.sweep()
+    assert space.search("owls") == []
+    assert records(space, index) == {}
+
+
+@pytest.mark.decision("H20")
+def test_metadata_is_changed_at_once_and_in_the_index_when_it_can_be_reached(space, index, monkeypatch):
+    text = space.text(OWLS, "owls", metadata={"team": "red"})
+    space.work()
+    index.always.append(("", status(500)))
+    (changed,) = patch(space, text.document_id, team="blue")
+    assert changed.metadata == {"team": "blue"}
+    assert space.search("owls", where=DocumentFilter(metadata={"team": "blue"})) == ["owls"]
+    space.sweep()
+    assert marks(space, index) == ['["team","red"]']
+    index.always.clear()
+    space.sweep()
+    assert marks(space, index) == ['["team","blue"]']
+    monkeypatch.setattr(candidates, "FEW", 0)
+    assert space.search("owls", where=DocumentFilter(metadata={"team": "blue"})) == ["owls"]
+    assert space.search("owls", where=DocumentFilter(metadata={"team": "red"})) == []
+    assert not space.db.rows("select 1 from sweeps where kind = 'labels'")
+
+
+def test_metadata_changed_while_its_vectors_are_written_reaches_them(space, index):
+    first = space.text(OWLS, "owls", metadata={"team": "red"})
+    space.work()
+    space.text(BATS, "owls")
+
+    def change(_handler):
+        patch(space, first.document_id, team="blue")
+        space.sweep()
+        return False
+
+    index.faults.append(("/vectors/upsert", change))
+    space.work()
+    space.sweep()
+    assert marks(space, index) == ['["team","blue"]']
+
+
+def test_the_same_text_with_other_metadata_gets_new_labels(space, index):
+    space.text(OWLS, "owls", metadata={"team": "red"})
+    space.work()
+    space.text(OWLS, "owls", metadata={"team": "blue"})
+    space.work()
+    space.sweep()
+    assert len(index.bodies("/vectors/upsert")) == 1
+    assert marks(space, index) == ['["team","blue"]']
+
+
+def test_the_embedded_store_needs_no_labels(db, space):
+    own = Configured(db)
+    text = own.text(OWLS, "owls", metadata={"team": "red"})
+    own.work()
+    patch(own, text.document_id, team="blue")
+    assert not db.rows("select 1 from sweeps where kind = 'labels'")
+
+
+@pytest.mark.parametrize("fault", [status(500), status(503, Retry_After="1"), reset, cut], ids=str)
+def test_an_index_in_trouble_delays_and_doubles_nothing(space, index, fault):
+    space.text(OWLS, "owls")
+    index.faults.append(("/vectors/upsert", fault))
+    lease = space.lease()
+    with pytest.raises(Retryable):
+        space.take(lease)
+    space.take(lease)
+    assert space.search("owls") == ["owls"]
+    assert len(records(space, index)) == 1
+
+
+def test_a_refused_key_is_said_at_once(space, index):
+    space.text(OWLS, "owls")
+    index.always.append(("/vectors/upsert", status(401)))
+    with pytest.raises(Fatal, match="Pinecone refuses the API key"):
+        space.work()
+    assert len(index.bodies("/vectors/upsert")) == 1
+
+
+def test_a_deleted_namespace_leaves_what_is_not_ours(space, index):
+    index.spaces["theirs"] = {"x": {"values": [1.0] * DIMENSIONS, "metadata": {}}}
+    space.text(OWLS, "owls")
+    space.work()
+    space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+    space.sweep()
+    assert list(index.spaces) == ["theirs"]
+
+
+def test_no_key_of_the_index_lies_in_a_plain_column(space):
+    row = space.db.row("select config::text as shown from namespaces where id = %(id)s", {"id": space.scope.namespace})
+    assert "canary-pinecone-key" not in row["shown"]
+    assert "canary-pinecone-key" not in repr(space.config)
+    assert "canary-pinecone-key" not in repr(registry.vector_store(space.config, space.db))

@@ -1,0 +1,352 @@
+"""Another model for a namespace with documents: searched as before until everything is there, then all at once."""
+
+import asyncio
+import gc
+import logging
+from dataclasses import replace
+
+import pytest
+
+from connectors import registry
+from flows import context, ingest, reembed, steps
+from retrieval import batches, namespaces, reembedding, run_control
+from retrieval.errors import Moved, ServiceError, Skippable
+from retrieval.pipeline import items
+from tests.flows.configured import STEPS, Configured
+from tests.standins import pinecone
+
+MINILM = {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
+WORDS = {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
+TEXTS = {
+    "owls": "Owls hunt mice at night and sleep during the day.",
+    "tides": "The spring tide follows the full moon and the new moon.",
+    "bread": "Bread rises because yeast makes gas in the dough.",
+}
+
+
+class NoBar:
+    async def add(self, _count):
+        pass
+
+
+@pytest.fixture
+def space(db, monkeypatch, tmp_path):
+    """Three documents embedded with MiniLM (384 dimensions), and a worker without Prefect."""
+    monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
+    from retrieval import settings
+
+    settings.load.cache_clear()
+    registry._made.clear()
+    for statement in (
+        "update job_runs set finished_at = now() where finished_at is null",
+        "update batches set finished_at = now() where finished_at is null",
+        "delete from sweeps",
+    ):
+        db.rows(statement)
+    made = Configured(db, embeddingModelConfig=MINILM)
+    monkeypatch.setattr(context, "database", lambda: db)
+    monkeypatch.setattr(context, "keys", lambda: made.ring)
+    made.ids = {name: made.text(text, name).document_id for name, text in TEXTS.items()}
+    made.work()
+    yield made
+    settings.load.cache_clear()
+
+
+@pytest.fixture
+def by_hand(monkeypatch):
+    """Steps run in the test's own process; `hook(step, work)` is called before each."""
+
+    class Hand:
+        hook = staticmethod(lambda _step, _work: None)
+
+        async def run(self, step, work):
+            self.hook(step.name, work)
+            step.fn(work)
+
+    hand = Hand()
+
+    async def start(_total):
+        return NoBar()
+
+    monkeypatch.setattr(reembed, "run_step", hand.run)
+    monkeypatch.setattr(reembed.report.Shown, "start", start)
+    monkeypatch.setattr(reembed, "get_run_logger", lambda: logging.getLogger("test"))
+    return hand
+
+
+def begin(space, model=WORDS):
+    now = space.config
+    _, run = space.call(reembedding.begin(space.db, space.ring, now, replace(now, embedding_model=model)))
+    return run
+
+
+def lease_of(space, source="REEMBED"):
+    batches.form(space.db, size=64, batches=8)
+    for batch in batches.undispatched(space.db):
+        if batch.source == source:
+            batches.dispatched(space.db, batch, "run")
+            return batches.claim(space.db, batch.id, batch.attempt, seconds=30)
+    raise AssertionError("nothing waits")
+
+
+def rebuild(space, lease=None):
+    lease = lease or lease_of(space)
+    swapped = asyncio.run(reembed.rebuild(lease))
+    reembedding.drop(space.db, lease)
+    batches.finish(space.db, lease)
+    return swapped
+
+
+def stored(space):
+    """How many vectors of each size lie in the store, and embeddings beside it."""
+    found = {}
+    for table in ("vectors", "embeddings"):
+        rows = space.db.rows(
+            f"select vector_dims(t.values) as size, count(*) as n from {table} t"
+            " join partitions p on p.id = t.partition_id where p.namespace_id = %(id)s group by 1",
+            {"id": space.scope.namespace},
+        )
+        found[table] = {row["size"]: row["n"] for row in rows}
+    return found
+
+
+def models(space):
+    rows = space.db.rows(
+        "select distinct d.embedding ->> 'model' as model from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(id)s and d.deleted_at is null",
+        {"id": space.scope.namespace},
+    )
+    return {row["model"] for row in rows}
+
+
+def finds_all(space):
+    queries = {"owls": "owls hunting mice", "tides": "spring tide and moon", "bread": "yeast in dough"}
+    for name in TEXTS:
+        assert space.search(queries[name])[0] == name
+        assert space.search(queries[name], semantic_weight=0.0, keyword_weight=1.0)[0] == name
+        assert space.search(queries[name], semantic_weight=0.5, keyword_weight=0.5)[0] == name
+
+
+@pytest.mark.decision("D43")
+@pytest.mark.decision("H22")
+def test_search_goes_on_with_the_old_model_and_changes_all_at_once(space, by_hand):
+    run = begin(space)
+    seen = []
+
+    def look(step, _work):
+        seen.append((step, space.config.embedding_model["model"], models(space)))
+        finds_all(space)
+
+    by_hand.hook = look
+    assert rebuild(space)
+    assert [step for step, _, _ in seen] == ["chunk", "embed", "shadow"]
+    assert {model for _, model, _ in seen} == {MINILM["model"]}
+    assert space.config.embedding_model == WORDS
+    assert models(space) == {WORDS["model"]}
+    finds_all(space)
+    after = space.run(run)
+    assert after.status == "COMPLETED"
+    assert len(after.completed) == 3
+    space.sweep()
+    assert stored(space) == {"vectors": {256: 3}, "embeddings": {256: 3}}
+    finds_all(space)
+
+
+def test_cancelled_it_leaves_everything_as_it_was(space, by_hand):
+    run = begin(space)
+    by_hand.hook = lambda step, _work: run_control.cancel(space.db, space.scope, run) if step == "shadow" else None
+    assert not rebuild(space)
+    assert space.run(run).status == "COMPLETED"
+    assert len(space.run(run).cancelled) == 3
+    assert space.config.embedding_model == MINILM
+    finds_all(space)
+    space.sweep()
+    assert stored(space) == {"vectors": {384: 3}, "embeddings": {384: 3}}
+    begin(space)
+    by_hand.hook = lambda _step, _work: None
+    assert rebuild(space)
+    assert models(space) == {WORDS["model"]}
+
+
+def test_cancelled_before_it_began(space, by_hand):
+    run = begin(space)
+    run_control.cancel(space.db, space.scope, run)
+    assert space.run(run).status == "COMPLETED"
+    begin(space)
+    assert rebuild(space)
+
+
+def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
+    run = begin(space)
+    lease = lease_of(space)
+
+    def die(step, _work):
+        if step == "shadow":
+            raise KeyboardInterrupt
+
+    by_hand.hook = die
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(reembed.rebuild(lease))
+    space.db.rows(
+        "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
+    )
+    (lost,) = [one for one in batches.open_batches(space.db) if one.id == lease.batch_id]
+    batches.retry(space.db, lost)
+    done = []
+    by_hand.hook = lambda step, work: done.append((step, len(items.not_past(work.db, work.lease, work.window, step))))
+    assert rebuild(space)
+    assert done == [("chunk", 0), ("embed", 0), ("shadow", 3)]
+    assert space.run(run).status == "COMPLETED"
+    assert models(space) == {WORDS["model"]}
+    finds_all(space)
+
+
+def test_what_is_ingested_changed_and_deleted_meanwhile_is_right_after_the_swap(space, by_hand):
+    begin(space)
+    happened = []
+
+    def meanwhile(step, _work):
+        if step != "shadow" or happened:
+            return
+        happened.append(step)
+        space.text("Bats hunt moths near street lamps.", "owls")
+        space.text("Glaciers carve valleys into mountains.", "ice")
+        space.work()
+        assert space.search("glaciers and valleys")[0] == "ice"
+        assert space.delete(space.ids["bread"]) == 1
+
+    by_hand.hook = meanwhile
+    assert rebuild(space)
+    assert models(space) == {WORDS["model"]}
+    for query, name in (("bats and moths", "owls"), ("glaciers and valleys", "ice"), ("spring tide", "tides")):
+        assert space.search(query)[0] == name
+        assert space.search(query, semantic_weight=0.0, keyword_weight=1.0)[0] == name
+    assert "bread" not in space.search("yeast in dough")
+    space.sweep()
+    assert stored(space) == {"vectors": {256: 3}, "embeddings": {256: 3}}
+
+
+def test_an_ingestion_that_embedded_for_the_old_model_embeds_again(space, by_hand):
+    space.text("Glaciers carve valleys into mountains.", "ice")
+    batches.form(space.db, size=64, batches=8)
+    slow = lease_of(space, "TEXT")
+    (window,) = items.windows(space.db, slow, documents=64, size=1 << 20)
+    work = steps.Work(space.db, space.ring, slow, window)
+    for step in STEPS[:-1]:
+        step(work)
+    begin(space)
+    assert rebuild(space)
+    with pytest.raises(Moved):
+        steps.upsert(work)
+    assert "ice" not in space.search("glaciers and valleys")
+    again = steps.Work(space.db, space.ring, slow, window)
+    for step in STEPS:
+        step(again)
+    assert space.search("glaciers and valleys")[0] == "ice"
+    assert models(space) == {WORDS["model"]}
+
+
+def test_tenants_are_embedded_again_each_in_their_own_place(space, by_hand):
+    main = space.scope
+    space.scope = replace(main, tenant="blue")
+    space.text("Glaciers carve valleys into mountains.", "ice")
+    space.work()
+    space.scope = main
+    begin(space)
+    assert rebuild(space)
+    finds_all(space)
+    assert "ice" not in space.search("glaciers")
+    space.scope = replace(main, tenant="blue")
+    assert space.search("glaciers") == ["ice"]
+
+
+def test_a_document_that_cannot_be_embedded_again_stops_it_with_the_reason(space, by_hand, monkeypatch):
+    run = begin(space)
+
+    def refuse(*_args, **_options):
+        raise Skippable("The text cannot be cut.")
+
+    monkeypatch.setattr("retrieval.pipeline.chunk._cut", refuse)
+    assert not rebuild(space)
+    assert [entry.error for entry in space.run(run).failed] == ["The text cannot be cut."] * 3
+    assert space.config.embedding_model == MINILM
+    finds_all(space)
+
+
+def test_only_one_at_a_time(space):
+    run = begin(space)
+    with pytest.raises(ServiceError, match=run) as raised:
+        begin(space)
+    assert raised.value.reason == "reembed_running"
+
+
+def test_there_and_back_again(space, by_hand):
+    begin(space)
+    assert rebuild(space)
+    begin(space, MINILM)
+    assert rebuild(space)
+    space.sweep()
+    finds_all(space)
+    assert stored(space) == {"vectors": {384: 3}, "embeddings": {384: 3}}
+
+
+def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch):
+    from retrieval import settings
+
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    settings.load.cache_clear()
+    with pinecone.running(dimension=256, metric="cosine") as index:
+        now = space.config
+        theirs = index.config()
+        later = replace(now, embedding_model=WORDS, vector_storage=theirs)
+        space.call(reembedding.begin(space.db, space.ring, now, later))
+        assert rebuild(space)
+        finds_all(space)
+        space.sweep()
+        assert stored(space)["vectors"] == {}
+        now = space.config
+        back = replace(now, vector_storage={"provider": "PGVECTOR"})
+        space.call(reembedding.begin(space.db, space.ring, now, back))
+        assert rebuild(space)
+        finds_all(space)
+        store = registry.vector_store(now, space.db)
+        assert len(list(store.ids(space.scope, ""))) == 3
+        space.sweep()
+        assert list(store.ids(space.scope, "")) == []
+        space.sweep()
+        assert reembedding.other_stores(space.db, space.ring, space.config) == []
+    assert stored(space)["vectors"] == {256: 3}
+
+
+def test_a_namespace_deleted_meanwhile_stays_deleted(space, by_hand):
+    begin(space)
+    by_hand.hook = lambda step, _work: (
+        space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+        if step == "shadow"
+        else None
+    )
+    with pytest.raises(batches.Superseded):
+        rebuild(space)
+
+
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
+def test_the_flow_runs_in_prefect(space):
+    run = begin(space)
+    batches.form(space.db, size=64, batches=8)
+    (batch,) = batches.undispatched(space.db)
+    state = asyncio.run(reembed.reembed(batch.id, batch.attempt, return_state=True))
+    gc.collect()
+    assert state.name == "Completed"
+    assert space.run(run).status == "COMPLETED"
+    assert models(space) == {WORDS["model"]}
+    assert ingest.WINDOWS_AT_ONCE
+
+
+def test_no_key_of_the_next_model_lies_in_a_plain_column(space):
+    now = space.config
+    later = replace(now, embedding_model={"provider": "OPENAI", "model": "m", "apiKey": "canary-next-key"})
+    space.call(reembedding.begin(space.db, space.ring, now, later))
+    row = space.db.row("select to_jsonb(n)::text as all from namespaces n where id = %(id)s", {"id": now.id})
+    assert "canary-next-key" not in row["all"]
+    assert b"canary-next-key".hex() not in row["all"]

@@ -1,0 +1,94 @@
+"""The main job on a namespace whose files lie in a bucket, by its configuration alone."""
+
+import io
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from connectors import registry
+from retrieval import namespaces, settings
+from retrieval.errors import Retryable
+from tests.flows.configured import Configured
+from tests.standins import s3_server
+
+
+@pytest.fixture(scope="module")
+def storage():
+    with s3_server.running() as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(storage, monkeypatch):
+    storage.faults, storage.always = [], None
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    settings.load.cache_clear()
+    yield s3_server.bucket(storage)
+    settings.load.cache_clear()
+
+
+@pytest.fixture
+def space(db, bucket, storage):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    db.rows("delete from sweeps")
+    return Configured(db, fileStorageConfig=storage.config(bucket))
+
+
+def pdf(*lines):
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    for number, line in enumerate(lines):
+        canvas.drawString(72, 720 - 20 * number, line)
+    canvas.save()
+    return file.getvalue()
+
+
+def test_text_and_pdf_are_found_replaced_and_leave_nothing_in_the_bucket(space, storage, bucket):
+    space.text("Owls hunt mice at night.", "owls")
+    file = space.file("tides.pdf", pdf("The spring tide follows the full moon.", "Neap tides are weaker."))
+    space.work()
+    assert space.search("moon and tide")[0] == "tides.pdf"
+    assert space.search("owls at night")[0] == "owls"
+    assert len(keys(storage, bucket)) == 3  # raw text, raw PDF, its parsed text
+    text = space.text("Bats hunt moths at night.", "owls")
+    assert text.replaces
+    space.work()
+    space.sweep()
+    assert len(keys(storage, bucket)) == 3
+    assert space.delete(text.document_id, file.document_id) == 2
+    space.sweep()
+    assert keys(storage, bucket) == []
+    assert space.search("tide") == []
+
+
+def test_a_deleted_namespace_leaves_what_is_not_ours(space, storage, bucket):
+    storage.call("PUT", f"/{bucket}/theirs.txt")
+    space.text("Owls hunt mice at night.", "owls")
+    space.work()
+    space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+    space.sweep()
+    assert keys(storage, bucket) == ["theirs.txt"]
+
+
+def test_a_storage_in_trouble_delays_and_loses_nothing(space, storage):
+    space.text("Owls hunt mice at night.", "owls")
+    storage.always = s3_server.answer(503, "SlowDown")
+    lease = space.lease()
+    with pytest.raises(Retryable):
+        space.take(lease)
+    storage.always = None
+    space.take(lease)
+    assert space.search("owls") == ["owls"]
+
+
+def test_no_secret_of_the_storage_lies_in_a_plain_column(space):
+    row = space.db.row("select config::text as shown from namespaces where id = %(id)s", {"id": space.scope.namespace})
+    assert "canary-s3-secret" not in row["shown"]
+    assert "canary-s3-secret" not in repr(space.config)
+    assert "canary-s3-secret" not in repr(registry.file_store(space.config))
+
+
+def keys(storage, bucket):
+    """What lies in the bucket."""
+    return sorted(storage.listed(bucket))

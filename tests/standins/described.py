@@ -1,0 +1,71 @@
+"""A judge of JSON requests and answers by a vendor's own OpenAPI description, which lies in `contracts`."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+
+class Described:
+    """A description. What is wrong with a message is said in words; "" is nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._all = _mended(json.loads(path.read_text()))
+        self._validator = cache(lambda schema: Draft202012Validator(json.loads(schema)))
+
+    def complaint_on_request(self, path: str, method: str, body: Any) -> str:
+        """Also where it holds fields that the description does not know."""
+        described = self._all["paths"][path][method].get("requestBody")
+        if described is None:
+            return ""
+        schema = self._resolved(described["content"]["application/json"]["schema"])
+        unknown = sorted(set(body) - set(schema["properties"])) if isinstance(body, dict) else []
+        return self._complaint(schema, body) or (f"unknown fields: {unknown}" if unknown else "")
+
+    def complaint_on_answer(self, path: str, method: str, body: Any) -> str:
+        """Of an answer of status 200."""
+        described = self._all["paths"][path][method]["responses"]["200"]
+        return self._complaint(self._resolved(described["content"]["application/json"]["schema"]), body)
+
+    def _complaint(self, schema: Any, body: Any) -> str:
+        error = next(self._validator(json.dumps(schema)).iter_errors(_thinned(body)), None)
+        return f"{error.message[:200]} at {list(error.absolute_path)}" if error else ""
+
+    def _resolved(self, schema: Any) -> Any:
+        """The schema with what it refers to put in its place."""
+        if isinstance(schema, list):
+            return [self._resolved(one) for one in schema]
+        if not isinstance(schema, dict):
+            return schema
+        if "$ref" in schema:
+            return self._resolved(self._all["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        return {name: self._resolved(value) for name, value in schema.items()}
+
+
+def _mended(schema: Any) -> Any:
+    """One vendor bounds arrays with the words for strings, and has `required` where no object is."""
+    if isinstance(schema, list):
+        return [_mended(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    names = {"minLength": "minItems", "maxLength": "maxItems"} if schema.get("type") == "array" else {}
+    misplaced = schema.get("type") in {"array", "string", "integer"}
+    return {
+        names.get(name, name): _mended(value)
+        for name, value in schema.items()
+        if not (misplaced and name == "required")
+    }
+
+
+def _thinned(value: Any) -> Any:
+    """A list of nothing but numbers stands for itself by its first: vectors are long, and looked at one by one slow."""
+    if isinstance(value, dict):
+        return {name: _thinned(one) for name, one in value.items()}
+    if isinstance(value, list):
+        numbers = len(value) > 1 and all(type(one) in {float, int} for one in value)
+        return value[:1] if numbers else [_thinned(one) for one in value]
+    return value

@@ -1,0 +1,440 @@
+"""An index at Pinecone on loopback: its data plane as the vendor's own description has it, which judges both sides.
+
+It is stateful, shows writes late if told to, and goes wrong on demand. Beyond the description: 2 MB a request, 40 KB of
+metadata a record, no zero vectors, 100 ids a page, and 404 for a deletion in a namespace that is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import numpy as np
+
+from tests.standins.described import Described
+
+DESCRIPTION = Described(Path(__file__).with_name("contracts") / "pinecone-db_data-2026-04.json")
+KEY = "canary-pinecone-key"
+REQUEST_BYTES = 2_000_000
+METADATA_BYTES = 40_960
+
+Fault = Callable[["_Handler"], bool]
+"""Does something wrong with a request; True if nothing else is to be done."""
+
+
+class Refused(Exception):
+    """An answer with an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class Index:
+    """`faults`: (part of the path, what goes wrong), each used once; `always` stays.
+
+    lag, reads: what is written is seen after so many seconds and looks. `keep`: of each upsert only so many vectors
+    are taken, and the answer says so.
+    """
+
+    dimension: int | None = 16
+    metric: str | None = "cosine"
+    vector_type: str | None = "dense"
+    lag: float = 0.0
+    reads: int = 0
+    keep: int | None = None
+    updates_by_filter: bool = True
+    port: int = 0
+    spaces: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    faults: list[tuple[str, Fault]] = field(default_factory=list)
+    always: list[tuple[str, Fault]] = field(default_factory=list)
+    seen: list[tuple[str, str, Any]] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    busiest: int = 0
+    _running: int = 0
+    _log: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _looks: int = 0
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _matrices: dict[str, tuple[list[str], Any]] = field(default_factory=dict)
+
+    @property
+    def host(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def config(self, **other: str) -> dict[str, str]:
+        """A vectorStorageConfig for this index."""
+        return {"provider": "PINECONE", "apiKey": KEY, "indexHost": self.host} | other
+
+    def bodies(self, path: str) -> list[Any]:
+        """What was sent to a path."""
+        return [body for _, where, body in self.seen if urlsplit(where).path == path]
+
+    def settle(self) -> None:
+        """Everything that was written is visible now."""
+        with self._lock:
+            for _, _, write in self._log:
+                write()
+            self._log.clear()
+            self._matrices.clear()
+
+    def write(self, change: Callable[[], None]) -> None:
+        self._log.append((time.monotonic() + self.lag, self._looks + self.reads, change))
+        if not self.lag and not self.reads:
+            self.settle()
+
+    def look(self) -> None:
+        """A read: what is due becomes visible, in the order in which it was written."""
+        self._looks += 1
+        while self._log and self._log[0][0] <= time.monotonic() and self._log[0][1] < self._looks:
+            self._log.pop(0)[2]()
+            self._matrices.clear()
+
+    def space(self, name: str) -> dict[str, dict[str, Any]]:
+        return self.spaces.get(name, {})
+
+    def matrix(self, name: str) -> tuple[list[str], Any]:
+        if name not in self._matrices:
+            records = self.space(name)
+            rows = [record["values"] for record in records.values()]
+            self._matrices[name] = (
+                list(records),
+                np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension or 0),
+            )
+        return self._matrices[name]
+
+
+@contextmanager
+def running(**options: Any) -> Iterator[Index]:
+    """The stand-in for as long as the block lasts; a breach of the vendor's description fails the test that made it."""
+    index = Index(**options)
+
+    class Bound(_Handler):
+        place = index
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+    server.daemon_threads = True
+    index.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield index
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+    assert index.violations == []
+
+
+def status(code: int, message: str = "SECRET VENDOR WORDS", **headers: str) -> Fault:
+    """An error as the vendor words it. `Retry_After="3"` is a header."""
+
+    def fault(handler: _Handler) -> bool:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        handler.reply(code, {"code": 2, "message": message, "details": []}, fields)
+        return True
+
+    return fault
+
+
+def reset(handler: _Handler) -> bool:
+    """The connection is reset before an answer."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.close_connection = True
+    handler.connection.close()
+    return True
+
+
+def cut(handler: _Handler) -> bool:
+    """An answer that ends in the middle of its body."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "500")
+    handler.end_headers()
+    handler.wfile.write(b'{"matches": [')
+    handler.wfile.flush()
+    return reset(handler)
+
+
+def html(handler: _Handler) -> bool:
+    """A page of some other server."""
+    handler.reply(200, b"<html>It works!</html>", {"Content-Type": "text/html"})
+    return True
+
+
+def slow(seconds: float) -> Fault:
+    """The right answer, late."""
+
+    def fault(_handler: _Handler) -> bool:
+        time.sleep(seconds)
+        return False
+
+    return fault
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Checks each request and each answer against the description, and acts on the index in between."""
+
+    protocol_version = "HTTP/1.1"
+    place: Index
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        self._serve("post")
+
+    def do_GET(self) -> None:
+        self._serve("get")
+
+    def do_DELETE(self) -> None:
+        self._serve("delete")
+
+    def reply(self, code: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(code)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _serve(self, method: str) -> None:
+        index, size = self.place, int(self.headers.get("Content-Length") or 0)
+        data = self.rfile.read(size)
+        body = json.loads(data) if data else None
+        with index._lock:
+            index.seen.append((method.upper(), self.path, body))
+            index._running += 1
+            index.busiest = max(index.busiest, index._running)
+            fault = self._fault()
+        try:
+            if fault is not None and fault(self):
+                return
+            self._answer(method, body, size)
+        finally:
+            with index._lock:
+                index._running -= 1
+
+    def _fault(self) -> Fault | None:
+        for kept in (self.place.faults, self.place.always):
+            for one in kept:
+                if one[0] in self.path:
+                    if kept is self.place.faults:
+                        kept.remove(one)
+                    return one[1]
+        return None
+
+    def _answer(self, method: str, body: Any, size: int) -> None:
+        path = urlsplit(self.path).path
+        pattern = "/namespaces/{namespace}" if path.startswith("/namespaces/") else path
+        try:
+            self._admit(pattern, method, body, size)
+            with self.place._lock:
+                found = _ACTIONS[method, pattern](self.place, body or self._query(), unquote(path))
+        except Refused as error:
+            self.reply(error.status, {"code": 3, "message": str(error), "details": []})
+            return
+        if complaint := DESCRIPTION.complaint_on_answer(pattern, method, found):
+            self.place.violations.append(f"answer of {path}: {complaint}")
+        self.reply(200, found)
+
+    def _query(self) -> dict[str, list[str]]:
+        return parse_qs(urlsplit(self.path).query)
+
+    def _admit(self, pattern: str, method: str, body: Any, size: int) -> None:
+        if self.headers.get("Api-Key") != KEY:
+            raise Refused(401, "Invalid API Key SECRET VENDOR WORDS")
+        if (method, pattern) not in _ACTIONS:
+            raise Refused(404, "No such path")
+        complaint = f"{size} bytes" if size > REQUEST_BYTES else DESCRIPTION.complaint_on_request(pattern, method, body)
+        if not self.headers.get("X-Pinecone-Api-Version"):
+            complaint = "no version"
+        if complaint:
+            self.place.violations.append(f"{pattern}: {complaint}")
+            raise Refused(413 if size > REQUEST_BYTES else 400, complaint)
+
+
+def _stats(index: Index, _body: Any, _path: str) -> Any:
+    index.look()
+    counts = {name or "__default__": {"vectorCount": len(space)} for name, space in index.spaces.items()}
+    known = {"dimension": index.dimension, "metric": index.metric, "vectorType": index.vector_type}
+    total = sum(len(space) for space in index.spaces.values())
+    return {
+        "namespaces": counts,
+        "indexFullness": 0,
+        "totalVectorCount": total,
+        **{name: value for name, value in known.items() if value is not None},
+    }
+
+
+def _upsert(index: Index, body: Any, _path: str) -> Any:
+    vectors = body["vectors"] if index.keep is None else body["vectors"][: index.keep]
+    for vector in body["vectors"]:
+        _check_vector(index, vector)
+
+    def change() -> None:
+        index.spaces.setdefault(body.get("namespace", ""), {}).update(
+            {one["id"]: {"values": one["values"], "metadata": one.get("metadata", {})} for one in vectors}
+        )
+
+    index.write(change)
+    return {"upsertedCount": len(vectors)}
+
+
+def _check_vector(index: Index, vector: Any) -> None:
+    if len(vector["values"]) != index.dimension:
+        raise Refused(400, f"Vector dimension {len(vector['values'])} does not match the dimension of the index")
+    if not any(vector["values"]):
+        raise Refused(400, "Dense vectors must contain at least one non-zero value.")
+    _check_metadata(vector.get("metadata", {}))
+
+
+def _check_metadata(metadata: Any) -> None:
+    if len(json.dumps(metadata).encode()) > METADATA_BYTES:
+        raise Refused(400, "Metadata size is too large")
+    for value in metadata.values():
+        texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        if not texts and not isinstance(value, str | int | float | bool):
+            raise Refused(400, "Metadata value must be a string, number, boolean or list of strings")
+
+
+def _query(index: Index, body: Any, _path: str) -> Any:
+    index.look()
+    if len(body["vector"]) != index.dimension or not any(body["vector"]):
+        raise Refused(400, "Query vector is not valid")
+    name = body.get("namespace", "")
+    names, rows = index.matrix(name)
+    wanted = np.array(body["vector"], dtype=np.float32)
+    if not names:
+        return {"matches": [], "namespace": name}
+    if index.metric == "euclidean":
+        scores = np.sum((rows - wanted) ** 2, axis=1)
+        order = np.argsort(scores, kind="stable")
+    else:
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(wanted) if index.metric == "cosine" else 1.0
+        scores = rows @ wanted / lengths
+        order = np.argsort(-scores, kind="stable")
+    matches = []
+    for position in order:
+        record = index.space(name)[names[position]]
+        if fits(body.get("filter") or {}, record["metadata"]):
+            matches.append({"id": names[position], "score": float(scores[position]), "values": []})
+        if len(matches) == body["topK"]:
+            break
+    return {"matches": matches, "namespace": name, "usage": {"readUnits": 5}}
+
+
+def fits(expression: Any, metadata: Any) -> bool:
+    """The vendor's filter language, as far as it is needed here."""
+    for key, wanted in expression.items():
+        if key == "$and":
+            found = all(fits(one, metadata) for one in wanted)
+        elif key == "$or":
+            found = any(fits(one, metadata) for one in wanted)
+        elif key.startswith("$") or not isinstance(wanted, dict):
+            raise Refused(400, "Filter is not valid")
+        else:
+            found = all(_compares(name, metadata.get(key), value) for name, value in wanted.items())
+        if not found:
+            return False
+    return True
+
+
+def _compares(operator: str, have: Any, wanted: Any) -> bool:
+    values = have if isinstance(have, list) else [] if have is None else [have]
+    if operator == "$eq":
+        return wanted in values
+    if operator == "$in":
+        if len(wanted) > 10_000:
+            raise Refused(400, "too many values")
+        return any(one in wanted for one in values)
+    raise Refused(400, "Operator is not valid")
+
+
+def _delete(index: Index, body: Any, _path: str) -> Any:
+    name = body.get("namespace", "")
+    if name not in index.spaces and not index._log:
+        raise Refused(404, "Namespace not found")
+    if sum(map(bool, (body.get("ids"), body.get("deleteAll"), body.get("filter")))) != 1:
+        raise Refused(400, "One of ids, deleteAll and filter")
+
+    def change() -> None:
+        space = index.spaces.get(name, {})
+        gone = list(space) if body.get("deleteAll") else body.get("ids") or []
+        gone += [
+            one for one, record in space.items() if body.get("filter") and fits(body["filter"], record["metadata"])
+        ]
+        for one in gone:
+            space.pop(one, None)
+
+    index.write(change)
+    return {}
+
+
+def _list(index: Index, query: Any, _path: str) -> Any:
+    index.look()
+    name, prefix = query.get("namespace", [""])[0], query.get("prefix", [""])[0]
+    limit, start = int(query.get("limit", ["100"])[0]), query.get("paginationToken", [""])[0]
+    if not 1 <= limit <= 100:
+        raise Refused(400, "limit must be 1 to 100")
+    names = sorted(one for one in index.space(name) if one.startswith(prefix) and one > start)
+    page = {"vectors": [{"id": one} for one in names[:limit]], "namespace": name, "usage": {"readUnits": 1}}
+    return page | ({"pagination": {"next": names[limit - 1]}} if len(names) > limit else {})
+
+
+def _fetch(index: Index, query: Any, _path: str) -> Any:
+    index.look()
+    name = query.get("namespace", [""])[0]
+    space = index.space(name)
+    return {"vectors": {one: {"id": one, **space[one]} for one in query["ids"] if one in space}, "namespace": name}
+
+
+def _update(index: Index, body: Any, _path: str) -> Any:
+    name = body.get("namespace", "")
+    if name not in index.spaces:
+        raise Refused(404, "Namespace not found")
+    if body.get("filter") and not index.updates_by_filter:
+        raise Refused(400, "This index cannot update by filter")
+    _check_metadata(body.get("setMetadata", {}))
+
+    def meant() -> list[Any]:
+        if "id" in body:
+            return [index.space(name)[body["id"]]] if body["id"] in index.space(name) else []
+        return [record for record in index.space(name).values() if fits(body["filter"], record["metadata"])]
+
+    def change() -> None:
+        for record in meant():
+            record["metadata"] = {**record["metadata"], **body.get("setMetadata", {})}
+
+    found = len(meant())
+    index.write(change)
+    return {"matchedRecords": found}
+
+
+def _drop(index: Index, _query: Any, path: str) -> Any:
+    if index.spaces.pop(path.removeprefix("/namespaces/"), None) is None:
+        raise Refused(404, "Namespace not found")
+    return {}
+
+
+_ACTIONS: dict[tuple[str, str], Callable[[Index, Any, str], Any]] = {
+    ("post", "/describe_index_stats"): _stats,
+    ("post", "/vectors/upsert"): _upsert,
+    ("post", "/query"): _query,
+    ("post", "/vectors/delete"): _delete,
+    ("post", "/vectors/update"): _update,
+    ("get", "/vectors/list"): _list,
+    ("get", "/vectors/fetch"): _fetch,
+    ("delete", "/namespaces/{namespace}"): _drop,
+}

@@ -1,0 +1,173 @@
+"""An S3-compatible storage on loopback: moto's server, and before it a proxy that can be told to go wrong."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from uuid import uuid4
+
+Fault = Callable[["_Handler"], bool]
+"""Does something wrong with a request; True if nothing else is to be done."""
+
+
+@dataclass
+class Storage:
+    """`faults` are used up one a request, None lets one through; `seen`: (method, path with query) of each."""
+
+    port: int
+    faults: list[Fault | None] = field(default_factory=list)
+    seen: list[tuple[str, str]] = field(default_factory=list)
+    always: Fault | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def config(self, name: str, **other: str) -> dict[str, object]:
+        """A fileStorageConfig for a bucket here."""
+        keys = {"accessKeyId": "standin", "secretAccessKey": "canary-s3-secret"}
+        base = {"type": "S3_COMPATIBLE", "bucket": name, "region": "us-east-1", "endpoint": self.endpoint}
+        return {**base, "credentials": keys} | other
+
+    backend: int = 0
+    """moto's own port."""
+
+    def call(self, method: str, path: str) -> int:
+        """A request of the stand-in's own, past all faults; its status."""
+        return self._ask(method, path)[0]
+
+    def listed(self, bucket: str) -> list[str]:
+        """Every key in the bucket."""
+        return re.findall(r"<Key>([^<]*)</Key>", self._ask("GET", f"/{bucket}")[1].decode())
+
+    def _ask(self, method: str, path: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.backend, timeout=20)
+        signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=standin/20260101/us-east-1/s3/aws4_request"}
+        connection.request(method, path, headers=signed)
+        answered = connection.getresponse()
+        body = answered.read()
+        connection.close()
+        return answered.status, body
+
+
+def answer(status: int, code: str = "", **headers: str) -> Fault:
+    """An S3 error, or a page of HTML if it has no code."""
+
+    def fault(handler: _Handler) -> bool:
+        handler.body()
+        text = (
+            f"<Error><Code>{code}</Code><Message>SECRET VENDOR WORDS</Message></Error>" if code else "<html>no</html>"
+        )
+        handler.reply(status, {"Content-Type": "application/xml", **headers}, text.encode())
+        return True
+
+    return fault
+
+
+def reset(handler: _Handler) -> bool:
+    """The connection is reset before an answer."""
+    handler.body()
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.close_connection = True
+    handler.connection.close()
+    return True
+
+
+def slow(seconds: float) -> Fault:
+    def fault(_handler: _Handler) -> bool:
+        time.sleep(seconds)
+        return False
+
+    return fault
+
+
+def truncated(handler: _Handler) -> bool:
+    """Half of the body, then the connection ends."""
+    handler.truncate = True
+    return False
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    storage: Storage
+    truncate = False
+    _body: bytes | None = None
+
+    def handle_any(self) -> None:
+        self._body, self.truncate = None, False
+        self.storage.seen.append((self.command, self.path))
+        fault = self.storage.faults.pop(0) if self.storage.faults else self.storage.always
+        if fault is not None and fault(self):
+            return
+        connection = http.client.HTTPConnection("127.0.0.1", self.storage.backend, timeout=20)
+        headers = {
+            name: value for name, value in self.headers.items() if name.lower() not in {"expect", "connection", "host"}
+        }
+        connection.request(self.command, self.path, body=self.body(), headers=headers)
+        found = connection.getresponse()
+        data = found.read()
+        connection.close()
+        self.reply(found.status, dict(found.getheaders()), data)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any  # noqa: N815
+
+    def body(self) -> bytes:
+        if self._body is None:
+            self._body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return self._body
+
+    def reply(self, status: int, headers: dict[str, str], data: bytes) -> None:
+        self.send_response_only(status)
+        kept = {n: v for n, v in headers.items() if n.lower() not in {"connection", "transfer-encoding"}}
+        if not any(name.lower() == "content-length" for name in kept):
+            kept["Content-Length"] = str(len(data))
+        for name, value in kept.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.truncate:
+            data, self.close_connection = data[: len(data) // 2], True
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+@contextmanager
+def running() -> Iterator[Storage]:
+    """moto's server with the proxy before it, both in this process."""
+    from moto.server import ThreadedMotoServer
+
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    _, backend = moto.get_host_and_port()
+    handler = type("Handler", (_Handler,), {})
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    proxy.daemon_threads = True
+    storage = Storage(proxy.server_address[1], backend=backend)
+    handler.storage = storage
+
+    thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield storage
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+        thread.join(5)
+        moto.stop()
+
+
+def bucket(storage: Storage) -> str:
+    """A new bucket, empty."""
+    name = f"b-{uuid4().hex[:12]}"
+    assert storage.call("PUT", f"/{name}") == 200
+    return name

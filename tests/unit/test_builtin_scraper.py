@@ -1,0 +1,73 @@
+"""What the builtin scraper makes of an answer: its kind, its version, and when there is nothing new."""
+
+import pytest
+
+from connectors import html
+from connectors.web import builtin
+from connectors.web.client import Fetched
+from retrieval.errors import Skippable
+from retrieval.ports import ScrapeOptions
+
+URL = "https://docs.example.org/a"
+OPTIONS = ScrapeOptions(("main",), ())
+
+
+def fetched(status=200, size=5, **headers):
+    return Fetched(URL, status, {name.replace("_", "-"): value for name, value in headers.items()}, size)
+
+
+@pytest.mark.parametrize(
+    ("data", "named", "kind"),
+    [
+        (b"<!DOCTYPE html><p>x", "text/html; charset=utf-8", "text/html; charset=utf-8"),
+        (b"%PDF-1.7 x", "application/pdf", "application/pdf"),
+        (b"%PDF-1.7 x", "text/html", "application/pdf"),
+        (b"%PDF-1.7 x", "", "application/pdf"),
+        (b"PK\x03\x04 docx", "application/octet-stream", ""),
+        (b"  <!-- note -->\n<html><p>x", "", "text/html"),
+        (b"\xef\xbb\xbf<!doctype HTML>", "application/octet-stream", "text/html"),
+        (b"<p>x</p>", "text/plain", "text/plain"),
+        (b"just words", "", ""),
+        (b"{}", "application/json", "application/json"),
+    ],
+)
+def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, named, kind, tmp_path):
+    path = tmp_path / "raw"
+    path.write_bytes(data)
+    assert builtin.told(path, named) == kind
+    raw = builtin.content(fetched(content_type=named), URL, OPTIONS, path)
+    assert raw.page == (OPTIONS if html.is_html(kind) else None)
+    assert (raw.name, raw.media_type) == (URL, kind)
+
+
+@pytest.mark.parametrize(
+    ("headers", "version", "asked"),
+    [
+        ({"etag": '"a b"', "last_modified": "Mon"}, 'etag "a b"', {"If-None-Match": '"a b"'}),
+        ({"etag": 'W/"7"'}, 'etag W/"7"', {"If-None-Match": 'W/"7"'}),
+        (
+            {"last_modified": "Mon, 02 Nov 2026 10:00:00 GMT"},
+            "modified Mon, 02 Nov 2026 10:00:00 GMT",
+            {"If-Modified-Since": "Mon, 02 Nov 2026 10:00:00 GMT"},
+        ),
+        ({"etag": "x" * 5000}, "", {}),
+        ({}, "", {}),
+    ],
+)
+def test_a_version_asks_for_what_is_newer(headers, version, asked):
+    assert builtin.version(fetched(**headers)) == version
+    assert builtin.conditions(version) == asked
+
+
+@pytest.mark.parametrize("known", ["etag \r\nHost: x", "etag é", "other x", "x", ""])
+def test_a_mark_that_is_none_asks_for_everything(known):
+    assert builtin.conditions(known) == {}
+
+
+def test_nothing_new_is_none_and_nothing_at_all_is_said(tmp_path):
+    path = tmp_path / "raw"
+    path.write_bytes(b"")
+    assert builtin.content(fetched(304, 0), URL, OPTIONS, path, known='etag "1"') is None
+    for status in (204, 200, 304):
+        with pytest.raises(Skippable, match=str(status)):
+            builtin.content(fetched(status, 0), URL, OPTIONS, path)

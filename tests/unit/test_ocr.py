@@ -1,0 +1,205 @@
+"""Scans and pictures become text where STANDARD_OCR asks for it, page by page, whichever way up they lie."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+
+from connectors.parsers import layout
+from connectors.parsers.documents import DocumentParser, parser
+from connectors.parsers.layout import Line
+from connectors.parsers.pool import Limits, Pool
+from connectors.parsers.scans import Recognition, merged
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, RawContent
+
+MB = 2**20
+Save = Callable[[str, bytes], RawContent]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    def write(name: str, data: bytes) -> RawContent:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return RawContent(path=path, name=name, media_type="", size=len(data))
+
+    return write
+
+
+def picture(*lines: str) -> Image.Image:
+    """A white page with dark words."""
+    image = Image.new("RGB", (900, 80 + 90 * len(lines)), "white")
+    font = ImageFont.load_default(46)
+    for row, words in enumerate(lines):
+        ImageDraw.Draw(image).text((40, 40 + 90 * row), words, fill="black", font=font)
+    return image
+
+
+def encoded(image: Image.Image, form: str, **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+HARBOUR = ("The harbour master keeps", "a ledger of every vessel", "and of its cargo")
+TYPED = "The typed page says that the ferry leaves the northern quay at seven in the morning on every weekday. " * 2
+
+
+@pytest.fixture(scope="module")
+def mixed() -> bytes:
+    """A PDF of a typed page, a picture of text, a blank page, and a picture of text that lies on its side."""
+    file = io.BytesIO()
+    canvas = Canvas(file, pagesize=(300, 400))
+    for start in range(0, len(TYPED), 70):
+        canvas.setFontSize(6)
+        canvas.drawString(20, 350 - start // 4, TYPED[start : start + 70])
+    canvas.showPage()
+    canvas.drawImage(ImageReader(picture(*HARBOUR)), 15, 200, 270, 105)
+    canvas.showPage()
+    canvas.showPage()
+    lying = picture("Lanterns burn on the pier", "until the last boat is in").rotate(90, expand=True)
+    canvas.drawImage(ImageReader(lying), 100, 50, 80, 280)
+    canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
+def test_only_the_pictured_pages_of_a_mixed_pdf_are_recognised_and_stand_at_their_place(
+    save: Save, mixed: bytes
+) -> None:
+    parsed = parser().parse(save("mixed.pdf", mixed), OcrStrategy.STANDARD_OCR)
+    first, second, third, fourth = (
+        words(parsed.text[start:end]) for start, end in zip(parsed.pages, [*parsed.pages[1:], None], strict=True)
+    )
+    assert first.count("northern quay at seven") == 2
+    assert words(" ".join(HARBOUR)) in second
+    assert third == ""
+    assert words("Lanterns burn on the pier until the last boat is in") in fourth
+
+
+def test_without_recognition_a_mixed_pdf_gives_its_typed_text(save: Save, mixed: bytes) -> None:
+    parsed = parser().parse(save("mixed.pdf", mixed), OcrStrategy.BASIC_PARSER)
+    assert "northern quay" in parsed.text
+    assert "harbour" not in parsed.text
+
+
+def test_every_picture_of_a_file_is_a_page(save: Save) -> None:
+    pages = [picture("The first sheet"), picture("The second sheet").rotate(180)]
+    raw = save("two.tiff", encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
+    parsed = parser().parse(raw, OcrStrategy.STANDARD_OCR)
+    assert words(parsed.text[: parsed.pages[1]]) == "the first sheet"
+    assert words(parsed.text[parsed.pages[1] :]) == "the second sheet"
+    assert parsed.properties["mimeType"] == "image/tiff"
+    assert parsed.properties["pageCount"] == 2
+
+
+def test_a_picture_without_recognition_is_refused_with_what_to_do(save: Save) -> None:
+    with pytest.raises(Skippable, match="STANDARD_OCR"):
+        parser().parse(save("a.png", encoded(picture("words"), "PNG")), OcrStrategy.BASIC_PARSER)
+
+
+def test_a_damaged_picture_is_refused_in_words(save: Save) -> None:
+    half = encoded(picture("words"), "PNG")[:900]
+    with pytest.raises(Skippable, match="damaged or incomplete"):
+        parser().parse(save("a.png", half), OcrStrategy.STANDARD_OCR)
+
+
+# A program in tesseract's place
+
+
+PROGRAM = """#!{python}
+import socket, sys
+if "--list-langs" in sys.argv:
+    print("List of available languages (2):\\neng\\nosd")
+    raise SystemExit
+sys.stdin.buffer.read()
+try:
+    socket.socket()
+    network = "network"
+except OSError:
+    network = "no network"
+print(" ".join(sys.argv[1:]), network)
+"""
+
+
+@pytest.fixture
+def with_program(tmp_path: Path) -> Iterator[Callable[..., DocumentParser]]:
+    program = tmp_path / "tesseract"
+    program.write_text(PROGRAM.format(python=sys.executable))
+    program.chmod(0o755)
+    pools = [Pool(1, Limits(60, 512 * MB)), Pool(1, Limits(60, 1536 * MB, programs=True))]
+
+    def make(*languages: str, pages: int = 10) -> DocumentParser:
+        recognition = Recognition(pools[1], str(program), languages, 60, pages)
+        return DocumentParser(pools[0], 512 * MB, 60, recognition)
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def test_tesseract_is_asked_for_upright_text_in_the_languages_of_the_setting_without_network(
+    save: Save, with_program: Callable[..., DocumentParser]
+) -> None:
+    raw = save("a.png", encoded(picture("words"), "PNG"))
+    text = with_program("eng", "deu").parse(raw, OcrStrategy.STANDARD_OCR).text
+    assert text.strip() == "stdin stdout -l eng --psm 1 no network"
+
+
+def test_a_language_without_data_is_refused_with_the_settings_name(
+    save: Save, with_program: Callable[..., DocumentParser]
+) -> None:
+    raw = save("a.png", encoded(picture("words"), "PNG"))
+    with pytest.raises(Skippable, match=r"deu.*RETRIEVAL_OCR_LANGUAGES"):
+        with_program("deu").parse(raw, OcrStrategy.STANDARD_OCR)
+
+
+def test_too_many_pictured_pages_are_refused_before_any_is_recognised(
+    save: Save, with_program: Callable[..., DocumentParser]
+) -> None:
+    page = picture("words")
+    raw = save("a.tiff", encoded(page, "TIFF", save_all=True, append_images=[page, page]))
+    with pytest.raises(Skippable, match="3 pages to recognise; at most 2"):
+        with_program("eng", pages=2).parse(raw, OcrStrategy.STANDARD_OCR)
+
+
+# Reading order
+
+
+def lines(left: float, top: float, *texts: str) -> list[Line]:
+    return [Line(left, top + 30 * row, left + 280, top + 30 * row + 24, text) for row, text in enumerate(texts)]
+
+
+def test_columns_of_running_text_are_read_one_after_the_other() -> None:
+    heading = Line(0, 0, 600, 30, "A heading across both columns")
+    left = [f"left line number {row} of text" for row in range(5)]
+    right = [f"right line number {row} of text" for row in range(5)]
+    found = layout.text([*lines(310, 60, *right), heading, *lines(0, 60, *left)])
+    assert found.split("\n") == [heading.text, "", *left, "", *right]
+
+
+def test_a_table_is_read_row_by_row_and_a_gap_parts_paragraphs() -> None:
+    found = layout.text([*lines(310, 0, "1.50", "2.50"), *lines(0, 0, "Tea", "Coffee"), *lines(0, 120, "Thank you")])
+    assert found == "Tea  1.50\nCoffee  2.50\n\nThank you"
+
+
+def test_recognised_pages_stand_between_the_others() -> None:
+    text, pages = merged("one\n\nthree", (0, 5, 5), {2: "two"}, 3)
+    assert [text[start:end].strip() for start, end in zip(pages, [*pages[1:], None], strict=True)] == [
+        "one",
+        "two",
+        "three",
+    ]

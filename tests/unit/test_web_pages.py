@@ -1,0 +1,203 @@
+"""What is taken of a web page, what it says of itself, and where it leads."""
+
+import socket
+
+import pytest
+
+from connectors import html
+from connectors.parsers import documents
+from connectors.web import page as pages
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions
+
+URL = "https://docs.example.org/guide/start.html"
+SITE = """<!doctype html><html lang="en-GB"><head><meta charset="utf-8"><title>Getting
+ started</title><link rel="canonical" href="/guide/start"><meta name="description" content="How to begin.">
+<script>var secret = "script text";</script><style>p { color: red }</style></head><body>
+<header><nav><a href="/">Home</a> <a href="/menu">Menu words</a></nav></header>
+<main><h1>Getting started</h1><p>Install the <a href="/tool">tool</a> first; it needs about ten minutes.</p>
+<h2>Options</h2><table><tr><th>Name</th><th>Use</th></tr><tr><td>part_number</td><td>counts</td></tr></table>
+<pre><code class="language-sh">tool --run
+tool --stop</code></pre><ul><li>one</li><li>two</li></ul><div class="ad">Buy a sofa now</div>
+<p>%s</p></main><aside>Related articles</aside><footer>Imprint of the firm</footer></body></html>""" % (
+    "The rest explains how the tool is kept up to date. " * 5
+)
+
+
+@pytest.fixture(scope="module")
+def parser():
+    return documents.parser()
+
+
+@pytest.fixture
+def parse(parser, tmp_path):
+    """A function that reads bytes as a web page with these selectors."""
+
+    def read(data, media_type="text/html", **selectors):
+        path = tmp_path / "page"
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        options = ScrapeOptions(**selectors)
+        return parser.parse(
+            RawContent(path, URL, media_type, path.stat().st_size, page=options), OcrStrategy.BASIC_PARSER
+        )
+
+    return read
+
+
+@pytest.mark.decision("H17")
+def test_the_main_part_is_taken_as_markdown(parse):
+    parsed = parse(SITE)
+    assert parsed.text.startswith("# Getting started")
+    for kept in (
+        "Install the tool first",
+        "## Options",
+        "| part_number | counts |",
+        "tool --run\ntool --stop",
+        "- one",
+    ):
+        assert kept in parsed.text
+    for left in ("script text", "color: red", "Menu words", "Related articles", "Imprint", "https://", "](/"):
+        assert left not in parsed.text
+
+
+def test_the_page_says_what_it_is(parse):
+    parsed = parse(SITE)
+    assert parsed.title == "Getting started"
+    assert parsed.properties == {
+        "mimeType": "text/html",
+        "fileSize": len(SITE.encode()),
+        "language": "en-GB",
+        "canonicalUrl": "https://docs.example.org/guide/start",
+        "description": "How to begin.",
+    }
+
+
+def test_selectors_choose_what_is_taken(parse):
+    assert parse(SITE, include=("footer", "h1")).text.strip().split("\n\n") == [
+        "# Getting started",
+        "Imprint of the firm",
+    ]
+    without = parse(SITE, exclude=(".ad", "pre")).text
+    assert "sofa" not in without
+    assert "tool --run" not in without
+    assert "Options" in without
+    both = parse(SITE, include=("main",), exclude=("table", "main p")).text
+    assert "Getting started" in both
+    assert "part_number" not in both
+    assert "Install" not in both
+
+
+def test_an_element_inside_of_another_is_taken_once(parse):
+    assert parse(SITE, include=("main", "li", "ul")).text.count("- one") == 1
+
+
+def test_selectors_that_name_nothing_say_so(parse):
+    with pytest.raises(Skippable, match="includeSelectors"):
+        parse(SITE, include=(".no-such-class",))
+    with pytest.raises(Skippable, match="scrapeOptions"):
+        parse(SITE, exclude=("p[",))
+    with pytest.raises(Skippable, match="no text"):
+        parse("<html><body><script>all()</script><div id=app></div></body></html>")
+
+
+def test_a_page_without_a_marked_main_part_loses_its_furniture(parse):
+    text = "A long story about rivers and their floods, told by one who lived there for years. " * 6
+    parsed = parse(f"<body><div class=x><nav>Menu words</nav><div><h1>Rivers</h1><p>{text}</p></div></div></body>")
+    assert "lived there for years" in parsed.text
+    assert "Menu words" not in parsed.text
+    assert parsed.title == "Rivers"
+
+
+def test_a_short_page_is_taken_as_a_whole(parse):
+    assert parse("<p>Closed on Mondays.").text.strip() == "Closed on Mondays."
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type"),
+    [
+        ("<p>žluťoučký kůň".encode("cp1250"), "text/html; charset=windows-1250"),
+        ('<meta charset="windows-1250"><p>žluťoučký kůň'.encode("cp1250"), "text/html"),
+        ("<p>žluťoučký kůň".encode(), "text/html; charset=iso-8859-1"),
+        ("\ufeff<p>žluťoučký kůň".encode("utf-16-le"), "text/html"),
+        ("<p>žluťoučký kůň".encode("utf-16-be"), "text/html;charset=UTF-16BE"),
+        ('<meta http-equiv="Content-Type" content="text/html; charset=UTF-8"><p>žluťoučký kůň'.encode(), ""),
+    ],
+)
+def test_characters_come_out_right(data, media_type, parse):
+    assert parse(data, media_type).text.strip() == "žluťoučký kůň"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "declared"),
+    [
+        ("“smart” quotes", "cp1252", "iso-8859-1"),
+        ("日本語のページ", "cp932", "shift_jis"),
+        ("中文网页", "gb18030", "gb2312"),
+        ("日本語のページ", "iso2022_jp", "iso-2022-jp"),
+        ("Привет", "koi8-r", "koi8-r"),
+        ("한국어", "cp949", "euc-kr"),
+    ],
+)
+def test_encodings_are_read_as_browsers_read_them(text, encoding, declared):
+    assert html.decode(text.encode(encoding), f"text/html; charset={declared}") == text
+
+
+@pytest.mark.parametrize("declared", ["zip", "idna", "rot13", "unicode_escape", "utf-7", "no-such", "", "x" * 5000])
+def test_a_declared_encoding_is_no_way_in(declared):
+    assert "caf" in html.decode(b"caf\xe9 +ADw-", f"text/html; charset={declared}")
+
+
+def test_a_page_leads_where_its_links_lead():
+    page = pages.read(
+        b"""<base href="/deep/"><a href="a">1</a><a href="a#part">again</a><a href="../up?x=1 2#y">2</a>
+        <a href="//other.example/x">3</a><a href="javascript:x()">4</a><a href="mailto:a@b.example">5</a><a>6</a>
+        <a href="http://[bad">7</a><a href="  /sp ace  ">8</a><a rel="nofollow ugc" href="/spam">9</a>
+        <map><area href="map.html"></map><a href="file:///etc/passwd">10</a><a href="">11</a>""",
+        URL,
+    )
+    assert page.links == (
+        "https://docs.example.org/deep/a",
+        "https://docs.example.org/up?x=1%202",
+        "https://other.example/x",
+        "https://docs.example.org/sp%20ace",
+        "https://docs.example.org/deep/map.html",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "index", "follow"),
+    [("noindex", False, True), ("NoFollow", True, False), ("none", False, False), ("all", True, True)],
+)
+def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
+    page = pages.read(f'<meta name="Robots" content="{content}"><a href="/x">x</a>'.encode(), URL)
+    assert (page.about.index, page.about.follow) == (index, follow)
+    assert bool(page.links) is follow
+
+
+def test_a_canonical_address_that_is_none_is_left_out():
+    for href in ("javascript:alert(1)", "http://", "http://[", "ftp://x/", ""):
+        assert pages.read(f'<link rel=canonical href="{href}">'.encode(), URL).about.canonical == ""
+
+
+def test_reading_a_page_fetches_nothing_that_it_names(parse):
+    with socket.create_server(("127.0.0.1", 0)) as witness:
+        witness.setblocking(False)
+        at = f"http://127.0.0.1:{witness.getsockname()[1]}"
+        parse(
+            f"""<!DOCTYPE html SYSTEM "{at}/d.dtd"><html><head><base href="{at}/"><link rel=icon href="{at}/i">
+            <meta http-equiv=refresh content="0;url={at}/r"><script src="{at}/s.js"></script></head><body><main>
+            <img src="{at}/i.png"><iframe src="{at}/f"></iframe><object data="{at}/o"></object>{"Words of it. " * 40}
+            <svg><image href="{at}/v"/></svg></main></body></html>"""
+        )
+        with pytest.raises(BlockingIOError):
+            witness.accept()
+
+
+@pytest.mark.shared
+def test_a_reference_keeps_every_function_it_documents(parse, shared_data):
+    """Guessing the main text loses every fourth signature of this page; its marked main part has them all."""
+    data = (shared_data / "site" / "api.html").read_bytes()
+    text = parse(data).text
+    names = [node.attributes["id"].rpartition(".")[2] for node in html.tree(data).css("dt.sig[id]")]
+    assert len(names) > 200
+    assert [name for name in names if name not in text] == []
