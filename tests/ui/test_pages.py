@@ -24,7 +24,7 @@ def test_a_filled_page_shows_what_is_there(app, org, space, page):
     seen = app(org.api_key, page, namespace=space)
     assert not seen.exception
     assert not seen.error, [error.value for error in seen.error]
-    words = {"overview": "failed documents", "namespaces": space, "runs": "QUEUED", "documents": "owls"}
+    words = {"overview": "Needs attention", "namespaces": space, "runs": "QUEUED", "documents": "owls"}
     assert words.get(page, "") in shown(seen)
 
 
