@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from api.errors import render, understand
 from api.links import Links
 from api.operation import Operation
 from api.routes import (
+    activity,
     admin,
     chunks,
     connections,
@@ -34,6 +36,7 @@ from api.routes import (
 )
 from api.services import PROBES, THREADS, Services
 from api.spare_threads import SpareThreads
+from retrieval.activity import SearchTimes
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
 from retrieval.notices import Notices
@@ -52,6 +55,7 @@ ROUTES = (
     connections,
     oauth,
     chunks,
+    activity,
     admin,
     health,
     docs,
@@ -63,11 +67,15 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     """The application. It opens the database on the first request, so it starts while the database is away."""
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
-    services = Services(database, ring, settings, Notices(database), threads, links, SpareThreads(PROBES))
+    times = SearchTimes(database)
+    services = Services(database, ring, settings, Notices(database), threads, links, SpareThreads(PROBES), times)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
+        writing = asyncio.create_task(times.keep())
         yield
+        writing.cancel()
+        await times.write()
         await database.async_close()
         database.close()
         threads.shutdown(wait=False, cancel_futures=True)

@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from api.links import Links
 from api.spare_threads import SpareThreads
+from retrieval.activity import SearchTimes
 from retrieval.database import Database
 from retrieval.notices import Notices
 from retrieval.secrets import KeyRing
@@ -27,7 +28,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports and for checks, links."""
+    """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports and for checks, links,
+    and how long searches take."""
 
     db: Database
     ring: KeyRing
@@ -36,6 +38,7 @@ class Services:
     threads: ThreadPoolExecutor
     links: Links
     probing: SpareThreads
+    times: SearchTimes
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""

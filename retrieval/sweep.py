@@ -78,7 +78,8 @@ def maintain(db: Database, stores: Callable[[str], Stores]) -> None:
 
 
 def forget(db: Database) -> None:
-    """Drop what has served its time: answers of idempotency keys after a day, counts of addresses after a minute."""
+    """Drop what has served its time: answers of idempotency keys after a day, of addresses after a minute, of searches
+    after two days."""
     db.rows(
         "delete from idempotent_answers where ctid = any(array("
         "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
@@ -89,6 +90,7 @@ def forget(db: Database) -> None:
         " and minute < floor(extract(epoch from now()) / 60)::bigint - 1",
         {},
     )
+    db.rows("delete from search_times where hour < now() - interval '2 days'", {})
 
 
 def _file(_db: Database, stores: Stores, row: Row) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 from api.operation import Call, operation
@@ -57,7 +58,7 @@ HANDLERS = (semantic_search, hybrid_search)
 
 
 async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, None], query: Query) -> SearchAnswer:
-    services = call.services
+    services, began = call.services, time.monotonic()
     scope = call.scope(call.body.namespace_id)
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
 
@@ -77,6 +78,7 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
         now = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
         if now.epoch != config.epoch:
             found = await services.in_thread(find, now)
+    services.times.note(scope, time.monotonic() - began)
     explain = bool(call.body.explain)
     data = SearchData([SearchResult.of(hit, explain=explain) for hit in found.hits])
     if explain:

@@ -4,6 +4,7 @@ A `partition` is one (namespace, tenant) pair, the unit of isolation; its small 
 A `generation` is the number of the job run that made it, so a newer one is always greater.
 """
 
+from retrieval.tables.activity import SearchTime
 from retrieval.tables.connections import Connection, OAuthState
 from retrieval.tables.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
 from retrieval.tables.identity import (
@@ -36,6 +37,7 @@ __all__ = [
     "Posting",
     "RateWindow",
     "RunDocument",
+    "SearchTime",
     "ServerSecret",
     "StoredVector",
     "Sweep",

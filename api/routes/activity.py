@@ -1,0 +1,30 @@
+"""What goes on in a scope, for those who look after it."""
+
+from __future__ import annotations
+
+from api.operation import Call, operation
+from api.wire.activity import ActivityAnswer, ActivityData, ActivityQuery
+from retrieval import activity, namespaces
+from retrieval.errors import ErrorCode
+
+
+@operation(
+    "GET",
+    "/v1/activity",
+    tag="Operations",
+    summary="What goes on in a namespace",
+    scope="ingest:read",
+    query=ActivityQuery,
+    answer=ActivityAnswer,
+    invalid=ErrorCode.INVALID_REQUEST,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def read_activity(call: Call[None, ActivityQuery]) -> ActivityAnswer:
+    """Runs under way, failures of the last day, tokens, and how long searches took; counts are seconds old at most."""
+    found = await activity.read(call.services.db, call.scope(call.query.namespace_id))
+    if found is None:
+        raise namespaces.not_found()
+    return ActivityAnswer(message="Activity fetched successfully", data=ActivityData.of(found))
+
+
+HANDLERS = (read_activity,)
