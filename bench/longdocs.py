@@ -3,7 +3,9 @@
     .venv/bin/python bench/longdocs.py [--model wordllama-l2-supercat-256] [--sizes 128,256,512]
 
 Semantic search by exact cosine in this process, so that only the chunking differs. A fixed window cuts after every so
-many tokens, wherever that is. Both have the same size and overlap. Also: the processor time of chunking against that
+many tokens, wherever that is. `window` has the same size and overlap; `even` has windows of the mean length of our
+chunks, which end at boundaries and so are shorter than their size. With 220 questions the standard error of a share is
+about 0.03. Also: the processor time of chunking against that
 of the tokenizer alone on the same text.
 """
 
@@ -34,13 +36,17 @@ def main() -> None:
     embedder, tokenizer = ports(chosen.model)
     asked = embedder.embed([question["text"] for question in questions], "query")
     print(f"{chosen.model}: {len(questions)} questions, share of answer characters in the best {TOP} chunks")
-    print(f"{'size':>6} {'overlap':>8} {'ours':>8} {'window':>8} {'chunks':>8} {'windows':>8}")
+    print(f"{'size':>6} {'overlap':>8} {'ours':>8} {'window':>8} {'even':>8} {'chunks':>8} {'windows':>8}")
     for size in map(int, chosen.sizes.split(",")):
         for overlap in (0, size // 4):
-            ways = (ours(documents, tokenizer, size, overlap), windows(documents, tokenizer, size, overlap))
+            ways = [ours(documents, tokenizer, size, overlap), windows(documents, tokenizer, size, overlap)]
+            even = round(size * length(ways[0]) / length(ways[1]))
+            ways.append(windows(documents, tokenizer, even, overlap * even // size))
             shares = [share(documents, questions, asked, embedder, found) for found in ways]
             counts = [sum(map(len, found.values())) for found in ways]
-            print(f"{size:>6} {overlap:>8} {shares[0]:>8.3f} {shares[1]:>8.3f} {counts[0]:>8} {counts[1]:>8}")
+            print(
+                f"{size:>6} {overlap:>8} {shares[0]:>8.3f} {shares[1]:>8.3f} {shares[2]:>8.3f} {counts[0]:>8} {counts[1]:>8}"
+            )
     cost(documents, tokenizer)
 
 
@@ -73,6 +79,11 @@ def windows(documents: dict[str, str], tokenizer: Any, size: int, overlap: int) 
         starts = range(0, max(len(spans) - overlap, 1), size - overlap)
         found[name] = [(spans[start][0], spans[min(start + size, len(spans)) - 1][1]) for start in starts]
     return found
+
+
+def length(found: dict[str, list[Range]]) -> float:
+    """The mean number of characters."""
+    return sum(end - start for ranges in found.values() for start, end in ranges) / sum(map(len, found.values()))
 
 
 def share(
