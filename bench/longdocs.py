@@ -44,10 +44,8 @@ def main() -> None:
             ways.append(windows(documents, tokenizer, even, overlap * even // size))
             shares = [share(documents, questions, asked, embedder, found) for found in ways]
             counts = [sum(map(len, found.values())) for found in ways]
-            print(
-                told = " ".join(f"{value:>8.3f}" for value in shares)
-                print(f"{size:>6} {overlap:>8} {told} {counts[0]:>8} {counts[1]:>8}"
-            )
+            told = " ".join(f"{value:>8.3f}" for value in shares)
+            print(f"{size:>6} {overlap:>8} {told} {counts[0]:>8} {counts[1]:>8}")
     cost(documents, tokenizer)
 
 
