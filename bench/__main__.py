@@ -9,6 +9,8 @@ BENCHMARKS = {
     "embedders": "the local models: texts per CPU second, fp32 against int8",
     "worker_vs_process_pool": "the warm worker against Prefect's own process worker",
     "cranfield": "quality and speed of the whole service on Cranfield; latency of one text",
+    "longdocs": "answers in long texts: our chunks against a fixed window; chunking against the bare tokenizer",
+    "parsing": "files per CPU second by kind against the bare library; a PDF of 1,600 pages",
     "search_scale": "search in 100,000 chunks against pgvector's own query",
 }
 

@@ -121,6 +121,8 @@ class SourceItem:
     version: str = ""
     """The source's own mark of the content; another one means that it changed."""
     deleted: bool = False
+    error: str = ""
+    """Why it cannot be had, for the user: it becomes a FAILED entry of the job run, and no document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,11 @@ class DiscoveryRequest:
 class Source(Protocol):
     """Where documents come from: web pages, drives, workspaces."""
 
-    def discover(self, request: DiscoveryRequest) -> Iterable[SourceItem]:
-        """What there is, lazily: each item is recorded, and survives a lost worker, before the next ones are asked for.
+    def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """What there is, lazily: a page's items and its cursor are saved together before the next page is asked for.
 
-        Raises Skippable or Fatal with the reason that the job run shall show.
+        `cursor`: of the last page that was saved, None at first. The last page is `done`; a listing that ends without
+        one has broken off. Raises Skippable or Fatal with the reason that the job run shall show.
         """
         ...
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 
 from connectors import registry
 from retrieval.database import Database
 from retrieval.namespaces import NamespaceConfig
-from retrieval.ports import DiscoveryRequest, RawContent, ScrapeOptions, Scraper, SourceItem
+from retrieval.ports import DiscoveryRequest, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 from retrieval.secrets import KeyRing
 
 
@@ -22,9 +22,9 @@ class UrlList:
     def __init__(self, scraper: Scraper) -> None:
         self._scraper = scraper
 
-    def discover(self, _request: DiscoveryRequest) -> Iterable[SourceItem]:
+    def discover(self, _request: DiscoveryRequest, _cursor: str | None) -> Iterator[Page[SourceItem]]:
         """Nothing: a list is complete when it is accepted (D18)."""
-        return ()
+        yield Page((), "", done=True)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """The page as it is now; None if it is still the item's version."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, LiteralString
 
 from psycopg import Connection
@@ -12,10 +10,9 @@ from psycopg import Connection
 from retrieval import batches, ids
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
-from retrieval.ports import DiscoveryRequest, Source, SourceItem
+from retrieval.errors import Retryable
+from retrieval.ports import DiscoveryRequest, Page, Source, SourceItem
 
-PAGE = 200
-"""Documents recorded in one transaction."""
 DOCUMENT_TYPES = {
     "URLS_LIST": "URL",
     "SITEMAP": "URL",
@@ -61,7 +58,10 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
 
 
 def run(db: Database, lease: Lease, wanted: Waiting, source: Source) -> None:
-    """Record what the source lists as documents of the run. Ends early if the run is cancelled meanwhile."""
+    """Record what the source lists as documents of the run, from the last saved page on, however often it is tried.
+
+    Ends early if the run is cancelled meanwhile. Retryable if the listing breaks off.
+    """
     with db.transaction() as connection:
         batches.guard(connection, lease)
         connection.execute(
@@ -69,15 +69,17 @@ def run(db: Database, lease: Lease, wanted: Waiting, source: Source) -> None:
             " updated_at = now() where id = %(run)s and status = 'QUEUED'",
             {"run": wanted.job_run_id},
         )
-    position = 0
-    found = iter(source.discover(wanted.request))
-    while page := list(islice(found, PAGE)):
-        if not _record(db, lease, wanted, page, position):
+    for page in source.discover(wanted.request, _cursor(db, wanted)):
+        if not _record(db, lease, wanted, page) or page.done:
             return
-        position += len(page)
-    with db.transaction() as connection:
-        batches.guard(connection, lease)
-        _all_known(connection, wanted.job_run_id)
+    raise Retryable("The listing broke off before its end.")
+
+
+def _cursor(db: Database, wanted: Waiting) -> str | None:
+    """Of the last page that was saved, by whichever try."""
+    rows = db.rows("select discover_cursor from job_runs where id = %(run)s", {"run": wanted.job_run_id})
+    cursor: str | None = rows[0]["discover_cursor"] if rows else None
+    return cursor
 
 
 def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
@@ -118,30 +120,54 @@ _RECORD: LiteralString = """
         returning id, external_id
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, media_type)
-    select %(run)s, found.id, l.position, %(number)s, l.name, l.media_type from found join listed l using (external_id)
+    select %(run)s, found.id, l.position + s.position, %(number)s, l.name, l.media_type
+    from found join listed l using (external_id),
+         (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
     on conflict do nothing
+"""
+_REFUSE: LiteralString = """
+    insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
+    select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', 'discover', w.error
+    from unnest(%(refused)s::text[], %(refused_names)s::text[], %(errors)s::text[]) with ordinality
+             as w (id, name, error, position),
+         (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
 """
 
 
-def _record(db: Database, lease: Lease, wanted: Waiting, page: Sequence[SourceItem], position: int) -> bool:
-    """Whether to go on: not if the run was cancelled."""
-    items = list({item.external_id: item for item in page}.values())
-    values: dict[str, Any] = {
+def _record(db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem]) -> bool:
+    """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
+    values = _values(wanted, page)
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        open_run = connection.execute(
+            "update job_runs set discover_cursor = %(cursor)s where id = %(run)s and not cancel_requested"
+            " and finished_at is null returning 1",
+            values,
+        ).fetchone()
+        if open_run is not None:
+            connection.execute(_RECORD, values)
+            connection.execute(_REFUSE, values)
+            if page.done:
+                _all_known(connection, wanted.job_run_id)
+    return open_run is not None
+
+
+def _values(wanted: Waiting, page: Page[SourceItem]) -> dict[str, Any]:
+    listed = {item.external_id: item for item in page.items}.values()
+    items = [item for item in listed if not item.error]
+    refused = [item for item in listed if item.error]
+    return {
         "run": wanted.job_run_id,
         "number": wanted.number,
+        "cursor": page.cursor,
         "connection": wanted.request.connection_id,
         "document_type": DOCUMENT_TYPES[wanted.request.source],
         "documents": [ids.document_id() for _ in items],
         "external_ids": [item.external_id for item in items],
         "names": [item.name for item in items],
         "media_types": [item.media_type for item in items],
-        "positions": list(range(position, position + len(items))),
+        "positions": list(range(len(items))),
+        "refused": [ids.document_id() for _ in refused],
+        "refused_names": [item.name for item in refused],
+        "errors": [item.error for item in refused],
     }
-    with db.transaction() as connection:
-        batches.guard(connection, lease)
-        open_run = connection.execute(
-            "select 1 from job_runs where id = %(run)s and not cancel_requested and finished_at is null", values
-        ).fetchone()
-        if open_run is not None:
-            connection.execute(_RECORD, values)
-    return open_run is not None

@@ -76,6 +76,7 @@ class JobRun(SQLModel, table=True):
     batch_id: str | None = Field(sa_column=Column(Text, ForeignKey("batches.id", ondelete="SET NULL"), index=True))
     cancel_requested: bool = Field(sa_column_kwargs={"server_default": "false"})
     to_discover: bool = Field(sa_column_kwargs={"server_default": "false"})
+    discover_cursor: str | None = text_column(nullable=True)
     progress: dict[str, Any] = json_column()
     timings: dict[str, Any] = json_column()
     created_at: datetime = time_column()

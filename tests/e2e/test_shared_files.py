@@ -15,6 +15,8 @@ def plain(text, case):
 
 def post(service, folder, case, number):
     content = (folder / case["file"]).read_bytes()
+    if not content:
+        return None  # refused at the door, see tests/api
     ocr = json.dumps({"strategy": case["ocr"]})
     return service.file(case["file"], content, externalId=f"case {number}", ocrConfig=ocr)["ingestJobRunId"]
 
@@ -59,11 +61,11 @@ def test_every_shared_case_ends_as_its_manifest_says(service, shared_data):
     folder = shared_data / "files"
     cases = json.loads((folder / "manifest.json").read_text())["files"]
     runs = [post(service, folder, case, number) for number, case in enumerate(cases)]
-    ended = service.wait(*runs, seconds=1200)
+    ended = dict(zip(filter(None, runs), service.wait(*filter(None, runs), seconds=1200), strict=True))
     ids = {document["externalId"]: document["id"] for document in service.documents()}
     wrong = [
         reason
-        for number, (case, run) in enumerate(zip(cases, ended, strict=True))
-        if (reason := trouble(service, case, run, ids[f"case {number}"]))
+        for number, (case, run) in enumerate(zip(cases, runs, strict=True))
+        if run and (reason := trouble(service, case, ended[run], ids[f"case {number}"]))
     ]
     assert wrong == []

@@ -17,7 +17,7 @@ from retrieval import batches, ids, namespaces, runs, settings
 from retrieval.batches import Open
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.pipeline import discover, download, items, outcomes
-from retrieval.ports import RawContent, Scope, SourceItem
+from retrieval.ports import Page, RawContent, Scope, SourceItem
 from retrieval.runs import Ingestion
 from retrieval.secrets import KeyRing
 from tests.flows.test_batches import claimed, read
@@ -26,18 +26,22 @@ SITE = "https://example.org"
 
 
 class Listing:
-    """A source that lists the given items; an exception among them is raised when its turn comes."""
+    """A source that lists the given items, one a page; an exception among them is raised when its turn comes."""
 
     def __init__(self, *items):
         self.items = items
         self.asked = []
+        self.cursors = []
 
-    def discover(self, request):
+    def discover(self, request, cursor):
         self.asked.append(request)
-        for item in self.items:
+        self.cursors.append(cursor)
+        for number, item in enumerate(self.items[int(cursor or 0) :], int(cursor or 0) + 1):
             if isinstance(item, Exception):
                 raise item
-            yield item if isinstance(item, SourceItem) else SourceItem(f"{SITE}/{item}", f"page {item}")
+            listed = item if isinstance(item, SourceItem) else SourceItem(f"{SITE}/{item}", f"page {item}")
+            yield Page([listed], str(number), done=False)
+        yield Page([], str(len(self.items)), done=True)
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +71,9 @@ def test_a_run_lists_its_documents_and_goes_through_pre_processing(db, new_scope
     seen = []
 
     class Watched(Listing):
-        def discover(self, request):
+        def discover(self, request, cursor):
             seen.append(read(db, scope, run).status)
-            yield from source.discover(request)
+            yield from source.discover(request, cursor)
 
     discover.run(db, lease, wanted, Watched())
     after = read(db, scope, run)
@@ -121,8 +125,7 @@ def test_what_could_not_be_found_out_is_one_failed_entry(db, new_scope):
     assert [entry.error for entry in after.failed] == ["The site did not answer."]
 
 
-def test_a_listing_that_breaks_off_keeps_what_it_found(db, new_scope, monkeypatch):
-    monkeypatch.setattr(discover, "PAGE", 1)
+def test_a_listing_that_breaks_off_keeps_what_it_found_and_goes_on_there(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
@@ -130,12 +133,41 @@ def test_a_listing_that_breaks_off_keeps_what_it_found(db, new_scope, monkeypatc
     with pytest.raises(Fatal):
         discover.run(db, lease, wanted, Listing("a", Fatal("The listing broke off.")))
     assert len(read(db, scope, run).queued) == 1
-    discover.run(db, lease, wanted, Listing("a", "b"))
+    again = Listing("a", "b")
+    discover.run(db, lease, wanted, again)
+    assert again.cursors == ["1"]
     assert len(read(db, scope, run).queued) == 2
 
 
-def test_a_cancelled_run_asks_for_no_more(db, new_scope, monkeypatch):
-    monkeypatch.setattr(discover, "PAGE", 1)
+def test_a_listing_without_an_end_is_not_taken_for_a_complete_one(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    (wanted,) = discover.waiting(db, lease)
+
+    class Cut(Listing):
+        def discover(self, request, cursor):
+            yield next(super().discover(request, cursor))
+
+    with pytest.raises(Retryable, match="broke off"):
+        discover.run(db, lease, wanted, Cut("a", "b"))
+    assert read(db, scope, run).status == "PRE_PROCESSING"
+    assert discover.waiting(db, lease) == [wanted]
+
+
+def test_what_cannot_be_had_is_a_failed_entry_beside_the_others(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    broken = SourceItem(f"{SITE}/x", "page x", error="The page is gone.")
+    discover.run(db, lease, discover.waiting(db, lease)[0], Listing("a", broken, "b"))
+    after = read(db, scope, run)
+    assert len(after.queued) == 2
+    assert [entry.error for entry in after.failed] == ["The page is gone."]
+    assert len(db.rows("select id from documents where job_run_id = %(run)s", {"run": run.job_run_id})) == 2
+
+
+def test_a_cancelled_run_asks_for_no_more(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
@@ -143,12 +175,12 @@ def test_a_cancelled_run_asks_for_no_more(db, new_scope, monkeypatch):
     asked = count()
 
     class Endless:
-        def discover(self, _request):
+        def discover(self, _request, _cursor):
             for number in asked:
                 assert number < 5, "listed on after the run was cancelled"
                 if number == 2:
                     db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": run.job_run_id})
-                yield SourceItem(f"{SITE}/{number}", "page")
+                yield Page([SourceItem(f"{SITE}/{number}", "page")], str(number), done=False)
 
     discover.run(db, lease, wanted, Endless())
     outcomes.settle(db, lease)

@@ -147,6 +147,7 @@ def test_members_of_members_are_read_up_to_a_depth(house):
     assert "levels deep" in failed["level0.zip"]
 
 
+@pytest.mark.decision("H24")
 def test_path_tricks_and_links_are_refused_in_words_and_their_neighbours_go_on(house):
     link = zipfile.ZipInfo("link.txt")
     link.external_attr = 0o120777 << 16

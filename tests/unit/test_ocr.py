@@ -151,6 +151,7 @@ def with_program(tmp_path: Path) -> Iterator[Callable[..., DocumentParser]]:
         pool.close()
 
 
+@pytest.mark.decision("H25")
 def test_tesseract_is_asked_for_upright_text_in_the_languages_of_the_setting_without_network(
     save: Save, with_program: Callable[..., DocumentParser]
 ) -> None:

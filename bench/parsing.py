@@ -1,0 +1,135 @@
+"""Parsing speed by kind: files per second of processor time through our parser, against the bare library.
+
+    .venv/bin/python bench/parsing.py [--rounds 20]
+
+Our figure is the processor time of this process and of its children, pipes and limits included; the library's is
+kreuzberg in this process with the same settings. Then a PDF of 1,600 pages: time and memory of the child.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+FILES = PROJECT.parent / "shared" / "data" / "files"
+CASES = (
+    "dl_multi_page.pdf",
+    "un_docx-hdrftr.docx",
+    "un_fake-power-point-table.pptx",
+    "un_stanley-cups.xlsx",
+    "dl_wiki_duck.html",
+    "un_mime-different-plain-html.eml",
+    "dl_msg_simple.msg",
+    "mk_test.epub",
+    "un_simple.odt",
+    "un_fake-doc.rtf",
+    "dl_csv-pipe.csv",
+)
+PAGES = 1600
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=20)
+    rounds = options.parse_args().rounds
+    print(f"{'file':<36} {'ours':>8} {'bare':>8}   files per second of processor time")
+    for name in CASES:
+        path = FILES / name
+        print(f"{name:<36} {rounds / ours(path, rounds):>8.0f} {rounds / bare(path, rounds):>8.0f}")
+    long_pdf()
+
+
+def ours(path: Path, rounds: int) -> float:
+    from connectors.parsers.documents import parser
+    from retrieval.ports import OcrStrategy, RawContent
+
+    raw = RawContent(path=path, name=path.name, media_type="", size=path.stat().st_size)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "raw"
+        copy.write_bytes(path.read_bytes())
+        raw = RawContent(path=copy, name=path.name, media_type="", size=raw.size)
+        reader = parser()
+        reader.parse(raw, OcrStrategy.BASIC_PARSER)
+        started = used()
+        for _ in range(rounds):
+            reader.parse(raw, OcrStrategy.BASIC_PARSER)
+        return max(used() - started, 0.001)
+
+
+def bare(path: Path, rounds: int) -> float:
+    import kreuzberg
+
+    from connectors.parsers import kinds
+
+    kind: Any = kinds.named(path.name, "")
+    config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
+    kreuzberg.extract_file_sync(path, kind.media_type, config=config)
+    started = time.process_time()
+    for _ in range(rounds):
+        kreuzberg.extract_file_sync(path, kind.media_type, config=config)
+    return max(time.process_time() - started, 0.001)
+
+
+def used() -> float:
+    """Processor seconds of this process and its children, those that ended too."""
+    ended = os.times()
+    return time.process_time() + ended.children_user + ended.children_system + sum(map(_seconds, _children()))
+
+
+def _children() -> list[int]:
+    listed = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+    return [int(pid) for pid in listed.split()]
+
+
+def _seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def long_pdf() -> None:
+    from reportlab.pdfgen.canvas import Canvas
+
+    from connectors.parsers.documents import parser
+    from retrieval.ports import OcrStrategy, RawContent
+
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    for page in range(PAGES):
+        for line in range(45):
+            canvas.drawString(60, 780 - 16 * line, f"Page {page + 1}, line {line}: the tide turns at the harbour wall.")
+        canvas.showPage()
+    canvas.save()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "raw"
+        path.write_bytes(file.getvalue())
+        started, cpu = time.monotonic(), used()
+        raw = RawContent(path=path, name="long.pdf", media_type="", size=path.stat().st_size)
+        parsed = parser().parse(raw, OcrStrategy.BASIC_PARSER)
+        most = max((_most_memory(pid) for pid in _children()), default=0)
+        print(
+            f"a PDF of {PAGES:,} pages: {used() - cpu:.1f} s of processor time, {time.monotonic() - started:.1f} s by"
+            f" the clock, {most} MB at most, {len(parsed.pages):,} pages told apart"
+        )
+
+
+def _most_memory(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+
+
+if __name__ == "__main__":
+    main()
