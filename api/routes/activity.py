@@ -11,7 +11,7 @@ from retrieval.errors import ErrorCode
 @operation(
     "GET",
     "/v1/activity",
-    tag="Operations",
+    tag="Administration",
     summary="What goes on in a namespace",
     scope="ingest:read",
     query=ActivityQuery,

@@ -1,4 +1,4 @@
-"""Administration of an organization: API keys, tenants, usage. It needs the scope `admin` (D57), but for one's own key."""
+"""Administration of an organization: keys, tenants, usage. It needs the scope `admin` (D57), but for one's key."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ class ActivityData(Struct, rename="camel"):
     @classmethod
     def of(cls, found: activity.Activity) -> ActivityData:
         oldest = Timestamp.of(found.oldest_waiting) if found.oldest_waiting else None
-        counts = [found.runs.get(status, 0) for status in ("QUEUED", "PRE_PROCESSING", "PROCESSING")]
+        queued, found_out, worked = (found.runs.get(one, 0) for one in ("QUEUED", "PRE_PROCESSING", "PROCESSING"))
         return cls(
-            OpenRuns(*counts, oldest),
+            OpenRuns(queued, found_out, worked, oldest),
             found.failed_last_day,
             found.tokens,
             SearchActivity(found.searches, found.search_p50, found.search_p95),

@@ -152,6 +152,18 @@ WORDS: Mapping[str, str] = {
     "chunked": "Documents that were cut.",
     "embedded": "Documents whose chunks have vectors.",
     "upserted": "Documents whose vectors are stored.",
+    # Activity
+    "ActivityData.runs": "Job runs under way.",
+    "OpenRuns.queued": "Accepted, waiting for a worker.",
+    "preProcessing": "Finding out what to ingest.",
+    "OpenRuns.processing": "With documents in the pipeline.",
+    "oldestQueuedAt": "Since when the oldest waiting job run waits; null if none does.",
+    "documentsFailedLastDay": "Documents that failed within 24 hours and are failed still.",
+    "ActivityData.tokens": "Tokens of the searchable documents.",
+    "searches": "Searches of the last 24 hours.",
+    "count": "How many.",
+    "p50": "Milliseconds that half of the searches did not exceed.",
+    "p95": "Milliseconds that 95 of 100 searches did not exceed.",
     # Search
     "query": "What to look for, up to 8 KB.",
     "filter": "Which documents to look in.",

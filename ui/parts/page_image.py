@@ -36,7 +36,7 @@ def show(who: session.Person, document: Json, chunk: Json) -> None:
 
 def render(content: bytes, page: int, text: str) -> Image | None:
     """The page (from 1) with the lines of `text` shaded; None for a file that cannot be drawn."""
-    import pypdfium2  # type: ignore[import-untyped]
+    import pypdfium2
     from PIL import ImageDraw
 
     try:

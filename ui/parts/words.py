@@ -87,6 +87,11 @@ def seconds(value: float | None) -> str:
     return f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
 
 
+def milliseconds(value: float | None) -> str:
+    """A short time, or a dash where there is none."""
+    return "-" if value is None else f"{value:,.0f} ms"
+
+
 def title(value: str) -> str:
     """A source or connector as people name it."""
     return TITLES.get(value, value)

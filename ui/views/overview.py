@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from ui import session
 from ui.client import Json
 from ui.parts import charts, frame, status
 from ui.parts.text import plain
-from ui.parts.words import STATUS, TITLES, ago, size
+from ui.parts.words import STATUS, TITLES, ago, milliseconds, size
 
 LIVE_SECONDS = 5.0
 RUNS = 100
@@ -30,11 +32,12 @@ def main() -> None:
 def _show(who: session.Person, namespace: str) -> None:
     stats = _stats(who, namespace) if who.may("documents:read") else None
     runs = _runs(who, namespace) if who.may("ingest:read") else []
-    _numbers(who, stats, runs)
+    activity = who.api.get("/v1/activity", namespaceId=namespace) if who.may("ingest:read") else None
+    _numbers(who, stats, activity)
     if stats is not None and not stats["statsByStatus"]:
         status.empty("This namespace is empty.", "Start an ingestion on the Runs page; a text takes about two seconds.")
         return
-    _attention(who, namespace, stats, runs)
+    _attention(who, namespace, stats, activity)
     left, right = st.columns(2)
     if stats is not None:
         with left:
@@ -63,34 +66,46 @@ def _runs(who: session.Person, namespace: str) -> list[Json]:
     return list(data["ingestJobRuns"])
 
 
-def _numbers(who: session.Person, stats: Json | None, runs: list[Json]) -> None:
+def _numbers(who: session.Person, stats: Json | None, activity: Json | None) -> None:
     cells = st.columns(4)
     if stats is not None:
         by_status = {one["status"]: one["totalCount"] for one in stats["statsByStatus"]}
         cells[0].metric("Documents", f"{sum(by_status.values()):,}", border=True)
-        cells[1].metric("Failed", f"{by_status.get('FAILED', 0):,}", border=True)
-    moving = sum(run["status"] != "COMPLETED" for run in runs)
-    cells[2].metric("Runs under way", f"{moving}{'+' if moving == RUNS else ''}", border=True)
-    if who.may("admin") and not (who.namespace or who.tenant):
-        usage = who.api.get("/v1/usage")
-        requests = usage["requests"]
-        cells[3].metric(
-            "Requests this minute",
-            f"{requests['used']:,} of {requests['limit']:,}",
-            border=True,
-            help=f"All namespaces: {usage['documents']:,} documents, {usage['chunks']:,} chunks, "
-            f"{size(usage['storageBytes'])}.",
-        )
+    if activity is not None:
+        runs, searches = activity["runs"], activity["searches"]
+        cells[1].metric("Runs under way", runs["queued"] + runs["preProcessing"] + runs["processing"], border=True)
+        cells[2].metric("Tokens embedded", f"{activity['tokens']:,}", border=True)
+        cells[3].metric("Failed in 24 hours", f"{activity['documentsFailedLastDay']:,}", border=True)
+        more = st.columns(4)
+        more[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
+        more[1].metric("Half of them within", milliseconds(searches["p50"]), border=True)
+        more[2].metric("95 of 100 within", milliseconds(searches["p95"]), border=True)
+        _requests(who, more[3])
 
 
-def _attention(who: session.Person, namespace: str, stats: Json | None, runs: list[Json]) -> None:
+def _requests(who: session.Person, cell: Any) -> None:
+    """What is left of this minute; an organization's affair, for keys that may see it."""
+    if not who.may("admin") or who.namespace or who.tenant:
+        return
+    usage = who.api.get("/v1/usage")
+    requests = usage["requests"]
+    cell.metric(
+        f"Requests this minute, of {requests['limit']:,}",
+        f"{requests['used']:,}",
+        border=True,
+        help=f"All namespaces: {usage['documents']:,} documents, {usage['chunks']:,} chunks, "
+        f"{size(usage['storageBytes'])}.",
+    )
+
+
+def _attention(who: session.Person, namespace: str, stats: Json | None, activity: Json | None) -> None:
     """What somebody should look at, each with the way there; nothing is good news and is said."""
     found: list[tuple[str, str, dict[str, str]]] = []
     failed = next((one["totalCount"] for one in (stats or {}).get("statsByStatus", []) if one["status"] == "FAILED"), 0)
     if failed:
         found.append((f"{failed} failed documents: see why", "documents", {"status": "FAILED"}))
-    waiting = [run for run in runs if run["status"] == "QUEUED"]
-    if waiting and not (age := ago(waiting[-1]["createdAt"])).endswith(" s ago"):
+    oldest = activity["runs"]["oldestQueuedAt"] if activity else None
+    if oldest and not (age := ago(oldest)).endswith(" s ago"):
         found.append((f"A run waits since {age}: is a worker running?", "runs", {"status": "QUEUED"}))
     if who.may("connections:read"):
         connections = who.api.get("/v1/connections", namespaceId=namespace)["connections"]
