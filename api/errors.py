@@ -120,4 +120,7 @@ def raises(*codes: ErrorCode) -> dict[int, list[ErrorCode]]:
 
 
 def _allow(error: HTTPException) -> dict[str, str]:
-    return {name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"}
+    """What the path does take, sorted; the router would name OPTIONS too, which no operation has."""
+    named = next((value for name, value in (error.headers or {}).items() if name.lower() == "allow"), "")
+    methods = sorted({method.strip() for method in named.split(",")} - {"", "OPTIONS"})
+    return {"Allow": ", ".join(methods)} if methods else {}

@@ -18,6 +18,8 @@ NOT_ELIGIBLE = "NOT_ELIGIBLE_FOR_RESYNC"
 
 STORED = frozenset({"TEXT", "LOCAL_FILE"})
 """Sources whose raw files are the source: nobody else has them."""
+FETCHED = frozenset({"URLS_LIST"})
+"""Sources that each document is fetched from anew."""
 _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 
 
@@ -67,7 +69,7 @@ async def start(db: Database, scope: Scope, where: DocumentFilter) -> Resync:
 def _refusal(row: Row) -> str | None:
     if row["status"] not in _ENDED:
         return "It is being ingested; wait for its end."
-    if row["source"] not in STORED:
+    if row["source"] not in STORED | FETCHED:
         return f"Fetching again from the source {row['source']} is not part of this version yet."
     return None
 
@@ -76,17 +78,20 @@ async def _kept(connection: AsyncConnection[Row], wanted: list[str]) -> dict[str
     """Document id to what is stored of its newest content: that of the visible generation, or of the failed run."""
     cursor = await connection.execute(
         """
-        select d.id, d.job_id, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, m.job_run_id as from_run,
-               i.document_id is not null as in_inbox
+        select d.id, d.job_id, m.name, m.media_type, m.job_run_id as from_run, i.document_id is not null as in_inbox,
+               case when not d.source = any(%(fetched)s) then m.raw_key end as raw_key,
+               case when not d.source = any(%(fetched)s) then m.raw_hash end as raw_hash,
+               case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size
         from documents d
         join run_documents m on m.document_id = d.id
          and case when d.status = 'SUCCESS' then m.generation = d.active_generation
                   else m.job_run_id = d.job_run_id end
         left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
-        where d.id = any(%(ids)s) and (m.raw_key is not null or i.document_id is not null)
+        where d.id = any(%(ids)s)
+          and (m.raw_key is not null or i.document_id is not null or d.source = any(%(fetched)s))
         order by d.created_at, d.id
         """,
-        {"ids": wanted},
+        {"ids": wanted, "fetched": list(FETCHED)},
     )
     return {row["id"]: row for row in await cursor.fetchall()}
 

@@ -72,6 +72,12 @@ def test_errors_without_a_body(org, method, path, status, code):
     assert_error(org.client.request(method, path), status, code)
 
 
+def test_a_method_that_is_not_taken_is_answered_with_those_that_are(org):
+    answer = org.client.put("/v1/namespaces")
+    assert_error(answer, 405, "METHOD_NOT_ALLOWED")
+    assert answer.headers["allow"] == "GET, POST"
+
+
 def test_deleting_no_namespace_deletes_nothing(org):
     kept = org.namespace()
     answer = org.client.delete("/v1/namespaces/")

@@ -90,6 +90,7 @@ def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, s
     answer = org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": page}).json()["data"]
     pages = [one["id"] for one in answer["documents"]]
     org.db.rows("update documents set status = 'FAILED' where id = any(%(ids)s)", {"ids": pages})
+    org.db.rows("update documents set source = 'NOTION' where id = any(%(ids)s)", {"ids": pages})
     data = resync(org, space, {"documentIds": [*files, waiting, *pages]}).json()["data"]
     assert (data["itemsQueued"], data["itemsSkipped"]) == (2, 2)
     assert len(set(data["ingestJobRunIds"])) == 2
@@ -102,6 +103,20 @@ def test_documents_of_several_jobs_get_a_run_each_and_the_others_a_reason(org, s
     }
     again = resync(org, space, {"documentIds": files}).json()["data"]
     assert (again["itemsQueued"], again["ingestJobRunId"], again["ingestJobRunIds"]) == (0, None, [])
+
+
+@pytest.mark.decision("D56")
+def test_a_page_of_a_list_is_queued_to_be_fetched_anew(org, space):
+    page = {"source": "URLS_LIST", "config": {"urls": ["https://example.org/"]}}
+    answer = org.client.post("/v1/ingest/urls", json={"namespaceId": space, "ingestConfig": page}).json()["data"]
+    (document,) = (one["id"] for one in answer["documents"])
+    org.db.rows(
+        "update run_documents set status = 'FAILED', raw_key = 'old' where document_id = %(id)s", {"id": document}
+    )
+    org.db.rows("update documents set status = 'FAILED' where id = %(id)s", {"id": document})
+    run = resync(org, space, {"documentIds": [document]}).json()["data"]["ingestJobRunId"]
+    queued = org.db.row("select name, raw_key, status from run_documents where job_run_id = %(run)s", {"run": run})
+    assert queued == {"name": "https://example.org/", "raw_key": None, "status": "QUEUED"}
 
 
 @pytest.mark.decision("D37")

@@ -8,8 +8,9 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
 from connectors.web import client, robots
-from retrieval import settings, url_lists
+from retrieval import resync, settings, url_lists
 from retrieval.errors import Retryable
+from retrieval.filters import DocumentFilter
 from retrieval.runs import Ingestion
 from tests.flows.configured import Configured
 from tests.unit.test_fetch_guard import ATTACKS
@@ -184,6 +185,20 @@ def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, sit
     assert documents(space)[url]["active_generation"] == before["active_generation"]
     ingest(space, url, scrapeOptions={"excludeSelectors": [".ad"]})
     assert "sofa" not in text_of(space, url), "the page did not change, but what is to be taken of it did"
+
+
+@pytest.mark.decision("D56")
+def test_a_resync_fetches_the_page_anew(space, site):
+    url = f"{site.url}/tides"
+    site.pages = {"/tides": PAGE}
+    ingest(space, url)
+    site.pages["/tides"] = PAGE.replace("full moon", "autumn storms")
+    document = space.db.row("select id from documents where external_id = %(url)s", {"url": url})["id"]
+    started = space.call(resync.start(space.db, space.scope, DocumentFilter(document_ids=(document,))))
+    space.work()
+    assert len(space.run(started.job_runs[0]).completed) == 1
+    assert "autumn storms" in text_of(space, url)
+    assert site.paths() == ["/tides", "/tides"]
 
 
 def test_no_attack_is_dialled_by_a_list_or_its_redirects(space, monkeypatch):
