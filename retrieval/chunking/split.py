@@ -24,30 +24,30 @@ def effective_size(requested: int, overlap: int, max_tokens: int) -> tuple[int, 
     return max_tokens, overlap * max_tokens // requested
 
 
-def split(parsed: Parsed, tokenizer: Tokenizer, size: int, overlap: int) -> list[Chunk]:
+def split(parsed: Parsed, tokenizer: Tokenizer, size: int, overlap: int, *, tokens: Units | None = None) -> list[Chunk]:
     """Chunks of at most `size` tokens that share at most `overlap` with the one before; blank text gives none.
 
     Prefers to cut before a heading, then between paragraphs, lines, sentences and words, and never cuts a character:
-    one that has more than `size` tokens is a chunk of its own.
+    one that has more than `size` tokens is a chunk of its own. `tokens`: of the text, where they are known already.
     """
     if not 0 <= overlap < size:
         raise ValueError("The overlap must be at least 0 and less than the size.")
     if not parsed.text.strip():
         return []
-    cutter = _Cutter(parsed.text, tokenizer, size, overlap)
+    cutter = _Cutter(parsed.text, tokens or units.read(parsed.text, tokenizer), size, overlap)
     chunks: list[Chunk] = []
     for start, end in cutter.ranges():
-        tokens = cutter.units.count(start, end)
-        chunks.append(Chunk(len(chunks), parsed.text[start:end], start, end, _page(parsed.pages, start), tokens))
+        count = cutter.units.count(start, end)
+        chunks.append(Chunk(len(chunks), parsed.text[start:end], start, end, _page(parsed.pages, start), count))
     return chunks
 
 
 class _Cutter:
     """One text with its tokens and boundaries. Positions are character offsets, counts are tokens."""
 
-    def __init__(self, text: str, tokenizer: Tokenizer, size: int, overlap: int) -> None:
+    def __init__(self, text: str, tokens: Units, size: int, overlap: int) -> None:
         self.text, self.size, self.overlap = text, size, overlap
-        self.units: Units = units.read(text, tokenizer)
+        self.units = tokens
         small = len(self.units.starts) <= size
         self.marks: Boundaries = boundaries.Boundaries((), [], []) if small else boundaries.find(text)
 

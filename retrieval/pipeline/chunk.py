@@ -10,7 +10,8 @@ from psycopg import Connection
 
 from retrieval import batches
 from retrieval.batches import Lease
-from retrieval.chunking.split import effective_size, split
+from retrieval.chunking import titles
+from retrieval.chunking.titles import titled
 from retrieval.database import Database, Row
 from retrieval.errors import Skippable
 from retrieval.pipeline import items
@@ -31,7 +32,7 @@ def run(
 ) -> None:
     """Cut what is parsed. A document without text fails alone. `epoch`: of the namespace whose model this is."""
     done: list[tuple[Item, Mapping[str, Any]]] = []
-    pieces: list[tuple[Item, list[Chunk]]] = []
+    pieces: list[tuple[Item, str, list[Chunk]]] = []
     failures: dict[Key, str] = {}
     for item in items.at_stage(db, lease, window, "parsed"):
         try:
@@ -39,7 +40,7 @@ def run(
         except Skippable as error:
             failures[item.key] = str(error)
             continue
-        pieces.append((item, chunks))
+        pieces.append((item, found["title"], chunks))
         done.append((item, {**found, "epoch": epoch}))
     with db.transaction() as connection:
         batches.guard(connection, lease)
@@ -58,8 +59,10 @@ def _cut(
     item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder
 ) -> tuple[list[Chunk], Mapping[str, Any]]:
     text = read_text(files, item.parsed_key or "")
-    size, overlap = effective_size(item.chunk_size, item.chunk_overlap, embedder.max_tokens)
-    chunks = split(Parsed(text, item.title, item.pages), tokenizer, size, overlap)
+    cut = titles.split(
+        Parsed(text, item.title, item.pages), tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens
+    )
+    chunks = cut.chunks
     if not chunks:
         raise Skippable("The document holds no text to search; check the file, or use STANDARD_OCR if it is a scan.")
     properties = {
@@ -72,14 +75,14 @@ def _cut(
         "provider": embedder.provider,
         "model": embedder.model,
         "dimensions": embedder.dimensions,
-        "chunkSize": size,
-        "chunkOverlap": overlap,
+        "chunkSize": cut.size,
+        "chunkOverlap": cut.overlap,
     }
-    return chunks, {"properties": properties, "embedding": embedding}
+    return chunks, {"properties": properties, "embedding": embedding, "title": cut.title}
 
 
 def _write(
-    connection: Connection[Row], lease: Lease, pieces: Sequence[tuple[Item, list[Chunk]]], embedder: Embedder
+    connection: Connection[Row], lease: Lease, pieces: Sequence[tuple[Item, str, list[Chunk]]], embedder: Embedder
 ) -> None:
     """Replace whatever an earlier attempt wrote. The shared lock keeps the sweep from taking a vector we count on."""
     connection.execute("select pg_advisory_xact_lock_shared(%(partition)s)", {"partition": lease.partition})
@@ -89,15 +92,15 @@ def _write(
         where c.document_id = w.document and c.generation = w.generation
         """,
         {
-            "documents": [item.key.document_id for item, _ in pieces],
-            "generations": [item.generation for item, _ in pieces],
+            "documents": [item.key.document_id for item, _, _ in pieces],
+            "generations": [item.generation for item, _, _ in pieces],
         },
     )
     with connection.cursor().copy(
         'copy chunks (partition_id, document_id, generation, index, start, "end", page, tokens, content,'
         " embedding_key) from stdin"
     ) as copy:
-        for item, chunks in pieces:
+        for item, title, chunks in pieces:
             for chunk in chunks:
                 copy.write_row(
                     (
@@ -110,6 +113,6 @@ def _write(
                         chunk.page,
                         chunk.tokens,
                         chunk.text,
-                        embedding_key(chunk.text, embedder),
+                        embedding_key(titled(title, chunk.text), embedder),
                     )
                 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from retrieval import batches
 from retrieval.batches import Lease
+from retrieval.chunking.titles import titled
 from retrieval.database import Database, Row
 from retrieval.errors import Fatal
 from retrieval.pipeline import items
@@ -32,7 +33,7 @@ def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
     """Embed every text of these documents that has no vector in the partition."""
     texts = db.rows(
         """
-        select distinct on (c.embedding_key) c.embedding_key, c.content
+        select distinct on (c.embedding_key) c.embedding_key, c.content, c.document_id, c.generation
         from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
         join chunks c on c.document_id = w.document and c.generation = w.generation
         left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
@@ -43,6 +44,9 @@ def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
             "generations": [item.generation for item in work],
         },
     )
+    titles = {(item.key.document_id, item.generation): item.title for item in work}
+    for row in texts:
+        row["content"] = titled(titles[row["document_id"], row["generation"]], row["content"])
     texts.sort(key=lambda row: len(row["content"]))
     size = embedder.batch_size * CALLS
     for start in range(0, len(texts), size):

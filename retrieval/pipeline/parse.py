@@ -77,11 +77,13 @@ def _parse(item: Item, lease: Lease, files: FileStore, parser: Parser) -> tuple[
     parsed, stored = _with_local_file(item, lease, files, parser)
     key = item.folder(lease.scope) + "/parsed.md"
     files.put(key, [parsed.text.encode(ENCODING)])
+    title = parsed.title or item.title
     found = {
         "parsed_key": key,
-        "title": parsed.title or item.title,
+        "title": title,
         "pages": list(parsed.pages),
-        "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties},
+        "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
+        | ({"title": title} if title else {}),
     }
     return found, stored
 

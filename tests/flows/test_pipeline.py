@@ -286,3 +286,17 @@ def test_every_chunk_is_cut_exactly_from_the_stored_parsed_text(house):
     stored = parse.read_text(house.files, rows[0]["parsed_key"])
     assert stored == text
     assert all(stored[row["start"] : row["end"]] == row["content"] for row in rows)
+
+
+@pytest.mark.decision("H26")
+def test_what_is_embedded_begins_with_the_title_and_what_is_stored_does_not(house):
+    house.ingest("Ships wait outside.", "Harbour rules")
+    house.ingest("Ships wait outside.", "file-0017.txt")
+    assert house.model.texts == ["Harbour rules\nShips wait outside.", "Ships wait outside."]
+    rows = house.db.rows(
+        "select distinct c.content from chunks c join partitions p on p.id = c.partition_id"
+        " where p.namespace_id = %(namespace)s",
+        {"namespace": house.scope.namespace},
+    )
+    assert [row["content"] for row in rows] == ["Ships wait outside."]
+    assert house.footprint()["embeddings"] == 2

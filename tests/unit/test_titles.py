@@ -1,0 +1,66 @@
+"""The title in what is embedded: which titles count, where they stand, and that a chunk fits its model with it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.chunking import titles
+from retrieval.chunking.split import split
+from retrieval.chunking.titles import titled, usable
+from retrieval.ports import Parsed
+from retrieval.tokens import MINILM, WORDLLAMA, tokenizer_for
+
+pytestmark = pytest.mark.decision("H26")
+
+TOKENIZER = tokenizer_for("LOCAL", MINILM)
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["Harbour rules", "Mitochondria", "Annual report 2024", "Don't panic", "流体力学", "Größe & Gewicht: Normen"],
+)
+def test_a_title_in_words_counts(title: str) -> None:
+    assert usable(f"  {title}\n", TOKENIZER) == title
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "report.pdf", "Annual report 2024.docx", "d41d8cd98f00b204e9800998ecf8427e", "cranfield 12", "IMG_2231",
+     "https://example.com/a page", "www.example.com", "C:\\files\\my letter", "2024-05-01",
+     "Microsoft Word - letter.doc"],
+)  # fmt: skip
+def test_a_file_name_an_address_or_a_number_is_no_title(name: str) -> None:
+    assert usable(name, TOKENIZER) == ""
+
+
+def test_a_long_title_is_cut_between_words() -> None:
+    found = usable("winding roads " * 100, TOKENIZER)
+    assert found == ("winding roads " * 16).strip()
+
+
+def test_the_title_stands_on_a_line_before_the_chunk_unless_it_is_there() -> None:
+    assert titled("Harbour rules", "Ships wait.") == "Harbour rules\nShips wait."
+    assert titled("Harbour rules", "# Harbour\n rules\n\nShips wait.") == "# Harbour\n rules\n\nShips wait."
+    assert titled("", "Ships wait.") == "Ships wait."
+
+
+def test_chunks_are_cut_smaller_only_where_the_title_would_not_fit() -> None:
+    text = "Ships wait outside until the pilot comes. " * 60
+    short = titles.split(Parsed(text, "Harbour rules"), TOKENIZER, 100, 20, 254)
+    assert (short.size, short.chunks) == (100, split(Parsed(text), TOKENIZER, 100, 20))
+    whole = titles.split(Parsed("# Harbour rules\n\n" + "ship " * 249, "Harbour rules"), TOKENIZER, 1000, 200, 254)
+    assert (whole.size, len(whole.chunks)) == (254, 1)
+    long = titles.split(Parsed("ship " * 600, "Harbour rules"), TOKENIZER, 1000, 200, 254)
+    assert long.size < 254
+    assert all(len(TOKENIZER.spans([titled(long.title, chunk.text)])[0]) <= 254 for chunk in long.chunks)
+
+
+@given(st.text(max_size=80), st.text(max_size=300), st.integers(1, 60), st.sampled_from([MINILM, WORDLLAMA]))
+@settings(max_examples=150, deadline=None)
+def test_any_title_any_text(title: str, text: str, most: int, model: str) -> None:
+    cut = titles.split(Parsed(text, title), tokenizer_for("LOCAL", model), 40, 10, most)
+    assert 1 <= cut.size <= most
+    assert all(text[chunk.start : chunk.end] == chunk.text for chunk in cut.chunks)
+    assert not "".join(text.split()) or cut.chunks
