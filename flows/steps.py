@@ -114,7 +114,7 @@ def discover(found: Discovery) -> None:
     with explained():
         config = _namespace(found.db, found.ring, found.lease)
         source = registry.source(found.wanted.request.source, config, found.db, found.ring)
-        discovering.run(found.db, found.lease, found.wanted, source)
+        discovering.run(found.db, found.lease, found.wanted, source, registry.file_store(config))
 
 
 @step

@@ -5,7 +5,7 @@ Every port is sync and is called from a thread. A port method raises only `Retry
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +20,7 @@ from retrieval.vector_port import VectorStore as VectorStore  # noqa: PLC0414
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from psycopg import Connection
 
     Embeddings = npt.NDArray[np.float32]
     """Shape (texts, dimensions), each row of length 1."""
@@ -49,6 +50,9 @@ class ScrapeOptions:
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    check: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    """Asked before each address is dialled, also those of redirects, where this service fetches itself; may raise
+    Skippable."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> ScrapeOptions:
@@ -71,6 +75,8 @@ class RawContent:
     """What the source says of the content beside it, under the contract's names: title, language, canonicalUrl …"""
     page: ScrapeOptions | None = None
     """Set for a web page in HTML: what to take of it. Such a page is read as one, not as a file."""
+    url: str = ""
+    """Where it came from in the end, redirects followed, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +125,14 @@ class SourceItem:
     name: str
     media_type: str = ""
     version: str = ""
-    """The source's own mark of the content; another one means that it changed."""
+    """The source's own mark of the content; another one means that it changed. The same one is not fetched again."""
     deleted: bool = False
+    """It is gone at the source: its document is removed with the page."""
     error: str = ""
     """Why it cannot be had, for the user: it becomes a FAILED entry of the job run, and no document."""
+    properties: Mapping[str, str | int] = field(default_factory=dict)
+    content: RawContent | None = None
+    """What had to be fetched to list on: stored with the page, and never fetched again. The file stays until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +143,7 @@ class DiscoveryRequest:
     source: str
     config: Mapping[str, Any]
     connection_id: str | None = None
+    job_run_id: str = ""
 
 
 class Source(Protocol):
@@ -180,6 +191,10 @@ class Page(Generic[T]):
     items: Sequence[T]
     cursor: str
     done: bool
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """What was found and left out, by reason: counted in the job run."""
+    save: Callable[[Connection[Any]], None] | None = None
+    """What the source saves of its own, in the transaction that saves the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +270,11 @@ class Embedder(Protocol):
 
     provider: str
     model: str
-    dimensions: int
     batch_size: int
     max_tokens: int
+
+    @property
+    def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
         """Vectors of length 1, one a text, in order."""

@@ -82,7 +82,7 @@ class JobRun:
     timings: Mapping[str, float]
     """Seconds by step."""
     flow_run_id: str | None
-    progress: Mapping[str, int] = field(default_factory=dict)
+    progress: Mapping[str, Any] = field(default_factory=dict)
     queued: list[Entry] = field(default_factory=list)
     processing: list[Entry] = field(default_factory=list)
     completed: list[Entry] = field(default_factory=list)
@@ -213,7 +213,9 @@ PROGRESS: LiteralString = """
         'chunked', count(*) filter (where stage in ('chunked', 'embedded', 'upserted')),
         'embedded', count(*) filter (where stage in ('embedded', 'upserted')),
         'upserted', count(*) filter (where stage = 'upserted'),
-        'failed', count(*) filter (where status = 'FAILED')
+        'failed', count(*) filter (where status = 'FAILED'),
+        'skipped', (select coalesce(sum(value::int), 0) from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
+        'skippedReasons', coalesce(r.progress -> 'skipped', '{}')
      ) from run_documents where job_run_id = r.id)
 """
 """How far the documents of job run `r` have come (D61). An unchanged one was fetched and needed no more."""

@@ -145,8 +145,9 @@ class JobRunDocuments(Struct):
     cancelled: list[JobRunDocument]
 
 
-class RunProgress(Struct):
-    """How many documents have come how far. An unchanged one was fetched and needed no more."""
+class RunProgress(Struct, rename="camel"):
+    """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were found
+    and left out, with the reasons."""
 
     found: int
     fetched: int
@@ -155,6 +156,8 @@ class RunProgress(Struct):
     embedded: int
     upserted: int
     failed: int
+    skipped: int = 0
+    skipped_reasons: dict[str, int] = {}
 
 
 Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]

@@ -152,6 +152,8 @@ WORDS: Mapping[str, str] = {
     "chunked": "Documents that were cut.",
     "embedded": "Documents whose chunks have vectors.",
     "upserted": "Documents whose vectors are stored.",
+    "skipped": "What was found and left out.",
+    "skippedReasons": "How many were left out for which reason.",
     # Activity
     "ActivityData.runs": "Job runs under way.",
     "OpenRuns.queued": "Accepted, waiting for a worker.",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
@@ -11,7 +14,9 @@ from retrieval import batches, ids
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.errors import Retryable
-from retrieval.ports import DiscoveryRequest, Page, Source, SourceItem
+from retrieval.pipeline import handover, removal
+from retrieval.pipeline.handover import LISTED
+from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
 
 DOCUMENT_TYPES = {
     "URLS_LIST": "URL",
@@ -51,16 +56,19 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
             row["id"],
             row["job_id"],
             row["number"],
-            DiscoveryRequest(lease.scope, row["source"], row["config"]["request"], row["config"]["connectionId"]),
+            DiscoveryRequest(
+                lease.scope, row["source"], row["config"]["request"], row["config"]["connectionId"], row["id"]
+            ),
         )
         for row in rows
     ]
 
 
-def run(db: Database, lease: Lease, wanted: Waiting, source: Source) -> None:
+def run(db: Database, lease: Lease, wanted: Waiting, source: Source, files: FileStore | None = None) -> None:
     """Record what the source lists as documents of the run, from the last saved page on, however often it is tried.
 
-    Ends early if the run is cancelled meanwhile. Retryable if the listing breaks off.
+    `files`: where content goes that the source hands over with its items. Ends early if the run is cancelled
+    meanwhile. Retryable if the listing breaks off.
     """
     with db.transaction() as connection:
         batches.guard(connection, lease)
@@ -69,9 +77,14 @@ def run(db: Database, lease: Lease, wanted: Waiting, source: Source) -> None:
             " updated_at = now() where id = %(run)s and status = 'QUEUED'",
             {"run": wanted.job_run_id},
         )
-    for page in source.discover(wanted.request, _cursor(db, wanted)):
-        if not _record(db, lease, wanted, page) or page.done:
-            return
+    pages = source.discover(wanted.request, _cursor(db, wanted))
+    with ExitStack() as stack:
+        if isinstance(pages, Generator):  # its own clean-up, such as threads, is due now and not some day
+            stack.callback(pages.close)
+        for page in pages:
+            brought = handover.store(db, lease, wanted.number, page.items, files)
+            if not _record(db, lease, wanted, page, brought) or page.done:
+                return
     raise Retryable("The listing broke off before its end.")
 
 
@@ -104,8 +117,10 @@ def _all_known(connection: Connection[Row], job_run_id: str) -> None:
 _RECORD: LiteralString = """
     with listed as (
         select * from unnest(%(documents)s::text[], %(external_ids)s::text[], %(names)s::text[],
-                             %(media_types)s::text[], %(positions)s::int[])
-                      as w (id, external_id, name, media_type, position)
+                             %(media_types)s::text[], %(positions)s::int[], %(raw_keys)s::text[],
+                             %(raw_sizes)s::bigint[], %(raw_hashes)s::bytea[], %(titles)s::text[],
+                             %(properties)s::jsonb[])
+                      as w (id, external_id, name, media_type, position, raw_key, raw_size, raw_hash, title, properties)
     ),
     found as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
@@ -119,8 +134,10 @@ _RECORD: LiteralString = """
                       connection_id = excluded.connection_id, updated_at = now()
         returning id, external_id
     )
-    insert into run_documents (job_run_id, document_id, position, generation, name, media_type)
-    select %(run)s, found.id, l.position + s.position, %(number)s, l.name, l.media_type
+    insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size,
+                               raw_hash, title, properties)
+    select %(run)s, found.id, l.position + s.position, %(number)s, l.name, l.media_type, l.raw_key, l.raw_size,
+           l.raw_hash, l.title, l.properties
     from found join listed l using (external_id),
          (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
     on conflict do nothing
@@ -134,9 +151,19 @@ _REFUSE: LiteralString = """
 """
 
 
-def _record(db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem]) -> bool:
+_COUNT: LiteralString = """
+    update job_runs r set progress = jsonb_set(r.progress, '{skipped}', coalesce(r.progress -> 'skipped', '{}') || (
+        select jsonb_object_agg(key, value::int + coalesce((r.progress -> 'skipped' ->> key)::int, 0))
+        from jsonb_each_text(%(skipped)s::jsonb)
+    )) where id = %(run)s
+"""
+
+
+def _record(
+    db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]
+) -> bool:
     """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
-    values = _values(wanted, page)
+    values = _values(wanted, page, brought)
     with db.transaction() as connection:
         batches.guard(connection, lease)
         open_run = connection.execute(
@@ -147,27 +174,52 @@ def _record(db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem])
         if open_run is not None:
             connection.execute(_RECORD, values)
             connection.execute(_REFUSE, values)
+            removal.remove(connection, wanted.job_run_id, [item.external_id for item in page.items if item.deleted])
+            if page.skipped:
+                connection.execute(_COUNT, values)
+            if page.save:
+                page.save(connection)
+            handover.keep(connection, wanted.job_run_id, values["raw_keys"])
             if page.done:
                 _all_known(connection, wanted.job_run_id)
     return open_run is not None
 
 
-def _values(wanted: Waiting, page: Page[SourceItem]) -> dict[str, Any]:
+def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     listed = {item.external_id: item for item in page.items}.values()
-    items = [item for item in listed if not item.error]
+    items = [item for item in listed if not item.error and not item.deleted]
     refused = [item for item in listed if item.error]
+    rows = [{**_row(item), **brought.get(item.external_id, {})} for item in items]
     return {
         "run": wanted.job_run_id,
         "number": wanted.number,
         "cursor": page.cursor,
         "connection": wanted.request.connection_id,
         "document_type": DOCUMENT_TYPES[wanted.request.source],
-        "documents": [ids.document_id() for _ in items],
         "external_ids": [item.external_id for item in items],
-        "names": [item.name for item in items],
-        "media_types": [item.media_type for item in items],
+        **{f"{name}s": [row[name] for row in rows] for name in _ROW},
+        "raw_hashes": [row["raw_hash"] for row in rows],
+        "properties": [row["properties"] for row in rows],
         "positions": list(range(len(items))),
         "refused": [ids.document_id() for _ in refused],
         "refused_names": [item.name for item in refused],
         "errors": [item.error for item in refused],
+        "skipped": json.dumps(dict(page.skipped)),
+    }
+
+
+_ROW = ("document", "name", "media_type", "raw_key", "raw_size", "title")
+
+
+def _row(item: SourceItem) -> dict[str, Any]:
+    said = {**item.properties, **({LISTED: item.version} if item.version else {})}
+    return {
+        "document": ids.document_id(),
+        "name": item.name,
+        "media_type": item.media_type,
+        "raw_key": None,
+        "raw_size": None,
+        "raw_hash": None,
+        "title": "",
+        "properties": json.dumps(said),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,12 @@ from retrieval import batches
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.errors import Retryable, Skippable
-from retrieval.pipeline import items
+from retrieval.pipeline import handover, items
+from retrieval.pipeline.handover import LISTED
 from retrieval.pipeline.items import Item, Key
 from retrieval.ports import DiscoveryRequest, FileStore, RawContent, Source, SourceItem
 
 THREADS = 8
-PIECE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,10 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
     wanted = {item.key: item for item in waiting if item.raw_key is None}
     rows = db.rows(
         """
-        select r.job_run_id, r.document_id, d.external_id, d.source, j.config, d.raw_key, p.raw_hash, p.raw_size,
-               p.name, p.media_type, p.title, p.properties,
-               case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version
+        select r.job_run_id, r.document_id, r.properties as listed, d.external_id, d.source, j.config, d.raw_key,
+               p.raw_hash, p.raw_size, p.name, p.media_type, p.title, p.properties,
+               case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version,
+               case when p.raw_hash is not null then d.properties ->> 'listedVersion' end as listed_before
         from run_documents r join documents d on d.id = r.document_id
         join job_runs run on run.id = r.job_run_id join jobs j on j.id = run.job_id
         left join lateral (
@@ -76,7 +77,9 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
         item = wanted.get(Key(row["job_run_id"], row["document_id"]))
         if item is not None:
             config = row["config"]
-            request = DiscoveryRequest(lease.scope, row["source"], config["request"], config["connectionId"])
+            request = DiscoveryRequest(
+                lease.scope, row["source"], config["request"], config["connectionId"], row["job_run_id"]
+            )
             listed = SourceItem(row["external_id"], item.name, item.media_type, row["version"] or "")
             found.append(Wanted(item, listed, request, row))
     return found
@@ -84,7 +87,8 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
 
 def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source: Source) -> None:
     with tempfile.TemporaryDirectory(prefix="download-") as folder:
-        raw = source.fetch(wanted.listed, wanted.request, Path(folder) / "raw")
+        same = wanted.before["listed"].get(LISTED) and wanted.before["listed"][LISTED] == wanted.before["listed_before"]
+        raw = None if same else source.fetch(wanted.listed, wanted.request, Path(folder) / "raw")
         content = _as_before(wanted.before) if raw is None else _stored(wanted, lease, files, raw)
     with db.transaction() as connection:
         batches.guard(connection, lease)
@@ -102,27 +106,11 @@ def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source:
 def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
     digest = hashlib.sha256()
     key = wanted.item.folder(lease.scope) + "/raw"
-    size = files.put(key, _pieces(raw, digest))
-    said = {**raw.properties, **({"sourceVersion": raw.version} if raw.version else {})}
-    return {
-        "raw_key": key,
-        "raw_size": size,
-        "raw_hash": digest.digest(),
-        "name": raw.name,
-        "media_type": raw.media_type,
-        "title": str(said.pop("title", "")),
-        "properties": json.dumps(said),
-    }
+    size = files.put(key, handover.pieces(raw, digest))
+    return handover.described(raw, key, size, digest.digest(), wanted.before["listed"])
 
 
 def _as_before(row: Row) -> dict[str, Any]:
     """The stored file serves again: the parse may still want other parts of it."""
     names = ("raw_key", "raw_size", "raw_hash", "name", "media_type", "title")
-    return {**{name: row[name] for name in names}, "properties": json.dumps(row["properties"])}
-
-
-def _pieces(raw: RawContent, digest: hashlib._Hash) -> Iterator[bytes]:
-    with raw.path.open("rb") as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
-            yield piece
+    return {**{name: row[name] for name in names}, "properties": json.dumps({**row["properties"], **row["listed"]})}

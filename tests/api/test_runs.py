@@ -119,7 +119,7 @@ def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     space = org.namespace()
     run = run_of(org.text(space))
     before = get(org, space, run)
-    zero = dict.fromkeys(("fetched", "parsed", "chunked", "embedded", "upserted", "failed"), 0)
+    zero = dict.fromkeys(("fetched", "parsed", "chunked", "embedded", "upserted", "failed", "skipped"), 0)
     assert before["progress"] == {"found": 1, **zero}
     assert before["timings"] == {}
     assert before["prefectUrl"] is None
