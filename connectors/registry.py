@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from retrieval.ports import Authorizer, Embedder, FileStore, Parser, Scraper, Source, VectorStore
     from retrieval.secrets import KeyRing
 
-EMBEDDERS = {"LOCAL": "connectors.embedders.local:make"}
+EMBEDDERS = {
+    "LOCAL": "connectors.embedders.local:make",
+    "OPENAI": "connectors.embedders.openai:make",
+    "COHERE": "connectors.embedders.cohere:make",
+    "JINA": "connectors.embedders.jina:make",
+}
 """embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
 
 VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone:make"}
@@ -31,7 +36,10 @@ FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connect
 SCRAPERS: dict[str, str] = {"BUILTIN": "connectors.web.builtin:make"}
 """webScraperConfig.provider to `make(config, settings) -> Scraper`."""
 
-SOURCES: dict[str, str] = {"URLS_LIST": "connectors.web.url_list:make"}
+SOURCES: dict[str, str] = {
+    "URLS_LIST": "connectors.web.url_list:make",
+    "WEBSITE": "connectors.web.website:make",
+}
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
 
 CONNECTORS: dict[str, str] = {}

@@ -53,7 +53,7 @@ def _mended(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     names = {"minLength": "minItems", "maxLength": "maxItems"} if schema.get("type") == "array" else {}
-    misplaced = schema.get("type") in {"array", "string", "integer"}
+    misplaced = str(schema.get("type")) in {"array", "string", "integer"}
     return {
         names.get(name, name): _mended(value)
         for name, value in schema.items()

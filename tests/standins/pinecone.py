@@ -7,14 +7,12 @@ metadata a record, no zero vectors, 100 ids a page, and 404 for a deletion in a 
 from __future__ import annotations
 
 import json
-import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -22,14 +20,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from tests.standins.described import Described
+from tests.standins.faults import Fault, Handler, cut, html, reset, slow, status
+
+__all__ = ["Index", "cut", "html", "reset", "running", "slow", "status"]
 
 DESCRIPTION = Described(Path(__file__).with_name("contracts") / "pinecone-db_data-2026-04.json")
 KEY = "canary-pinecone-key"
 REQUEST_BYTES = 2_000_000
 METADATA_BYTES = 40_960
-
-Fault = Callable[["_Handler"], bool]
-"""Does something wrong with a request; True if nothing else is to be done."""
 
 
 class Refused(Exception):
@@ -136,78 +134,19 @@ def running(**options: Any) -> Iterator[Index]:
     assert index.violations == []
 
 
-def status(code: int, message: str = "SECRET VENDOR WORDS", **headers: str) -> Fault:
-    """An error as the vendor words it. `Retry_After="3"` is a header."""
-
-    def fault(handler: _Handler) -> bool:
-        fields = {name.replace("_", "-"): value for name, value in headers.items()}
-        handler.reply(code, {"code": 2, "message": message, "details": []}, fields)
-        return True
-
-    return fault
-
-
-def reset(handler: _Handler) -> bool:
-    """The connection is reset before an answer."""
-    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    handler.close_connection = True
-    handler.connection.close()
-    return True
-
-
-def cut(handler: _Handler) -> bool:
-    """An answer that ends in the middle of its body."""
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", "500")
-    handler.end_headers()
-    handler.wfile.write(b'{"matches": [')
-    handler.wfile.flush()
-    return reset(handler)
-
-
-def html(handler: _Handler) -> bool:
-    """A page of some other server."""
-    handler.reply(200, b"<html>It works!</html>", {"Content-Type": "text/html"})
-    return True
-
-
-def slow(seconds: float) -> Fault:
-    """The right answer, late."""
-
-    def fault(_handler: _Handler) -> bool:
-        time.sleep(seconds)
-        return False
-
-    return fault
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     """Checks each request and each answer against the description, and acts on the index in between."""
 
-    protocol_version = "HTTP/1.1"
     place: Index
 
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
         self._serve("post")
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
         self._serve("get")
 
-    def do_DELETE(self) -> None:
+    def do_DELETE(self) -> None:  # noqa: N802 - the name that http.server calls
         self._serve("delete")
-
-    def reply(self, code: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(code)
-        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
     def _serve(self, method: str) -> None:
         index, size = self.place, int(self.headers.get("Content-Length") or 0)

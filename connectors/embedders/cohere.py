@@ -1,0 +1,102 @@
+"""Cohere's embedding models, through the vendor's SDK (its v2 API).
+
+Limits by the vendor's reference of POST /v2/embed: 96 texts a request; it cuts longer texts off itself (truncate END).
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.embedders.packing import Limits
+from connectors.embedders.patience import Passing
+from connectors.embedders.vendor import VendorEmbedder, understand
+
+if TYPE_CHECKING:
+    from retrieval.ports import Embedder, TextKind
+    from retrieval.settings import Settings
+
+PROVIDER: Final = "COHERE"
+TITLE: Final = "Cohere"
+BASE_URL: Final = "https://api.cohere.com"
+SECONDS: Final = 60.0
+DIMENSIONS: Final[Mapping[str, int]] = {
+    "embed-v4.0": 1536,
+    "embed-english-v3.0": 1024,
+    "embed-multilingual-v3.0": 1024,
+    "embed-english-light-v3.0": 384,
+    "embed-multilingual-light-v3.0": 384,
+    "embed-english-v2.0": 4096,
+    "embed-english-light-v2.0": 1024,
+    "embed-multilingual-v2.0": 768,
+}
+MAX_TOKENS: Final[Mapping[str, int]] = {"embed-v4.0": 8191, "embed-multilingual-v2.0": 256}
+LIMITS: Final = Limits(texts=96, tokens=None, per_minute=2000)
+KINDS: Final[Mapping[TextKind, str]] = {"document": "search_document", "query": "search_query"}
+
+
+def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
+    """The model of an `embeddingModelConfig`, at the operator's endpoint or at Cohere's own."""
+    import cohere
+    import httpx
+    from cohere.core.api_error import ApiError
+
+    for name in ("cohere", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    endpoint = settings.endpoints.get(PROVIDER)
+    bundle = endpoint.ca_bundle if endpoint else None
+    web = httpx.Client(
+        trust_env=False,
+        timeout=SECONDS,
+        verify=ssl.create_default_context(cafile=bundle) if bundle else True,
+        follow_redirects=False,
+    )
+    client = cohere.ClientV2(
+        api_key=config["apiKey"],
+        base_url=(endpoint.base_url if endpoint else None) or BASE_URL,
+        httpx_client=web,
+        log_warning_experimental_features=False,
+    )
+    model = config["model"]
+
+    def ask(texts: Sequence[str], kind: TextKind) -> list[Any]:
+        try:
+            answer = client.embed(
+                model=model,
+                texts=list(texts),
+                input_type=KINDS[kind],
+                embedding_types=["float"],
+                truncate="END",
+                request_options={"max_retries": 0},
+            )
+        except ApiError as error:
+            raise _meaning(error) from error
+        except httpx.TimeoutException as error:
+            raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
+        except (httpx.HTTPError, ValueError) as error:
+            raise Passing(f"{TITLE} could not be reached, or its answer broke off.") from error
+        vectors = getattr(getattr(answer, "embeddings", None), "float_", None)
+        if not isinstance(vectors, list):
+            raise Passing(f"{TITLE}'s answer was no list of vectors.")
+        return vectors
+
+    return VendorEmbedder(
+        provider=PROVIDER,
+        title=TITLE,
+        model=model,
+        dimensions=DIMENSIONS.get(model),
+        max_tokens=MAX_TOKENS.get(model, 512),
+        limits=LIMITS,
+        ask=ask,
+        close=web.close,
+    )
+
+
+def _meaning(error: Any) -> Exception:
+    status = error.status_code
+    if status is None or 200 <= status < 300:
+        return Passing(f"{TITLE}'s answer was not what its API gives.")
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+    return understand(TITLE, status, str(error.body), headers)

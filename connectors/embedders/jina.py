@@ -1,0 +1,90 @@
+"""Jina AI's embedding models over plain HTTP; the vendor has no SDK.
+
+Limits by the vendor's page of POST /v1/embeddings: 512 inputs a request; it cuts longer texts off itself (truncate).
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.embedders.packing import Limits
+from connectors.embedders.patience import Passing
+from connectors.embedders.vendor import VendorEmbedder, understand
+
+if TYPE_CHECKING:
+    from retrieval.ports import Embedder, TextKind
+    from retrieval.settings import Settings
+
+PROVIDER: Final = "JINA"
+TITLE: Final = "Jina AI"
+BASE_URL: Final = "https://api.jina.ai/v1"
+SECONDS: Final = 60.0
+DIMENSIONS: Final[Mapping[str, int]] = {"jina-embeddings-v3": 1024, "jina-embeddings-v4": 2048}
+LIMITS: Final = Limits(texts=512, tokens=100_000, concurrent=4, per_minute=500)
+"""A paid key's requests a minute; the tokens keep a request well below what the smallest key may send in a minute."""
+MAX_TOKENS: Final = 8191
+TASKS: Final[Mapping[TextKind, str]] = {"document": "retrieval.passage", "query": "retrieval.query"}
+
+
+def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
+    """The model of an `embeddingModelConfig`, at the operator's endpoint or at Jina's own."""
+    import httpx
+
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    endpoint = settings.endpoints.get(PROVIDER)
+    bundle = endpoint.ca_bundle if endpoint else None
+    base = ((endpoint.base_url if endpoint else None) or BASE_URL).rstrip("/")
+    client = httpx.Client(
+        trust_env=False,
+        timeout=SECONDS,
+        verify=ssl.create_default_context(cafile=bundle) if bundle else True,
+        headers={"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"},
+        follow_redirects=False,
+    )
+    model = config["model"]
+
+    def ask(texts: Sequence[str], kind: TextKind) -> list[Any]:
+        body = {
+            "model": model,
+            "task": TASKS[kind],
+            "embedding_type": "float",
+            "truncate": True,
+            "input": list(texts),
+        }
+        try:
+            answer = client.post(f"{base}/embeddings", json=body)
+            if answer.status_code != 200:
+                raise understand(TITLE, answer.status_code, answer.text[:2000], answer.headers)
+            return _in_order(answer.json())
+        except httpx.TimeoutException as error:
+            raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
+        except (httpx.HTTPError, ValueError) as error:
+            raise Passing(f"{TITLE} could not be reached, or its answer broke off.") from error
+
+    return VendorEmbedder(
+        provider=PROVIDER,
+        title=TITLE,
+        model=model,
+        dimensions=DIMENSIONS.get(model),
+        max_tokens=MAX_TOKENS,
+        limits=LIMITS,
+        ask=ask,
+        close=client.close,
+    )
+
+
+def _in_order(answer: Any) -> list[Any]:
+    """The vectors by their index, whatever order they came in. Passing for what is no list of vectors."""
+    try:
+        found = sorted(answer["data"], key=lambda entry: entry["index"])
+        whole = [entry["index"] for entry in found] == list(range(len(found)))
+        vectors = [entry["embedding"] for entry in found]
+    except (TypeError, KeyError) as error:
+        raise Passing(f"{TITLE}'s answer was no list of vectors.") from error
+    if not whole:
+        raise Passing(f"{TITLE}'s answer left out some of the vectors.")
+    return vectors

@@ -1,0 +1,46 @@
+"""Which texts travel in one request: as many as a vendor takes, by their number and by their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retrieval.tokens import tokenizer_for
+
+BYTES_A_TOKEN = 4
+"""No fewer tokens than this are assumed: the fallback tokenizer takes a word that it does not know for one token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may hold. `tokens`: of all its texts together, as the vendor counts; None without such a limit.
+
+    `concurrent`: requests at once; `per_minute`: requests that are begun in a minute.
+    """
+
+    texts: int
+    tokens: int | None
+    concurrent: int = 8
+    per_minute: float = 3000
+
+
+def estimate(provider: str, model: str, texts: Sequence[str]) -> list[int]:
+    """About how many tokens the vendor will count, by the tokenizer that stands for the model's own."""
+    spans = tokenizer_for(provider, model).spans(texts)
+    return [
+        max(len(found), -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN))
+        for found, text in zip(spans, texts, strict=True)
+    ]
+
+
+def pack(sizes: Sequence[int], limits: Limits) -> list[list[int]]:
+    """The texts' numbers, in order, cut into requests. A text larger than a request travels alone."""
+    requests: list[list[int]] = []
+    room = 0
+    for number, size in enumerate(sizes):
+        if not requests or len(requests[-1]) >= limits.texts or (limits.tokens is not None and size > room):
+            requests.append([])
+            room = limits.tokens or 0
+        requests[-1].append(number)
+        room -= size
+    return requests

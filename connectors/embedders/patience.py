@@ -1,0 +1,113 @@
+"""When a vendor may be asked, and how long it is asked again: the one policy for all vendors of embeddings.
+
+Being told to wait (429) is no failure: every thread that shares the bucket waits. Trouble that passes is tried again
+with growing pauses. Both end: with a search after seconds, with an ingestion after minutes.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from retrieval.errors import Retryable
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+WAITING = {"document": 180.0, "query": 4.0}
+"""Seconds that one call may wait for its turn in all, by the kind of text: a person waits for a query."""
+TRIES = {"document": 5, "query": 2}
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+
+
+class Busy(Exception):
+    """The vendor asks to wait; `after`: seconds, None if it did not say how long."""
+
+    def __init__(self, after: float | None) -> None:
+        super().__init__("busy")
+        self.after = after
+
+
+class Passing(Exception):
+    """Trouble that may be over in a moment: a reset, a timeout, a 5xx. The text says what happened, in our words."""
+
+
+class Bucket:
+    """Lets requests begin at an even rate, `burst` of them at once, and none during a pause. Shared by threads."""
+
+    def __init__(self, per_minute: float, burst: int) -> None:
+        self._rate = per_minute / 60
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._seen = time.monotonic()
+        self._free_at = 0.0
+        self._lock = threading.Lock()
+
+    def take(self) -> float:
+        """Take a turn: 0 if it may begin now, else the seconds after which to ask again."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._free_at:
+                return self._free_at - now + random.uniform(0, 0.1)  # noqa: S311 - spreads threads, hides nothing
+            self._tokens = min(self._burst, self._tokens + (now - self._seen) * self._rate)
+            self._seen = now
+            if self._tokens >= 1:
+                self._tokens -= 1
+                return 0.0
+            return (1 - self._tokens) / self._rate
+
+    def pause(self, seconds: float) -> None:
+        """Nobody begins for so long; a longer pause that is under way stays."""
+        with self._lock:
+            self._free_at = max(self._free_at, time.monotonic() + seconds)
+
+
+@dataclass(slots=True)
+class Patience:
+    """One call's budget of waiting and of tries. `vendor` names it to people."""
+
+    vendor: str
+    bucket: Bucket
+    seconds: float
+    tries: int
+
+    def ask(self, request: Callable[[], T]) -> T:
+        """The request's answer, asked for until it comes or the budget ends (Retryable)."""
+        end = time.monotonic() + self.seconds
+        failed = busy = 0
+        while True:
+            self._turn(end)
+            try:
+                return request()
+            except Busy as told:
+                busy += 1
+                pause = told.after if told.after is not None else _pause(busy)
+                log.info("embedding.told_to_wait", vendor=self.vendor, seconds=round(pause, 1))
+                self.bucket.pause(pause)
+            except Passing as trouble:
+                failed += 1
+                if failed >= self.tries:
+                    raise Retryable(f"{trouble} It was asked {failed} times.") from trouble
+                time.sleep(max(0.0, min(_pause(failed), end - time.monotonic())))
+
+    def _turn(self, end: float) -> None:
+        """Wait until the bucket lets this begin; Retryable with the time left if that is beyond the budget."""
+        while wait := self.bucket.take():
+            if time.monotonic() + wait > end:
+                raise Retryable(
+                    f"{self.vendor} takes no more requests for now (429): its rate limit for this key is used up.",
+                    after=wait,
+                )
+            time.sleep(wait)
+
+
+def _pause(count: int) -> float:
+    """Growing, with jitter, so that many do not come back at once."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1)) * random.uniform(0.75, 1.25)  # noqa: S311

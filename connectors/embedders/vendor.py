@@ -1,0 +1,189 @@
+"""What the vendors of embeddings have in common: packed requests beside each other, answers that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from connectors.embedders.packing import Limits, estimate, pack
+from connectors.embedders.patience import TRIES, WAITING, Bucket, Busy, Passing, Patience
+from retrieval.errors import Fatal, Retryable
+
+if TYPE_CHECKING:
+    from retrieval.ports import Embeddings, TextKind
+
+log = structlog.get_logger()
+
+Ask = Callable[[Sequence[str], "TextKind"], "list[Any]"]
+"""One request of one vendor: the vectors of the texts, in order. Raises Busy, Passing, TooMuch or Fatal."""
+
+KEY_FIELD = "embeddingModelConfig.apiKey"
+MODEL_FIELD = "embeddingModelConfig.model"
+_SHORTER = 0.75
+_CUTS = 12
+_OF_SIZE = ("token", "too long", "too large", "length", "exceed")
+
+
+class TooMuch(Exception):
+    """The vendor takes no request of this size: fewer texts, or a shorter one."""
+
+
+class VendorEmbedder:
+    """An embedding model of a vendor. Safe to use from several threads, which share its rate."""
+
+    def __init__(
+        self,
+        *,
+        provider: str,
+        title: str,
+        model: str,
+        dimensions: int | None,
+        max_tokens: int,
+        limits: Limits,
+        ask: Ask,
+        close: Callable[[], None],
+    ) -> None:
+        self.provider = provider
+        self.model = model
+        self.max_tokens = max_tokens
+        self.batch_size = limits.texts
+        self._title = title
+        self._known = dimensions
+        self._limits = limits
+        self._ask = ask
+        self.close = close
+        self._bucket = Bucket(limits.per_minute, limits.concurrent)
+
+    def __repr__(self) -> str:
+        return f"<{self._title} {self.model}>"
+
+    @property
+    def dimensions(self) -> int:
+        """Of the model; one that is not in our table is asked once."""
+        if self._known is None:
+            self._known = len(self._request(["dimensions"], "query")[0])
+        return self._known
+
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
+        """Vectors of length 1, one a text, in order; an empty text has the vector of a space, as vendors refuse it."""
+        import numpy as np
+
+        if not texts:
+            return np.empty((0, self.dimensions), dtype=np.float32)
+        sent = [text if text.strip() else " " for text in texts]
+        requests = pack(estimate(self.provider, self.model, sent), self._limits)
+        with ThreadPoolExecutor(min(len(requests), self._limits.concurrent), thread_name_prefix="embed") as pool:
+            parts = list(pool.map(lambda request: self._request([sent[number] for number in request], kind), requests))
+        return self._unit(np.concatenate(parts))
+
+    def check(self) -> None:
+        """Raise Fatal or Retryable unless one word can be embedded now."""
+        self.embed(["check"], "query")
+
+    def _request(self, texts: list[str], kind: TextKind) -> Embeddings:
+        """One request; halved, or its only text shortened, where the vendor finds it too large."""
+        import numpy as np
+
+        patience = Patience(self._title, self._bucket, WAITING[kind], TRIES[kind])
+        try:
+            return self._checked(patience.ask(lambda: self._ask(texts, kind)), len(texts))
+        except TooMuch:
+            if len(texts) == 1:
+                return self._shortened(texts[0], kind)
+        half = len(texts) // 2
+        return np.concatenate([self._request(texts[:half], kind), self._request(texts[half:], kind)])
+
+    def _shortened(self, text: str, kind: TextKind) -> Embeddings:
+        """A text above the model's limit is embedded by its beginning, as models that run here do."""
+        patience = Patience(self._title, self._bucket, WAITING[kind], TRIES[kind])
+        for _ in range(_CUTS):
+            text = text[: int(len(text) * _SHORTER)]
+            if not text:
+                break
+            shorter = text
+            try:
+                return self._checked(patience.ask(lambda shorter=shorter: self._ask([shorter], kind)), 1)  # type: ignore[misc]
+            except TooMuch:
+                continue
+        raise Fatal(f"{self._title} refuses a chunk as too long, however much it is shortened: lower the chunkSize.")
+
+    def _checked(self, vectors: Sequence[Any], count: int) -> Embeddings:
+        """As numbers; Fatal or Retryable for anything that is not `count` vectors of the model's size."""
+        import numpy as np
+
+        if len(vectors) != count:
+            raise Retryable(f"{self._title} answered with {len(vectors)} vectors where {count} were due.")
+        try:
+            made = np.asarray(vectors, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise Retryable(f"{self._title} answered with vectors of different sizes, or with no numbers.") from error
+        if made.ndim != 2 or (self._known is not None and made.shape[1] != self._known):
+            size = made.shape[-1] if made.ndim == 2 else 0
+            raise Fatal(
+                f"{self._title} answered with vectors of {size} dimensions where its model {self.model} makes"
+                f" {self._known}. Check the model, or the server that the endpoint leads to.",
+                field=MODEL_FIELD,
+            )
+        if not np.isfinite(made).all():
+            raise Retryable(f"{self._title} answered with numbers that are not finite.")
+        return made
+
+    @staticmethod
+    def _unit(vectors: Embeddings) -> Embeddings:
+        import numpy as np
+
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def understand(title: str, status: int, said: str, headers: Mapping[str, str]) -> Exception:
+    """What a refusal means. `said`: the vendor's own code and text, looked through for a few words and never shown."""
+    if "insufficient_quota" in said:
+        status = 402
+    if status == 429:
+        return Busy(seconds_asked(headers))
+    if status == 413 or (status in {400, 422} and any(word in said.lower() for word in _OF_SIZE)):
+        return TooMuch()
+    if status >= 500 or status in {408, 409}:
+        return Passing(f"{title} answered with an error of its own ({status}).")
+    message, field = _REFUSALS.get(status, _ODD)
+    return Fatal(message.format(title=title, status=status, key=KEY_FIELD, model=MODEL_FIELD), field=field)
+
+
+_REFUSALS: Mapping[int, tuple[str, str]] = {
+    400: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
+    401: ("{title} refuses the key in {key}: check it, and what it may do.", KEY_FIELD),
+    402: ("The account at {title} has no credit left: add some there, or use another key.", KEY_FIELD),
+    403: ("{title} refuses the key in {key}: check it, and what it may do.", KEY_FIELD),
+    404: ("{title} has no such model for this key: check {model}.", MODEL_FIELD),
+    422: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
+}
+_ODD = ("{title} answered with the unexpected status {status}: check the endpoint.", MODEL_FIELD)
+
+
+def seconds_asked(headers: Mapping[str, str]) -> float | None:
+    """What Retry-After says, in seconds or as a date, or retry-after-ms; None if nothing that can be read."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    told = headers.get("retry-after")
+    seconds = _number(told)
+    if seconds is not None or not told:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(told).timestamp() - time())
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 <= value < 1e6 else None

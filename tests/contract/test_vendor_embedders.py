@@ -1,0 +1,266 @@
+"""The vendors' models through their real SDKs: one suite for all three, and each fault as an ingestion meets it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import numpy as np
+import pytest
+
+from connectors.embedders import cohere, jina, openai, patience
+from connectors.embedders.packing import Limits, pack
+from connectors.embedders.vendor import VendorEmbedder
+from retrieval.errors import Fatal, Retryable
+from retrieval.settings import Endpoint, Settings
+from tests.standins import embedding_server, faults
+from tests.standins.embedding_server import KEYS, MODELS, TEXTS, Vendor, tokens
+
+MAKERS = {"OPENAI": openai.make, "COHERE": cohere.make, "JINA": jina.make}
+CANARY = "SECRET VENDOR WORDS"
+
+
+@pytest.fixture(params=sorted(MAKERS))
+def vendor(request: pytest.FixtureRequest) -> Iterator[Vendor]:
+    with embedding_server.running(request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def openai_server() -> Iterator[Vendor]:
+    with embedding_server.running("OPENAI") as found:
+        yield found
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(patience, "WAITING", patience.WAITING | {"document": 2.0, "query": 0.5})
+    monkeypatch.setattr("connectors.embedders.vendor.WAITING", {"document": 2.0, "query": 0.5})
+
+
+_OPEN: list[VendorEmbedder] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
+def made(vendor: Vendor, **other: str) -> VendorEmbedder:
+    settings = Settings(endpoints={vendor.name: Endpoint(base_url=vendor.base_url)})
+    embedder = MAKERS[vendor.name](vendor.config(**other), settings)
+    assert isinstance(embedder, VendorEmbedder)
+    _OPEN.append(embedder)
+    return embedder
+
+
+def test_one_unit_vector_a_text_in_order(vendor):
+    texts = [f"text number {number} of wind" for number in range(TEXTS[vendor.name] + 5)]
+    embedder = made(vendor)
+    vectors = embedder.embed(texts, "document")
+    assert vectors.shape == (len(texts), embedder.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    for number in (0, 7, len(texts) - 1):
+        due = np.array(embedding_server.vector(texts[number], embedder.dimensions))
+        assert float(vectors[number] @ (due / np.linalg.norm(due))) > 0.9999
+    assert [len(request) for request in sorted(vendor.inputs, key=len)] == [5, TEXTS[vendor.name]]
+
+
+def test_no_text_is_no_request_and_an_empty_one_is_no_trouble(vendor):
+    embedder = made(vendor)
+    assert embedder.embed([], "document").shape == (0, embedder.dimensions)
+    assert vendor.times == []
+    assert embedder.embed(["", "a text", "   "], "document").shape == (3, embedder.dimensions)
+
+
+def test_queries_and_documents_are_told_apart(vendor):
+    embedder = made(vendor)
+    embedder.embed(["one"], "query")
+    embedder.embed(["one"], "document")
+    kinds = [body.get("input_type") or body.get("task") for body in vendor.seen]
+    assert (
+        kinds
+        == {
+            "OPENAI": [None, None],
+            "COHERE": ["search_query", "search_document"],
+            "JINA": ["retrieval.query", "retrieval.passage"],
+        }[vendor.name]
+    )
+
+
+def test_the_check_embeds_one_word(vendor):
+    made(vendor).check()
+    assert [len(texts) for texts in vendor.inputs] == [1]
+
+
+def test_a_refused_key_is_fatal_at_once_and_names_the_field(vendor):
+    with pytest.raises(Fatal) as caught:
+        made(vendor, apiKey="wrong-canary-key").check()
+    assert caught.value.field == "embeddingModelConfig.apiKey"
+    assert "wrong-canary-key" not in repr(caught.value)
+    assert CANARY not in str(caught.value)
+    assert len(vendor.times) == 1
+
+
+def test_a_model_that_is_not_there_names_its_field(vendor):
+    with pytest.raises(Fatal) as caught:
+        made(vendor, model="text-embedding-9").check()
+    assert caught.value.field == "embeddingModelConfig.model"
+    assert len(vendor.times) == 1
+
+
+def test_a_model_that_we_do_not_know_is_asked_for_its_dimensions_once(openai_server, monkeypatch):
+    monkeypatch.setitem(MODELS["OPENAI"], "of-a-server-of-ones-own", 77)
+    embedder = made(openai_server, model="of-a-server-of-ones-own")
+    assert (embedder.dimensions, embedder.dimensions) == (77, 77)
+    assert len(openai_server.times) == 1
+
+
+@pytest.mark.parametrize("wait", ["0.3", "date", "milliseconds"])
+def test_being_told_to_wait_is_waiting_and_no_failure(vendor, wait):
+    header = {"Retry_After": wait}
+    if wait == "date":
+        header = {"Retry_After": format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)}
+    if wait == "milliseconds":
+        header = {"Retry_After_Ms": "300"}
+    vendor.faults += [faults.status(429, CANARY, **header)] * 7
+    if wait == "date":
+        del vendor.faults[1:]
+    began = time.monotonic()
+    assert made(vendor).embed(["one"], "document").shape[0] == 1
+    assert time.monotonic() - began > (0.3 * 7 if wait != "date" else 0.9)
+
+
+def test_a_pause_holds_every_thread_back(openai_server):
+    embedder = made(openai_server)
+    openai_server.faults.append(faults.status(429, Retry_After="1"))
+    began = time.monotonic()
+    embedder.embed(["one"], "document")
+    late = [moment - began for moment in openai_server.times[1:]]
+    assert all(moment > 0.95 for moment in late), late
+
+
+def test_429_for_ever_ends_with_the_time_to_come_back(vendor, impatient):
+    vendor.always.append(faults.status(429, CANARY, Retry_After="1"))
+    began = time.monotonic()
+    with pytest.raises(Retryable, match="rate limit") as caught:
+        made(vendor).embed(["one"], "document")
+    assert caught.value.after is not None
+    assert CANARY not in str(caught.value)
+    assert time.monotonic() - began < 10
+
+
+def test_no_credit_left_fails_at_once(openai_server):
+    def empty(handler):
+        problem = {"message": CANARY, "type": "insufficient_quota", "code": "insufficient_quota", "param": None}
+        handler.reply(429, {"error": problem})
+        return True
+
+    openai_server.always.append(empty)
+    with pytest.raises(Fatal, match="no credit left") as caught:
+        made(openai_server).embed(["one"], "document")
+    assert caught.value.field == "embeddingModelConfig.apiKey"
+    assert len(openai_server.times) == 1
+
+
+@pytest.mark.parametrize("fault", [faults.status(500), faults.status(503), faults.reset, faults.cut, faults.html])
+def test_what_passes_is_tried_again(vendor, impatient, fault):
+    vendor.faults += [fault, fault]
+    assert made(vendor).embed(["one"], "document").shape[0] == 1
+    assert len(vendor.times) == 3
+
+
+@pytest.mark.parametrize("fault", [faults.status(500), faults.reset, faults.cut, faults.html])
+def test_what_does_not_pass_ends_after_a_few_tries(vendor, impatient, fault):
+    vendor.always.append(fault)
+    with pytest.raises(Retryable) as caught:
+        made(vendor).embed(["one"], "document")
+    assert len(vendor.times) == patience.TRIES["document"]
+    assert "asked" in str(caught.value)
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        (lambda vectors: vectors[:-1], Retryable, "were due"),
+        (lambda vectors: [*vectors, vectors[0]], Retryable, "were due"),
+        (lambda vectors: [vector[:-1] for vector in vectors], Fatal, "dimensions"),
+        (lambda vectors: [[float("nan"), *vector[1:]] for vector in vectors], Retryable, "finite"),
+        (lambda vectors: [vectors[0], [1.0], *vectors[2:]], (Retryable, Fatal), "different sizes"),
+    ],
+    ids=["too few", "too many", "too short", "not a number", "of two sizes"],
+)
+def test_wrong_vectors_are_refused(vendor, impatient, change, kind, words):
+    vendor.change = change
+    with pytest.raises(kind, match=words):
+        made(vendor).embed(["one", "two", "three"], "document")
+
+
+def test_a_server_that_sends_floats_is_understood(openai_server):
+    openai_server.as_floats = True
+    assert made(openai_server).embed(["one", "two"], "document").shape == (2, 1536)
+
+
+def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_whole(openai_server):
+    long = "supercalifragilistic " * 12_000
+    vectors = made(openai_server).embed(["before", long, "after"], "document")
+    assert vectors.shape == (3, 1536)
+    assert sorted(len(texts) for texts in openai_server.inputs) == [1, 1, 1]
+    assert max(tokens(text) for texts in openai_server.inputs for text in texts) <= 8192
+
+
+@pytest.mark.parametrize("letters", ["wind and water ", "風と水の流れ、", "Ветер и вода ", "x7Qa-9_zK+"])
+def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server, letters):
+    texts = [letters * 100 + str(number) for number in range(900)]
+    vectors = made(openai_server).embed(texts, "document")
+    assert vectors.shape == (900, 1536)
+    assert sum(len(taken) for taken in openai_server.inputs) == 900
+
+
+def test_requests_are_as_few_as_the_limits_allow(openai_server):
+    """Within 5 % for 10,000 chunks of some 200 tokens, as the stand-in counts them."""
+    text = "the boundary layer on a flat plate in a supersonic flow " * 18
+    texts = [f"{text} {number}" for number in range(1700)]
+    made(openai_server).embed(texts, "document")
+    fewest = max(-(-sum(map(tokens, texts)) // 300_000), -(-len(texts) // 2048))
+    assert len(openai_server.times) <= fewest * 1.25 + 1
+
+
+def test_requests_travel_beside_each_other(openai_server):
+    openai_server.delay = 0.2
+    embedder = made(openai_server)
+    embedder._limits = Limits(texts=10, tokens=None)
+    began = time.monotonic()
+    embedder.embed([f"text {number}" for number in range(160)], "document")
+    assert time.monotonic() - began < 16 * 0.2 / 3
+    assert openai_server.busiest >= 6
+
+
+def test_neither_environment_nor_logs_know_the_key(vendor, monkeypatch, caplog):
+    for name in ("OPENAI_BASE_URL", "CO_API_URL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    monkeypatch.setenv("OPENAI_ORG_ID", "another")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "another")
+    embedder = made(vendor)
+    with caplog.at_level(logging.DEBUG):
+        embedder.check()
+    assert "another" not in str(vendor.headers)
+    assert not {"openai-organization", "openai-project"} & set(vendor.headers[0])
+    assert KEYS[vendor.name] not in caplog.text
+    assert KEYS[vendor.name] not in repr(embedder)
+    assert KEYS[vendor.name] not in str(vars(embedder))
+
+
+def test_packing_fills_a_request_before_the_next():
+    assert pack([3, 3, 3, 3], Limits(texts=10, tokens=6)) == [[0, 1], [2, 3]]
+    assert pack([3, 3, 3], Limits(texts=2, tokens=None)) == [[0, 1], [2]]
+    assert pack([9, 1], Limits(texts=10, tokens=6)) == [[0], [1]]
+    assert pack([], Limits(texts=10, tokens=6)) == []

@@ -1,0 +1,224 @@
+"""OpenAI, Cohere and Jina on loopback: their embedding calls, with real vectors, limits, keys and faults.
+
+OpenAI's requests and answers are judged by the vendor's own description. Cohere and Jina publish none that may be
+copied: what they take is written down here, from the vendors' reference pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.standins.described import Described
+from tests.standins.faults import Fault, Handler
+
+KEYS = {"OPENAI": "canary-openai-key", "COHERE": "canary-cohere-key", "JINA": "canary-jina-key"}
+PATHS = {"OPENAI": "/v1/embeddings", "COHERE": "/v2/embed", "JINA": "/v1/embeddings"}
+MODELS = {
+    "OPENAI": {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072},
+    "COHERE": {"embed-english-v3.0": 1024, "embed-v4.0": 1536},
+    "JINA": {"jina-embeddings-v3": 1024, "jina-embeddings-v4": 2048},
+}
+MODEL = {name: next(iter(models)) for name, models in MODELS.items()}
+TEXTS = {"OPENAI": 2048, "COHERE": 96, "JINA": 512}
+REQUEST_TOKENS, TEXT_TOKENS = 300_000, 8192
+OPENAI = Described(Path(__file__).with_name("contracts") / "openai-embeddings.json")
+_COHERE = {"model", "texts", "input_type", "embedding_types", "truncate", "output_dimension"}
+_JINA = {"model", "task", "dimensions", "embedding_type", "truncate", "late_chunking", "input"}
+
+
+class Refused(Exception):
+    def __init__(self, status: int, message: str, code: str = "invalid_request_error") -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+@dataclass
+class Vendor:
+    """One vendor's endpoint. `faults`: each used once; `always`: on every request; `change`: of the vectors sent."""
+
+    name: str
+    port: int = 0
+    delay: float = 0.0
+    as_floats: bool = False
+    faults: list[Fault] = field(default_factory=list)
+    always: list[Fault] = field(default_factory=list)
+    change: Callable[[list[list[float]]], list[Any]] | None = None
+    seen: list[Any] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    busiest: int = 0
+    _running: int = 0
+    _lock: Any = field(default_factory=threading.RLock)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}" + ("" if self.name == "COHERE" else "/v1")
+
+    def config(self, **other: str) -> dict[str, str]:
+        """An embeddingModelConfig for it."""
+        return {"provider": self.name, "model": MODEL[self.name], "apiKey": KEYS[self.name]} | other
+
+    @property
+    def inputs(self) -> list[list[str]]:
+        """The texts of each request that was taken."""
+        return [body.get("texts") or body.get("input") for body in self.seen]
+
+
+@contextmanager
+def running(name: str, **options: Any) -> Iterator[Vendor]:
+    """The stand-in for as long as the block lasts; a breach of the vendor's limits fails the test that made it."""
+    vendor = Vendor(name, **options)
+
+    class Bound(_Handler):
+        place = vendor
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+    server.daemon_threads = True
+    vendor.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield vendor
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+    assert vendor.violations == []
+
+
+def vector(text: str, size: int) -> Any:
+    """A direction for each text, near for texts that share words: words hashed to a few places each."""
+    made = np.full(size, 1e-4, dtype="<f4")
+    for word, count in Counter(re.findall(r"\w+", text.lower())).items():
+        for place, sign in _places(word, size):
+            made[place] += sign * count
+    return made
+
+
+@lru_cache(maxsize=100_000)
+def _places(word: str, size: int) -> list[tuple[int, int]]:
+    numbers = [zlib.crc32(f"{place} {word}".encode()) for place in range(4)]
+    return [(number % size, 1 if number & 65536 else -1) for number in numbers]
+
+
+def tokens(text: str) -> int:
+    """As a vendor would count, nearly: words cut into pieces of at most six characters, marks alone."""
+    return sum(-(-len(piece) // 6) for piece in re.findall(r"\w+|[^\w\s]", text)) or 1
+
+
+class _Handler(Handler):
+    place: Vendor
+
+    def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
+        vendor = self.place
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        with vendor._lock:
+            vendor.times.append(time.monotonic())
+            vendor.headers.append({name.lower(): value for name, value in self.headers.items()})
+            vendor._running += 1
+            vendor.busiest = max(vendor.busiest, vendor._running)
+            fault = vendor.faults.pop(0) if vendor.faults else next(iter(vendor.always), None)
+        try:
+            time.sleep(vendor.delay)
+            if fault is None or not fault(self):
+                self._answer(vendor, body)
+        finally:
+            with vendor._lock:
+                vendor._running -= 1
+
+    def _answer(self, vendor: Vendor, body: Any) -> None:
+        try:
+            self._admit(vendor, body)
+            answer = _ANSWERS[vendor.name](vendor, body)
+        except Refused as error:
+            problem = {"message": str(error), "type": error.code, "code": error.code, "param": None}
+            self.reply(error.status, {"error": problem, "message": str(error), "detail": str(error)})
+            return
+        with vendor._lock:
+            vendor.seen.append(body)
+        self.reply(200, answer)
+
+    def _admit(self, vendor: Vendor, body: Any) -> None:
+        if self.headers.get("Authorization") != f"Bearer {KEYS[vendor.name]}":
+            raise Refused(401, "Incorrect API key provided: SECRET VENDOR WORDS", "invalid_api_key")
+        if self.path != PATHS[vendor.name] or body.get("model") not in MODELS[vendor.name]:
+            raise Refused(404, "The model does not exist SECRET VENDOR WORDS", "model_not_found")
+
+
+def _vectors(vendor: Vendor, texts: list[str], model: str) -> list[Any]:
+    if not texts or len(texts) > TEXTS[vendor.name]:
+        vendor.violations.append(f"{len(texts)} texts in a request")
+        raise Refused(400, "array has the wrong length")
+    made = [vector(text, MODELS[vendor.name][model]) for text in texts]
+    return vendor.change(made) if vendor.change else made
+
+
+def _openai(vendor: Vendor, body: Any) -> Any:
+    if complaint := OPENAI.complaint_on_request("/v1/embeddings", "post", body):
+        vendor.violations.append(complaint)
+        raise Refused(400, complaint)
+    sizes = [tokens(text) for text in body["input"]]
+    if max(sizes) > TEXT_TOKENS:
+        raise Refused(400, "This model's maximum context length is 8192 tokens SECRET VENDOR WORDS")
+    if sum(sizes) > REQUEST_TOKENS:
+        raise Refused(400, "Requested too many tokens, max 300000 tokens per request", "max_tokens_per_request")
+    made = _vectors(vendor, body["input"], body["model"])
+    base = body.get("encoding_format") == "base64" and not vendor.as_floats
+    sent = [base64.b64encode(np.array(one, dtype="<f4").tobytes()).decode() if base else listed(one) for one in made]
+    entries = [{"object": "embedding", "index": at, "embedding": one} for at, one in enumerate(sent)]
+    usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
+    answer = {"object": "list", "model": body["model"], "data": entries[::-1], "usage": usage}
+    judged = answer | {
+        "data": [entry | {"embedding": listed(one)} for entry, one in zip(entries[:3], made, strict=False)]
+    }
+    if vendor.change is None and (complaint := OPENAI.complaint_on_answer("/v1/embeddings", "post", judged)):
+        vendor.violations.append(f"answer: {complaint}")
+    return answer
+
+
+def listed(made: Any) -> list[float]:
+    return [float(value) for value in made]
+
+
+def _cohere(vendor: Vendor, body: Any) -> Any:
+    wrong = set(body) - _COHERE or body.get("input_type") not in {"search_document", "search_query"}
+    if wrong or body.get("embedding_types") != ["float"]:
+        vendor.violations.append(f"a request of {sorted(body)}")
+        raise Refused(422, "invalid request")
+    made = _vectors(vendor, body["texts"], body["model"])
+    return {
+        "id": "one",
+        "texts": body["texts"],
+        "embeddings": {"float": [listed(one) for one in made]},
+        "meta": {"api_version": {"version": "2"}, "billed_units": {"input_tokens": 1}},
+        "response_type": "embeddings_by_type",
+    }
+
+
+def _jina(vendor: Vendor, body: Any) -> Any:
+    wrong = set(body) - _JINA or body.get("task") not in {"retrieval.passage", "retrieval.query"}
+    if wrong or not isinstance(body.get("input"), list):
+        vendor.violations.append(f"a request of {sorted(body)}")
+        raise Refused(422, "invalid request")
+    made = _vectors(vendor, body["input"], body["model"])
+    data = [{"object": "embedding", "index": at, "embedding": listed(one)} for at, one in enumerate(made)]
+    return {"model": body["model"], "object": "list", "usage": {"total_tokens": 1}, "data": data[::-1]}
+
+
+_ANSWERS = {"OPENAI": _openai, "COHERE": _cohere, "JINA": _jina}

@@ -1,0 +1,79 @@
+"""What goes wrong at a vendor, on demand: refusals, resets, late, broken and foreign answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A stand-in's handler: HTTP/1.1, silent, with answers in JSON."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def reply(self, code: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(code)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+Fault = Callable[[Any], bool]
+"""Does something wrong with a request; True if nothing else is to be done."""
+
+
+def status(code: int, message: str = "SECRET VENDOR WORDS", **headers: str) -> Fault:
+    """An error as a vendor words it. `Retry_After="3"` is a header."""
+
+    def fault(handler: Handler) -> bool:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        handler.reply(code, {"code": 2, "message": message, "details": []}, fields)
+        return True
+
+    return fault
+
+
+def reset(handler: Handler) -> bool:
+    """The connection is reset before an answer."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.close_connection = True
+    handler.connection.close()
+    return True
+
+
+def cut(handler: Handler) -> bool:
+    """An answer that ends in the middle of its body."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "500")
+    handler.end_headers()
+    handler.wfile.write(b'{"matches": [')
+    handler.wfile.flush()
+    return reset(handler)
+
+
+def html(handler: Handler) -> bool:
+    """A page of some other server."""
+    handler.reply(200, b"<html>It works!</html>", {"Content-Type": "text/html"})
+    return True
+
+
+def slow(seconds: float) -> Fault:
+    """The right answer, late."""
+
+    def fault(_handler: Handler) -> bool:
+        time.sleep(seconds)
+        return False
+
+    return fault
