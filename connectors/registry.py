@@ -38,6 +38,7 @@ SCRAPERS: dict[str, str] = {"BUILTIN": "connectors.web.builtin:make"}
 
 SOURCES: dict[str, str] = {
     "URLS_LIST": "connectors.web.url_list:make",
+    "SITEMAP": "connectors.web.sitemap:make",
     "WEBSITE": "connectors.web.website:make",
 }
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 import structlog
 
-from retrieval import labels
+from retrieval import frontier, labels
 from retrieval.database import Database, Row
 from retrieval.errors import Retryable, StepError
 from retrieval.ports import FileStore, Scope, VectorStore
@@ -91,6 +91,7 @@ def forget(db: Database) -> None:
         {},
     )
     db.rows("delete from search_times where hour < now() - interval '2 days'", {})
+    frontier.forget(db)
 
 
 def _file(_db: Database, stores: Stores, row: Row) -> None:

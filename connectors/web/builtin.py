@@ -36,7 +36,7 @@ class Builtin:
         """See the port. A list's URLs are a person's wish and not bound by robots.txt, but its delay is kept (D59)."""
         delay = self._robots.delay(url) if self._robots else 0.0
         with to.open("w+b") as into:
-            found = self._client.get(url, into, Wish(headers=conditions(known), delay=delay))
+            found = self._client.get(url, into, Wish(headers=conditions(known), delay=delay, check=options.check))
         return content(found, url, options, to, known=known)
 
     def check(self) -> None:
@@ -50,8 +50,8 @@ def content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known
     if found.size == 0:
         raise Skippable(f"The site answers {found.status} without a page.")
     media_type = told(at, found.media_type)
-    page = options if html.is_html(media_type) else None
-    return RawContent(at, url, media_type, found.size, version=version(found), page=page)
+    page = ScrapeOptions(options.include, options.exclude) if html.is_html(media_type) else None
+    return RawContent(at, url, media_type, found.size, version=version(found), page=page, url=found.url)
 
 
 def told(at: Path, named: str) -> str:

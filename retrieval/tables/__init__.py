@@ -7,6 +7,7 @@ A `generation` is the number of the job run that made it, so a newer one is alwa
 from retrieval.tables.activity import SearchTime
 from retrieval.tables.connections import Connection, OAuthState
 from retrieval.tables.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
+from retrieval.tables.crawls import CrawlPage
 from retrieval.tables.identity import (
     ApiKey,
     IdempotentAnswer,
@@ -24,6 +25,7 @@ __all__ = [
     "Batch",
     "Chunk",
     "Connection",
+    "CrawlPage",
     "Document",
     "Embedding",
     "IdempotentAnswer",

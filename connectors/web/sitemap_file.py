@@ -1,0 +1,88 @@
+"""Sitemap files, read as a stream: entries of lists and of indexes. Document types, and so entities, are refused."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+from xml.parsers import expat
+
+from retrieval.errors import Skippable
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Unpacked; the protocol's own bound is 50 MB."""
+_PIECE = 64 * 1024
+_MOST_TEXT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`index`: the address of another sitemap, not of a page."""
+
+    url: str
+    modified: str
+    index: bool
+
+
+@dataclass
+class _Reader:
+    ready: list[Entry] = field(default_factory=list)
+    path: list[str] = field(default_factory=list)
+    text: dict[str, str] = field(default_factory=dict)
+
+    def start(self, name: str, _attributes: dict[str, str]) -> None:
+        if len(self.path) > 20:
+            raise Skippable("The sitemap is nested too deeply.")
+        self.path.append(name.rpartition(" ")[2].lower())
+        if self.path[-1] in ("url", "sitemap"):
+            self.text = {}
+
+    def data(self, data: str) -> None:
+        if len(self.path) > 1 and self.path[-1] in ("loc", "lastmod") and self.path[-2] in ("url", "sitemap"):
+            self.text[self.path[-1]] = (self.text.get(self.path[-1], "") + data)[:_MOST_TEXT]
+
+    def end(self, _name: str) -> None:
+        ended = self.path.pop()
+        address = self.text.get("loc", "").strip()
+        if ended in ("url", "sitemap") and address:
+            self.ready.append(Entry(address, self.text.get("lastmod", "").strip()[:100], ended == "sitemap"))
+
+
+def read(file: Path) -> Iterator[Entry]:
+    """Its entries in order. Skippable for what is no sitemap, breaks off, unpacks to too much or brings entities."""
+    reader, parser = _Reader(), expat.ParserCreate(namespace_separator=" ")
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler = reader.data
+    parser.StartDoctypeDeclHandler = _refuse
+    try:
+        for piece in _pieces(file):
+            parser.Parse(piece, False)  # noqa: FBT003 - expat's signature
+            yield from reader.ready
+            reader.ready.clear()
+        parser.Parse(b"", True)  # noqa: FBT003
+    except expat.ExpatError as error:
+        raise Skippable("The sitemap is no well-formed XML.") from error
+
+
+def _refuse(*_declared: object) -> None:
+    raise Skippable("The sitemap declares a document type, which sitemaps have none of; it is not read.")
+
+
+def _pieces(file: Path) -> Iterator[bytes]:
+    size = 0
+    with file.open("rb") as plain:
+        packed = plain.read(2) == b"\x1f\x8b"
+        plain.seek(0)
+        source = cast("BinaryIO", gzip.GzipFile(fileobj=plain)) if packed else plain
+        try:
+            while piece := source.read(_PIECE):
+                size += len(piece)
+                if size > MOST_BYTES:
+                    raise Skippable(f"The sitemap is larger than {MOST_BYTES // 2**20} MiB unpacked.")
+                yield piece
+        except (OSError, EOFError, zlib.error) as error:
+            raise Skippable("The sitemap came packed, and what came cannot be unpacked.") from error

@@ -1,0 +1,49 @@
+"""Crawls of a site on loopback, through the engine and the flows' own steps without Prefect."""
+
+from __future__ import annotations
+
+from flows import steps
+from retrieval import runs
+from retrieval.pipeline import discover
+from retrieval.runs import Ingestion
+
+
+def accept(space, source, **config):
+    given = space.call(
+        runs.accept_discovery(space.db, space.scope, source=source, config=config, ingestion=Ingestion())
+    )
+    return given.job_run_id
+
+
+def listing(space):
+    """The next batch's lease, and its first job run that is to find out what to ingest."""
+    lease = space.lease()
+    (wanted,) = discover.waiting(space.db, lease)
+    return steps.Discovery(space.db, space.ring, lease, wanted)
+
+
+def crawl(space, source, *, ingest=False, **config):
+    """The job run after its discovery, or after all steps."""
+    run = accept(space, source, **config)
+    found = listing(space)
+    steps.discover(found)
+    if ingest:
+        space.take(found.lease)
+    return run
+
+
+def names(space, run):
+    """Addresses of the documents of the run, failed entries left out."""
+    rows = space.db.rows(
+        "select d.external_id from run_documents r join documents d on d.id = r.document_id"
+        " where r.job_run_id = %(run)s order by r.position",
+        {"run": run},
+    )
+    return [row["external_id"] for row in rows]
+
+
+def reasons(space, run):
+    rows = space.db.rows(
+        "select name, error from run_documents where job_run_id = %(run)s and error is not null", {"run": run}
+    )
+    return {row["name"]: row["error"] for row in rows}
