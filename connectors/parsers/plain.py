@@ -16,6 +16,8 @@ HEAD = 4096
 _SAMPLE = 32 * 1024
 _DECLARED = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
 _CONTROL = frozenset(range(32)) - frozenset(b"\0\t\n\r\f\x1b")
+_WINDOWS_ONLY, _CARONS = re.compile(rb"[\x80-\x9f]"), re.compile(rb"[A-Za-z\xc0-\xff][\xb9\xbb\xbe]|[\xb9\xbe][a-z]")
+_JAPANESE_MAIL = re.compile(rb"\x1b\$[@B].+?\x1b\([BJ]", re.DOTALL)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+)")
@@ -34,6 +36,11 @@ def decode(data: bytes, *, markup: bool = False) -> str:
     wide = _wide(data[:HEAD])
     if wide:
         return data.decode(wide, "replace")
+    try:
+        if _JAPANESE_MAIL.search(data[:_SAMPLE]):
+            return data.decode("iso2022_jp")
+    except UnicodeDecodeError:
+        pass
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -87,7 +94,18 @@ def _guess(data: bytes) -> str | None:
     from charset_normalizer import from_bytes
 
     best = from_bytes(sample).best()
-    return best.encoding if best else None
+    return _mended(sample, best.encoding) if best else None
+
+
+def _mended(sample: bytes, guess: str) -> str:
+    """Two confusions set right: Russian taken for narrow Japanese letters, Central European for Windows'."""
+    seen = [character for character in sample.decode(guess, "ignore") if character > "\x7f"]
+    if sum("\uff61" <= character <= "\uff9f" for character in seen) > 0.3 * len(seen):
+        letters = [character for character in sample.decode("koi8-r") if character > "\x7f"]
+        return "koi8-r" if sum("\u0400" <= letter <= "\u04ff" for letter in letters) > 0.8 * len(letters) else guess
+    if guess == "cp1250" and not _WINDOWS_ONLY.search(sample) and _CARONS.search(sample):
+        return "iso8859-2"
+    return guess
 
 
 def glance(head: bytes) -> str | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from connectors.parsers import plain
+from connectors.parsers import kinds, plain
 
 if TYPE_CHECKING:
     import kreuzberg
@@ -31,7 +31,7 @@ def of(result: kreuzberg.ExtractionResult, kind: Kind, size: int) -> dict[str, s
     language = str(metadata.get("language") or "") or _SHORT.get(detected[0], detected[0])
     authors = metadata.get("authors") or []
     author = ", ".join(map(str, authors)) or str(metadata.get("from_email") or "")
-    known.update({"pageCount": count} if count else {})
+    known.update({"pageCount": count} if count and kind is not kinds.PPT else {})  # of those it counts masters, too
     texts = {"language": language, "author": author, "createdAt": _instant(str(metadata.get("created_at") or ""))}
     known.update(
         {key: plain.one_line(value) for key, value in texts.items() if value.strip() and value.lower() not in _NO_NAMES}

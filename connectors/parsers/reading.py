@@ -8,7 +8,7 @@ from pathlib import Path
 
 import kreuzberg
 
-from connectors.parsers import kinds, mails, members, pages, pictures, plain, properties, verbatim
+from connectors.parsers import kinds, mails, members, pages, pictures, plain, properties, slides, verbatim
 from connectors.parsers.kinds import Kind
 from connectors.parsers.messages import Packed, Reply, Task
 from connectors.parsers.tidying import tidied
@@ -34,16 +34,28 @@ def read(task: Task) -> Reply:
     with path.open("rb") as file:
         kind = kinds.told(file.read(kinds.HEAD), task.name, task.media_type)
     kind = _looked_into(kind, path, task)
+    return _without_library(kind, path, task) or _with_library(kind, path, task)
+
+
+def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
     if kind is kinds.ZIP:
         return _archive(path, task)
     if kind is kinds.IMAGE:
         return _image(path, ocr=task.ocr)
+    if kind is kinds.ODP:
+        return slides.read(path)
     if kind in (kinds.PLAIN, kinds.MARKDOWN, kinds.JSONL):
         return verbatim.read(path.read_bytes(), kind)
+    return None
+
+
+def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
     result = _extracted(kind, path)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
     text = tidied(result.content + _furniture(result, kind))
+    if kind is kinds.PPT:
+        text = slides.without_prompts(text)
     pictured = pictures.without_text(path) if kind is kinds.PDF and task.ocr else ()
     if not text.strip() and not pictured:
         raise _no_text(kind, ocr=task.ocr)

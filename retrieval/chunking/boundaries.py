@@ -40,10 +40,9 @@ class Boundaries:
                     return positions[index]
         return None
 
-    def first(self, low: int, high: int) -> int | None:
-        """The first position of any rank in [low, high]."""
-        found = [p[index] for p in self.ranks if (index := bisect_left(p, low)) < len(p) and p[index] <= high]
-        return min(found, default=None)
+    def heading(self, low: int, high: int) -> int | None:
+        """The last heading that starts in [low, high], unless it belongs to the one before it."""
+        return Boundaries(self.ranks[:1], self.whole_starts, self.whole_ends).best(low, high)
 
     def inside(self, position: int) -> tuple[int, int] | None:
         """The range (start, end) that a cut at `position` would tear apart."""

@@ -14,6 +14,8 @@ from retrieval.ports import Chunk, Parsed, Tokenizer
 
 _WORD_REACH: Final = 128
 """Tokens to look back for the space before a word; a longer word is cut."""
+_TAIL, _TAIL_SHARE = 16, 20
+"""A paragraph, line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it."""
 _CJK: Final = "\u2e80"
 
 
@@ -27,8 +29,8 @@ def effective_size(requested: int, overlap: int, max_tokens: int) -> tuple[int, 
 def split(parsed: Parsed, tokenizer: Tokenizer, size: int, overlap: int, *, tokens: Units | None = None) -> list[Chunk]:
     """Chunks of at most `size` tokens that share at most `overlap` with the one before; blank text gives none.
 
-    Prefers to cut before a heading, then between paragraphs, lines, sentences and words, and never cuts a character:
-    one that has more than `size` tokens is a chunk of its own. `tokens`: of the text, where they are known already.
+    Cuts before a heading in the second half, else near the end between paragraphs, lines, sentences or words, and
+    never cuts a character: one that has more than `size` tokens is a chunk of its own. `tokens`: of the text, if known.
     """
     if not 0 <= overlap < size:
         raise ValueError("The overlap must be at least 0 and less than the size.")
@@ -70,8 +72,10 @@ class _Cutter:
             return limit
         if limit <= cut:
             return next_cut(self.text, cut)
-        half = self.units.starts[(self.units.last(cut) + self.units.last(limit) + 1) // 2]
-        best = self.marks.best(max(half, cut + 1), limit)
+        last = self.units.last(limit)
+        half = self.units.starts[(self.units.last(cut) + last + 1) // 2]
+        tail = max(half, self.units.starts[max(0, last - max(_TAIL, self.size // _TAIL_SHARE))])
+        best = self.marks.heading(max(half, cut + 1), limit) or self.marks.best(max(tail, cut + 1), limit)
         chosen = best if best is not None else self._inside_a_sentence(cut, half, limit)
         if is_cut(self.text, chosen, cut):
             return chosen
@@ -94,21 +98,19 @@ class _Cutter:
         return word
 
     def _next_start(self, previous: int, cut: int) -> int:
-        """Where the next chunk begins: up to `overlap` tokens before the cut, at a sentence if that keeps half."""
+        """Where the next chunk begins: `overlap` tokens before the cut, or at the next word, or after a torn row."""
         last = self.units.last(cut)
         first = max(last - self.overlap, self.units.last(previous + 1))
         if first >= last or cut >= len(self.text):
             return cut
         starts = self.units.starts
-        sentence = self.marks.first(starts[first], starts[(first + last) // 2])
-        if sentence is not None and self.units.first(sentence) >= first and is_cut(self.text, sentence, previous):
-            return sentence
         near = (place for place in starts[first : min(last, first + _WORD_REACH)] if self.units.first(place) >= first)
         allowed = (place for place in near if is_cut(self.text, place, previous))
         nearest = next(allowed, cut)
-        if nearest == cut or _between_words(self.text, nearest):
-            return nearest
-        return next((place for place in allowed if _between_words(self.text, place)), nearest)
+        if nearest != cut and not _between_words(self.text, nearest):
+            nearest = next((place for place in allowed if _between_words(self.text, place)), nearest)
+        torn = self.marks.inside(nearest)
+        return torn[1] if torn and torn[1] < cut and is_cut(self.text, torn[1], previous) else nearest
 
 
 def _between_words(text: str, position: int) -> bool:

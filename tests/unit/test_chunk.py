@@ -84,10 +84,27 @@ def test_overlap_is_at_most_what_was_asked_for(words: list[str]) -> None:
     assert all(len(tokenizer.spans([chunk.text])[0]) == chunk.tokens for chunk in chunks)
 
 
-def test_running_text_overlaps_by_about_what_was_asked_for() -> None:
-    chunks = chunks_of("wind and water " * 400, 100, 20)
-    shared = [before.end - after.start for before, after in pairwise(chunks)]
-    assert min(shared) >= len("wind and water ") * 5
+@pytest.mark.decision("H27")
+@pytest.mark.parametrize("overlap", [1, 20, 99])
+def test_running_text_fills_the_size_and_overlaps_by_exactly_what_was_asked_for(overlap: int) -> None:
+    chunks = chunks_of("wind and water " * 400, 100, overlap)
+    assert {len(chunk.text.split()) for chunk in chunks[:-1]} == {100}
+    shared = [before.text.split()[-overlap:] == after.text.split()[:overlap] for before, after in pairwise(chunks)]
+    assert all(shared)
+    assert len(chunks) == -(-(1200 - overlap) // (100 - overlap))
+
+
+@pytest.mark.decision("H27")
+def test_a_sentence_ends_a_chunk_where_little_of_the_size_is_lost() -> None:
+    chunks = chunks_of("The wind blows over the land and over the sea. " * 100, 500)
+    assert all(chunk.text.endswith("sea.") for chunk in chunks)
+    assert min(chunk.tokens for chunk in chunks[:-1]) >= 475
+
+
+def test_an_overlap_does_not_begin_within_a_table_row() -> None:
+    rows = [f"| row {number} | has a value. And a note. |" for number in range(60)]
+    for chunk in chunks_of("\n".join(rows), 60, 25):
+        assert set(chunk.text.splitlines()) <= set(rows)
 
 
 def test_a_short_text_is_one_chunk_and_a_blank_one_none() -> None:

@@ -1,0 +1,100 @@
+"""Old and open office files, and texts of every encoding: made with LibreOffice 7.4, what a reader sees comes out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from connectors.parsers import plain
+from connectors.parsers.documents import parser
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+
+OFFICE = Path(__file__).resolve().parents[1] / "fixtures" / "office"
+LEDGER = "The harbour master keeps a ledger of every vessel."
+
+
+def read(folder: Path, name: str, data: bytes) -> Parsed:
+    path = folder / name
+    path.write_bytes(data)
+    return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "media_type"),
+    [
+        ("harbour.doc", (LEDGER, "Größe und Gewicht"), "application/msword"),
+        ("harbour.xls", ("| Minerva | Kaffee und Größe |",), "application/vnd.ms-excel"),
+        ("harbour.ppt.gz", ("Harbour rules", LEDGER), "application/vnd.ms-powerpoint"),
+        ("harbour.odp", ("Harbour rules", LEDGER), "application/vnd.oasis.opendocument.presentation"),
+    ],
+)
+def test_an_office_file_of_an_older_or_open_format_is_read(
+    tmp_path: Path, name: str, words: tuple[str, ...], media_type: str
+) -> None:
+    data = (OFFICE / name).read_bytes()
+    parsed = read(tmp_path, name.removesuffix(".gz"), gzip.decompress(data) if name.endswith(".gz") else data)
+    assert [part for part in words if part not in parsed.text] == []
+    assert "Click to edit" not in parsed.text + parsed.title
+    assert parsed.properties["mimeType"] == media_type
+
+
+NAMES = "".join(
+    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{place}:1.0"'
+    for name, place in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"),
+                        ("presentation", "presentation"))
+)  # fmt: skip
+
+
+def slides(body: str, before: str = "") -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.presentation")
+        archive.writestr("content.xml", f"{before}<office:document-content{NAMES}>{body}</office:document-content>")
+    return file.getvalue()
+
+
+def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_path: Path) -> None:
+    row = "<table:table-row><table:table-cell><text:p>{}</text:p></table:table-cell></table:table-row>"
+    body = (
+        '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>Harbour <text:span>rules</text:span>'
+        "</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box><text:list><text:list-item><text:p>Tea"
+        "</text:p></text:list-item></text:list></draw:text-box></draw:frame></draw:page><draw:page><draw:frame>"
+        f"<table:table>{row.format('Ship')}{row.format('Minerva')}</table:table></draw:frame><presentation:notes>"
+        '<draw:frame presentation:class="notes"><draw:text-box><text:p>Say it slowly.</text:p></draw:text-box>'
+        "</draw:frame></presentation:notes></draw:page>"
+    )
+    parsed = read(tmp_path, "a.odp", slides(body))
+    assert parsed.title == "Harbour rules"
+    assert parsed.text[: parsed.pages[1]] == "## Harbour rules\n\n- Tea\n\n"
+    assert parsed.text[parsed.pages[1] :] == "| Ship |\n| --- |\n| Minerva |\n\nSay it slowly.\n\n"
+    assert parsed.properties["pageCount"] == 2
+
+
+@pytest.mark.parametrize("before", ['<!DOCTYPE x [<!ENTITY a "aaaa">]>', "<broken", "<a>"])
+def test_slides_that_declare_entities_or_are_broken_are_refused(tmp_path: Path, before: str) -> None:
+    with pytest.raises(Skippable, match="damaged or incomplete"):
+        read(tmp_path, "a.odp", slides("<draw:page/>", before))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("shift_jis", "港長はすべての船とその積荷の台帳を保管しています。毎朝七時に渡し船が出ます。" * 6),
+        ("euc_jp", "港長はすべての船とその積荷の台帳を保管しています。毎朝七時に渡し船が出ます。" * 6),
+        ("iso2022_jp", "港長はすべての船とその積荷の台帳を保管しています。"),
+        ("gb18030", "港务局长保存着每艘船只及其货物的分类账。渡轮每天早上七点从北码头出发。" * 6),
+        ("big5", "港務局長保存著每艘船隻及其貨物的分類賬。渡輪每天早上七點從北碼頭出發。" * 6),
+        ("euc_kr", "항만 관리인은 모든 선박과 화물의 장부를 보관합니다. 매일 아침 일곱 시에 배가 떠납니다. " * 5),
+        ("koi8-r", "Капитан порта ведёт журнал каждого судна и его груза. Паром отходит в семь утра. " * 4),  # noqa: RUF001
+        ("iso8859-2", "Příliš žluťoučký kůň úpěl ďábelské ódy. " * 6),
+        ("cp1253", "Ο λιμενάρχης κρατά βιβλίο για κάθε πλοίο και το φορτίο του. " * 5),  # noqa: RUF001
+        ("cp1256", "يحتفظ مدير الميناء بسجل لكل سفينة وحمولتها كل يوم. " * 6),
+    ],
+)
+def test_a_text_of_any_encoding_is_decoded(encoding: str, text: str) -> None:
+    assert plain.text_of(text.encode(encoding)) == text
