@@ -51,8 +51,7 @@ class ScrapeOptions:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     check: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
-    """Asked before each address is dialled, also those of redirects, where this service fetches itself; may raise
-    Skippable."""
+    """May raise Skippable: asked before an address is dialled, also of redirects, where this service fetches itself."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> ScrapeOptions:
@@ -75,8 +74,7 @@ class RawContent:
     """What the source says of the content beside it, under the contract's names: title, language, canonicalUrl …"""
     page: ScrapeOptions | None = None
     """Set for a web page in HTML: what to take of it. Such a page is read as one, not as a file."""
-    url: str = ""
-    """Where it came from in the end, redirects followed, if that is known."""
+    url: str = ""  # where it came from in the end, redirects followed, if that is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +190,8 @@ class Page(Generic[T]):
     cursor: str
     done: bool
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """What was found and left out, by reason: counted in the job run."""
     save: Callable[[Connection[Any]], None] | None = None
-    """What the source saves of its own, in the transaction that saves the page."""
+    """`skipped`: what was found and left out, by reason. `save`: the source's own, in the page's transaction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     items.advance(org.db, lease, [(item, {}) for item in items.at_stage(org.db, lease, window, "accepted")], "parsed")
     items.add_timing(org.db, lease, window, "parse", 0.25)
     now = get(org, space, run)
-    assert now["progress"] == {"found": 1, **zero, "fetched": 1, "parsed": 1}
+    assert now["progress"] == {"found": 1, **zero, "fetched": 1, "parsed": 1, "skippedReasons": {}}
     assert now["timings"] == {"parse": 0.25}
     assert listed(org, space)["ingestJobRuns"][0]["progress"] == now["progress"]
     items.fail(org.db, lease, {window[0]: "It is damaged."})
