@@ -61,7 +61,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     )
     model = config["model"]
 
-    def ask(texts: Sequence[str], kind: TextKind) -> list[Any]:
+    def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
         try:
             answer = client.embed(
                 model=model,
@@ -80,7 +80,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         vectors = getattr(getattr(answer, "embeddings", None), "float_", None)
         if not isinstance(vectors, list):
             raise Passing(f"{TITLE}'s answer was no list of vectors.")
-        return vectors
+        return vectors, 0
 
     return VendorEmbedder(
         provider=PROVIDER,

@@ -47,7 +47,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     )
     model = config["model"]
 
-    def ask(texts: Sequence[str], kind: TextKind) -> list[Any]:
+    def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
         body = {
             "model": model,
             "task": TASKS[kind],
@@ -59,7 +59,8 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
             answer = client.post(f"{base}/embeddings", json=body)
             if answer.status_code != 200:
                 raise understand(TITLE, answer.status_code, answer.text[:2000], answer.headers)
-            return _in_order(answer.json())
+            found = answer.json()
+            return _in_order(found), _counted(found)
         except httpx.TimeoutException as error:
             raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
         except (httpx.HTTPError, ValueError) as error:
@@ -75,6 +76,12 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         ask=ask,
         close=client.close,
     )
+
+
+def _counted(answer: Any) -> int:
+    usage = answer.get("usage")
+    counted = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return counted if isinstance(counted, int) else 0
 
 
 def _in_order(answer: Any) -> list[Any]:

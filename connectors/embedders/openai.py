@@ -59,7 +59,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     )
     model = config["model"]
 
-    def ask(texts: Sequence[str], _kind: TextKind) -> list[Any]:
+    def ask(texts: Sequence[str], _kind: TextKind) -> tuple[list[Any], int]:
         try:
             answer = client.embeddings.create(model=model, input=list(texts), encoding_format="base64")
         except openai.APIStatusError as error:
@@ -69,7 +69,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
             raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:
             raise Passing(f"{TITLE} could not be reached, or its answer broke off.") from error
-        return in_order(getattr(answer, "data", None))
+        return in_order(getattr(answer, "data", None)), getattr(getattr(answer, "usage", None), "total_tokens", 0) or 0
 
     return VendorEmbedder(
         provider=PROVIDER,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retrieval.tokens import tokenizer_for
 
+LESSON = 20_000
+"""Tokens of a request whose count is worth learning from."""
+ROOM = 1.01
 BYTES_A_TOKEN = 4
 """No fewer tokens than this are assumed: the fallback tokenizer takes a word that it does not know for one token."""
 
@@ -20,7 +23,7 @@ class Limits:
 
     texts: int
     tokens: int | None
-    concurrent: int = 8
+    concurrent: int = 16
     per_minute: float = 3000
 
 
@@ -31,6 +34,28 @@ def estimate(provider: str, model: str, texts: Sequence[str]) -> list[int]:
         max(len(found), -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN))
         for found, text in zip(spans, texts, strict=True)
     ]
+
+
+class Meter:
+    """Learns from a vendor's own counts how many tokens an estimated one is, so that requests are filled and fit."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._ratio = 1.0
+        self.unsure = limits.tokens is not None
+        """Nothing was learnt yet: the first of several requests goes alone."""
+
+    def learn(self, estimated: int, counted: int) -> None:
+        """What one request was estimated at, and what the vendor counted. Small ones teach little."""
+        if estimated >= LESSON:
+            self._ratio = min(4.0, max(0.25, counted / estimated))
+            self.unsure = False
+
+    def pack(self, sizes: Sequence[int]) -> list[list[int]]:
+        """`pack` by what was learnt, with a little room left."""
+        if self._limits.tokens is None:
+            return pack(sizes, self._limits)
+        return pack(sizes, replace(self._limits, tokens=int(self._limits.tokens / (self._ratio * ROOM))))
 
 
 def pack(sizes: Sequence[int], limits: Limits) -> list[list[int]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from connectors.embedders.packing import Limits, estimate, pack
+from connectors.embedders.packing import Limits, Meter, estimate
 from connectors.embedders.patience import TRIES, WAITING, Bucket, Busy, Passing, Patience
 from retrieval.errors import Fatal, Retryable
 
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-Ask = Callable[[Sequence[str], "TextKind"], "list[Any]"]
-"""One request of one vendor: the vectors of the texts, in order. Raises Busy, Passing, TooMuch or Fatal."""
+Ask = Callable[[Sequence[str], "TextKind"], tuple["list[Any]", int]]
+"""One request of one vendor: the vectors of the texts, in order, and the tokens that it counted (0: it does not say).
+
+Raises Busy, Passing, TooMuch or Fatal.
+"""
 
 KEY_FIELD = "embeddingModelConfig.apiKey"
 MODEL_FIELD = "embeddingModelConfig.model"
@@ -56,6 +59,7 @@ class VendorEmbedder:
         self._known = dimensions
         self._limits = limits
         self._ask = ask
+        self._meter = Meter(limits)
         self.close = close
         self._bucket = Bucket(limits.per_minute, limits.concurrent)
 
@@ -76,9 +80,15 @@ class VendorEmbedder:
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
         sent = [text if text.strip() else " " for text in texts]
-        requests = pack(estimate(self.provider, self.model, sent), self._limits)
+        sizes = estimate(self.provider, self.model, sent)
+        requests = self._meter.pack(sizes)
+        parts: list[Embeddings] = []
+        if self._meter.unsure and len(requests) > 1:
+            parts.append(self._request(sent[: len(requests[0])], kind))
+            sent = sent[len(requests[0]) :]
+            requests = self._meter.pack(sizes[len(requests[0]) :])
         with ThreadPoolExecutor(min(len(requests), self._limits.concurrent), thread_name_prefix="embed") as pool:
-            parts = list(pool.map(lambda request: self._request([sent[number] for number in request], kind), requests))
+            parts += pool.map(lambda request: self._request([sent[number] for number in request], kind), requests)
         return self._unit(np.concatenate(parts))
 
     def check(self) -> None:
@@ -91,7 +101,7 @@ class VendorEmbedder:
 
         patience = Patience(self._title, self._bucket, WAITING[kind], TRIES[kind])
         try:
-            return self._checked(patience.ask(lambda: self._ask(texts, kind)), len(texts))
+            return self._checked(patience.ask(lambda: self._metered(texts, kind)), len(texts))
         except TooMuch:
             if len(texts) == 1:
                 return self._shortened(texts[0], kind)
@@ -107,10 +117,16 @@ class VendorEmbedder:
                 break
             shorter = text
             try:
-                return self._checked(patience.ask(lambda shorter=shorter: self._ask([shorter], kind)), 1)  # type: ignore[misc]
+                return self._checked(patience.ask(lambda shorter=shorter: self._metered([shorter], kind)), 1)  # type: ignore[misc]
             except TooMuch:
                 continue
         raise Fatal(f"{self._title} refuses a chunk as too long, however much it is shortened: lower the chunkSize.")
+
+    def _metered(self, texts: Sequence[str], kind: TextKind) -> list[Any]:
+        vectors, counted = self._ask(texts, kind)
+        if counted:
+            self._meter.learn(sum(estimate(self.provider, self.model, texts)), counted)
+        return vectors
 
     def _checked(self, vectors: Sequence[Any], count: int) -> Embeddings:
         """As numbers; Fatal or Retryable for anything that is not `count` vectors of the model's size."""

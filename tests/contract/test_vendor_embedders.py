@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from connectors.embedders import cohere, jina, openai, patience
-from connectors.embedders.packing import Limits, pack
+from connectors.embedders.packing import Limits, Meter, pack
 from connectors.embedders.vendor import VendorEmbedder
 from retrieval.errors import Fatal, Retryable
 from retrieval.settings import Endpoint, Settings
@@ -226,18 +226,20 @@ def test_a_request_never_holds_more_tokens_than_it_may_in_the_end(openai_server,
 
 
 def test_requests_are_as_few_as_the_limits_allow(openai_server):
-    """Within 5 % for 10,000 chunks of some 200 tokens, as the stand-in counts them."""
+    """Within 5 %, as the stand-in counts tokens; `bench/openai_requests.py` does the same for 10,000 chunks."""
     text = "the boundary layer on a flat plate in a supersonic flow " * 18
     texts = [f"{text} {number}" for number in range(1700)]
     made(openai_server).embed(texts, "document")
     fewest = max(-(-sum(map(tokens, texts)) // 300_000), -(-len(texts) // 2048))
-    assert len(openai_server.times) <= fewest * 1.25 + 1
+    assert fewest > 1
+    assert len(openai_server.times) <= fewest * 1.05
 
 
 def test_requests_travel_beside_each_other(openai_server):
     openai_server.delay = 0.2
     embedder = made(openai_server)
     embedder._limits = Limits(texts=10, tokens=None)
+    embedder._meter = Meter(embedder._limits)
     began = time.monotonic()
     embedder.embed([f"text {number}" for number in range(160)], "document")
     assert time.monotonic() - began < 16 * 0.2 / 3
