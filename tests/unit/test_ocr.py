@@ -35,12 +35,13 @@ def save(tmp_path: Path) -> Save:
     return write
 
 
-def picture(*lines: str) -> Image.Image:
+def picture(*lines: str, width: int = 900) -> Image.Image:
     """A white page with dark words."""
-    image = Image.new("RGB", (900, 80 + 90 * len(lines)), "white")
-    font = ImageFont.load_default(46)
+    scale = width / 900
+    image = Image.new("RGB", (width, round((80 + 90 * len(lines)) * scale)), "white")
+    font = ImageFont.load_default(46 * scale)
     for row, words in enumerate(lines):
-        ImageDraw.Draw(image).text((40, 40 + 90 * row), words, fill="black", font=font)
+        ImageDraw.Draw(image).text((40 * scale, (40 + 90 * row) * scale), words, fill="black", font=font)
     return image
 
 
@@ -77,6 +78,7 @@ def mixed() -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.slow
 def test_only_the_pictured_pages_of_a_mixed_pdf_are_recognised_and_stand_at_their_place(
     save: Save, mixed: bytes
 ) -> None:
@@ -97,13 +99,19 @@ def test_without_recognition_a_mixed_pdf_gives_its_typed_text(save: Save, mixed:
 
 
 def test_every_picture_of_a_file_is_a_page(save: Save) -> None:
-    pages = [picture("The first sheet"), picture("The second sheet").rotate(180)]
+    pages = [picture("The first sheet", width=450), picture("The second sheet", width=450)]
     raw = save("two.tiff", encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
     parsed = parser().parse(raw, OcrStrategy.STANDARD_OCR)
     assert words(parsed.text[: parsed.pages[1]]) == "the first sheet"
     assert words(parsed.text[parsed.pages[1] :]) == "the second sheet"
     assert parsed.properties["mimeType"] == "image/tiff"
     assert parsed.properties["pageCount"] == 2
+
+
+@pytest.mark.slow
+def test_a_picture_upside_down_is_set_upright(save: Save) -> None:
+    raw = save("a.png", encoded(picture("The second sheet").rotate(180), "PNG"))
+    assert words(parser().parse(raw, OcrStrategy.STANDARD_OCR).text) == "the second sheet"
 
 
 def test_a_picture_without_recognition_is_refused_with_what_to_do(save: Save) -> None:
