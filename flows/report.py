@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prefect import get_client
@@ -49,8 +49,8 @@ class Shown:
         await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
 
 
-async def results(rows: Sequence[Outcome]) -> None:
-    """One row a document; failures first. At most ROWS rows, and then a sentence that says so."""
+async def results(rows: Sequence[Outcome], skipped: Mapping[str, int] | None = None) -> None:
+    """One row a document; failures first. At most ROWS rows, and then a sentence that says so; what was left out."""
     for row in rows:
         if row.error:
             get_run_logger().warning("%s (%s): %s", row.name, row.document_id, row.error)
@@ -68,4 +68,5 @@ async def results(rows: Sequence[Outcome]) -> None:
         for outcome in ordered[:ROWS]
     ]
     more = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
-    await acreate_table_artifact(table=table, description=f"Documents of this run.{more}")
+    left = "".join(f" Left out: {count} ({reason})" for reason, count in (skipped or {}).items())
+    await acreate_table_artifact(table=table, description=f"Documents of this run.{more}{left}")

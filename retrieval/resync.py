@@ -18,7 +18,7 @@ NOT_ELIGIBLE = "NOT_ELIGIBLE_FOR_RESYNC"
 
 STORED = frozenset({"TEXT", "LOCAL_FILE"})
 """Sources whose raw files are the source: nobody else has them."""
-FETCHED = frozenset({"URLS_LIST"})
+FETCHED = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
 """Sources that each document is fetched from anew."""
 _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 

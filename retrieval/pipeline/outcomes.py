@@ -58,6 +58,17 @@ def table(db: Database, lease: Lease) -> list[Outcome]:
     return [Outcome(**row) for row in rows]
 
 
+def skipped(db: Database, lease: Lease) -> dict[str, int]:
+    """What the batch's job runs found and left out, by reason."""
+    rows = db.rows(
+        "select key, sum(value::int)::int as pages"
+        " from job_runs r, jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))"
+        " where r.batch_id = %(batch)s group by key order by key",
+        {"batch": lease.batch_id},
+    )
+    return {row["key"]: row["pages"] for row in rows}
+
+
 def settle(db: Database, lease: Lease) -> None:
     """Cancel what was asked to be cancelled, and complete each job run whose documents are all at their end."""
     with db.transaction() as connection:

@@ -189,6 +189,36 @@ def test_a_cancelled_run_asks_for_no_more(db, new_scope):
     assert len(after.cancelled) == 2
 
 
+def test_what_is_gone_at_its_source_is_removed_and_what_is_left_out_is_counted(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    discover.run(db, lease, discover.waiting(db, lease)[0], Listing("a", "b"))
+    batches.finish(db, lease)
+    db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run.job_run_id})
+    run = accept(db, scope)
+    lease = claimed(db)
+
+    class Counting(Listing):
+        def discover(self, request, cursor):
+            yield Page([], "0", done=False, skipped={"Too old.": 2, "Hidden.": 1})
+            yield Page([], "1", done=False, skipped={"Too old.": 1})
+            yield from super().discover(request, None)
+
+    gone = SourceItem(f"{SITE}/a", "page a", deleted=True)
+    discover.run(db, lease, discover.waiting(db, lease)[0], Counting(gone, "b"))
+    left = db.rows(
+        "select d.external_id from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(id)s and d.deleted_at is null",
+        {"id": scope.namespace},
+    )
+    assert left == [{"external_id": f"{SITE}/b"}]
+    progress = read(db, scope, run).progress
+    assert progress["skipped"] == 4
+    assert progress["skippedReasons"] == {"Too old.": 3, "Hidden.": 1}
+    assert progress["found"] == 1
+
+
 def test_a_page_listed_again_is_the_same_document(db, new_scope):
     scope = new_scope()
     found = []
@@ -268,6 +298,7 @@ def test_a_flow_whose_source_is_not_there_completes_with_one_reason(db, new_scop
     db.rows(namespaces.INSERT, namespaces.values(ring, embedded))
     scope = Scope(scope.organization, embedded.id)
     run = accept(db, scope, "SITEMAP")
+    monkeypatch.setattr(registry, "SOURCES", {})
     batches.form(db, size=64, batches=8)
     (batch,) = batches.undispatched(db)
     monkeypatch.setattr(ingest.context, "database", lambda: db)
