@@ -20,6 +20,18 @@ structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+ALONE = {"e2e", "browser"}
+"""Folders whose tests start services of their own: never two of them at once."""
+
+
+def pytest_collection_modifyitems(items):
+    """Where tests are shared out (`--dist loadgroup`), a file stays together, and whole services run one by one."""
+    for item in items:
+        group = "services" if item.path.parent.name in ALONE else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: item.path.parent.name not in ALONE)
+
+
 @pytest.fixture(scope="session")
 def postgres_url():
     """The embedded PostgreSQL in a folder of its own, empty."""

@@ -138,6 +138,7 @@ def test_being_told_to_wait_is_waiting_and_no_failure(vendor, wait):
     assert time.monotonic() - began > (0.3 * 7 if wait != "date" else 0.9)
 
 
+@pytest.mark.decision("H28")
 def test_a_pause_holds_every_thread_back(openai_server):
     embedder = made(openai_server)
     openai_server.faults.append(faults.status(429, Retry_After="1"))
@@ -209,6 +210,7 @@ def test_a_server_that_sends_floats_is_understood(openai_server):
     assert made(openai_server).embed(["one", "two"], "document").shape == (2, 1536)
 
 
+@pytest.mark.decision("H29")
 def test_a_text_above_the_limit_is_embedded_by_its_beginning_and_its_neighbours_whole(openai_server):
     long = "supercalifragilistic " * 12_000
     vectors = made(openai_server).embed(["before", long, "after"], "document")
