@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from connectors.web.robots import Robots
 
 OTHER_HOST = "It lies on another host than the address that was given."
+TOO_LONG = "Its address is longer than 2048 bytes."
 EXCLUDED = "Its address is excluded by excludePaths."
 NOT_INCLUDED = "Its address holds none of includePaths."
+MOST_BYTES = 2048
+"""What an index over addresses takes."""
 ROBOTS = "The site's robots.txt does not let machines fetch it."
 
 
@@ -38,6 +41,8 @@ class Rules:
         """Why not, without looking at robots.txt; "" if it may be taken."""
         if host(url) != self.host:
             return OTHER_HOST
+        if len(url.encode("utf-8", "replace")) > MOST_BYTES:
+            return TOO_LONG
         if any(part in url for part in self.exclude):
             return EXCLUDED
         return "" if self.included(url) else NOT_INCLUDED
@@ -56,10 +61,8 @@ class Rules:
 
     def check(self, url: str) -> None:
         """Asked before each address is dialled, also those of redirects. Skippable with the reason."""
-        if host(url) != self.host:
-            raise Skippable(OTHER_HOST)
-        if any(part in url for part in self.exclude):
-            raise Skippable(EXCLUDED)
+        if (reason := self.refusal(url)) not in ("", NOT_INCLUDED):
+            raise Skippable(reason)
         if not self.by_robots(url):
             raise Skippable(ROBOTS)
 
