@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from connectors.parsers import kinds, verbatim
+from connectors.parsers import kinds, verbatim, windows
 from connectors.parsers.messages import Page, Reply, Task, Unpack
 from connectors.parsers.pool import Limits, Pool
 from connectors.parsers.scans import Recognition
@@ -80,7 +80,7 @@ class DocumentParser:
             page=page,
             unpack=self._unpack(raw),
         )
-        reply = self._answered(task)
+        reply = windows.joined(self._answered(task), task, self._answered)
         if reply.pictured and self._recognition is not None:
             return self._recognition.completed(task, reply)
         return reply

@@ -53,7 +53,10 @@ class Packed(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to."""
+    """A file to read. `cpu_seconds`: processor time it may take; `expanded_bytes`: what its parts may unfold to.
+
+    `first`: the page, counted from 0, at which the window of a long PDF begins.
+    """
 
     path: str
     name: str
@@ -64,13 +67,14 @@ class Task(msgspec.Struct, frozen=True):
     page: Page | None = None
     recognise: Recognise | None = None
     unpack: Unpack | None = None
+    first: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True):
     """What came of it: `refusal` for the user, with `detail` for the log, or the text and what is known of it.
 
     `spent`: the child should not be given another file. `pictured`: pages whose text is still to be recognised, in a
-    file of `count` pages that is a `pdf` or an image.
+    file of `count` pages that is a `pdf` or an image. `following`: where the next window of a long PDF begins, or 0.
     """
 
     refusal: str = ""
@@ -84,6 +88,7 @@ class Reply(msgspec.Struct, frozen=True):
     count: int = 0
     pdf: bool = False
     members: tuple[Packed, ...] = ()
+    following: int = 0
 
 
 def frame(message: Task | Reply) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import kreuzberg
 
-from connectors.parsers import kinds, mails, members, pages, pictures, plain, properties, slides, verbatim
+from connectors.parsers import kinds, mails, members, pages, pictures, plain, properties, slides, verbatim, windows
 from connectors.parsers.kinds import Kind
 from connectors.parsers.messages import Packed, Reply, Task
 from connectors.parsers.tidying import tidied
@@ -50,6 +50,19 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
 
 
 def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
+    if kind is not kinds.PDF:
+        return _whole(kind, path, task)
+    place, known = windows.cut(path, task.first)
+    if not known.count:
+        return _whole(kind, path, task)
+    try:
+        return windows.placed(_whole(kind, place, task, window=True), known, task.first)
+    finally:
+        place.unlink()
+
+
+def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply:
+    """`window`: of a longer file, and so without text, perhaps."""
     result = _extracted(kind, path)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
@@ -57,7 +70,7 @@ def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
     if kind is kinds.PPT:
         text = slides.without_prompts(text)
     pictured = pictures.without_text(path) if kind is kinds.PDF and task.ocr else ()
-    if not text.strip() and not pictured:
+    if not text.strip() and not pictured and not window:
         raise _no_text(kind, ocr=task.ocr)
     known = properties.of(result, kind, path.stat().st_size)
     return Reply(

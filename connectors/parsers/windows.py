@@ -1,0 +1,93 @@
+"""Long PDFs in windows of pages, each read within the limits of one file, and put together again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from connectors.parsers import plain
+from connectors.parsers.messages import Reply, Task
+from retrieval.errors import Skippable
+
+PAGES = 250
+"""Of one window."""
+MOST_PAGES = 10_000
+MOST_WINDOWS = 15
+"""How many times the seconds of one file a long one may take by the clock."""
+
+
+def cut(path: Path, first: int) -> tuple[Path, Reply]:
+    """The window of pages from `first` (0-based) as a PDF beside the file, and what is known of the whole file.
+
+    The file itself if it is short, or cannot be opened here: what is wrong with it is the library's to say.
+    """
+    import pypdfium2
+
+    try:
+        with pypdfium2.PdfDocument(path) as whole:
+            count = len(whole)
+            if count <= PAGES:
+                return path, Reply()
+            if count > MOST_PAGES:
+                raise Skippable(
+                    f"The PDF has {count:,} pages; at most {MOST_PAGES:,} are read. "
+                    "Split it into smaller files and upload those."
+                )
+            place = path.with_name(f"{path.name}-window")
+            last = min(first + PAGES, count)
+            with pypdfium2.PdfDocument.new() as window:
+                window.import_pages(whole, list(range(first, last)))
+                window.save(place)
+            named = whole.get_metadata_dict()
+    except pypdfium2.PdfiumError:
+        return path, Reply()
+    known: dict[str, str | int] = {"fileSize": path.stat().st_size, "pageCount": count}
+    if author := plain.one_line(named.get("Author", "")):
+        known["author"] = author
+    title = plain.one_line(named.get("Title", ""))
+    return place, Reply(title=title, properties=known, count=count, following=last if last < count else 0)
+
+
+def placed(window: Reply, whole: Reply, first: int) -> Reply:
+    """A window's reply with what is known of the whole file; its pictured pages counted in that."""
+    return msgspec.structs.replace(
+        window,
+        title=whole.title or window.title,
+        properties={**window.properties, **whole.properties},
+        pages=window.pages or (0,) * window.count,
+        pictured=tuple(first + page for page in window.pictured),
+        count=whole.count,
+        following=whole.following,
+    )
+
+
+def joined(reply: Reply, task: Task, read: Callable[[Task], Reply]) -> Reply:
+    """The reply of a long PDF's first window with those that follow. Skippable if the file holds no text."""
+    if not reply.following:
+        return reply
+    parts, deadline = [reply], time.monotonic() + MOST_WINDOWS * task.cpu_seconds
+    while parts[-1].following:
+        if time.monotonic() > deadline:
+            raise Skippable(
+                f"Reading the file took more than {MOST_WINDOWS * task.cpu_seconds:g} s and was given up. "
+                "Split it into smaller files and upload those."
+            )
+        parts.append(read(msgspec.structs.replace(task, first=parts[-1].following)))
+    texts: list[str] = []
+    pages: list[int] = []
+    length = 0
+    for part in parts:
+        pages += [length + start for start in part.pages]
+        texts.append(part.text.rstrip() + "\n\n" if part.text.strip() else "")
+        length += len(texts[-1])
+    text, pictured = "".join(texts), tuple(page for part in parts for page in part.pictured)
+    if not text and not pictured:
+        raise Skippable(
+            "The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans."
+        )
+    return msgspec.structs.replace(
+        reply, text=text, pages=tuple(min(start, length) for start in pages), pictured=pictured
+    )
