@@ -90,6 +90,7 @@ def test_unchanged_pages_are_not_embedded_again(space, site):
     assert space.run(again).progress["embedded"] == 0
 
 
+@pytest.mark.decision("H31")
 def test_pages_that_are_the_same_are_one_document(space, site):
     canonical = '<link rel="canonical" href="/real">'
     site.pages = {
@@ -121,6 +122,7 @@ def test_robots_and_meta_tags_bind_a_crawl(space, site):
     assert sorted(space.run(run).progress["skippedReasons"].values()) == [1, 2]
 
 
+@pytest.mark.decision("H31")
 def test_pages_that_cannot_be_had_say_why_beside_the_others(space, site):
     site.pages = {
         "/": linked("/", ["/gone", "/away", "/fine"]),
