@@ -89,6 +89,7 @@ def test_signing_out_forgets_everything(app, org, space):
     assert "who" in seen.session_state
 
 
+@pytest.mark.decision("H33")
 def test_hostile_text_is_shown_as_text(app, org, space):
     found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]
     hostile = next(document for document in found["documents"] if document["name"] == HOSTILE)

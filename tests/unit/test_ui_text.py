@@ -1,0 +1,39 @@
+"""Other people's text in the admin app: shown as text, exported as text."""
+
+import csv
+import io
+
+import pytest
+
+from ui.parts.snippets import as_curl, as_python
+from ui.parts.text import csv_bytes, plain
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", '=HYPERLINK("http://203.0.113.9")'])
+def test_no_cell_starts_a_formula(cell):
+    (row,) = csv.DictReader(io.StringIO(csv_bytes([{"name": cell}], ["name"]).decode("utf-8-sig")))
+    assert row["name"] == "'" + cell
+
+
+def test_numbers_stay_numbers_and_lists_are_readable():
+    rows = csv_bytes([{"a": -3, "b": ["FAILED"], "c": None, "d": "plain"}], ["a", "b", "c", "d"])
+    assert rows.decode("utf-8-sig").splitlines() == ["a,b,c,d", "-3,FAILED,,plain"]
+
+
+@pytest.mark.parametrize(
+    "text", ["<script>", "[x](javascript:alert(1))", "![p](http://203.0.113.9/p)", "$x$", ":red[x]"]
+)
+def test_nothing_of_a_name_is_markup(text):
+    shown = plain(text)
+    for mark in "<>[]()!$:":
+        assert mark not in shown.replace(f"\\{mark}", "")
+
+
+def test_a_snippet_quotes_what_was_typed_and_holds_no_key():
+    body = {"query": "it's $HOME `id`"}
+    shell = as_curl("http://127.0.0.1:8000", "alice", "/v1/search", body)
+    assert "$API_KEY" in shell
+    assert "'\"'\"'" in shell
+    program = as_python("http://127.0.0.1:8000", "", "/v1/search", body)
+    compile(program, "snippet", "exec")
+    assert "API_KEY" in program
