@@ -7,6 +7,9 @@ from pathlib import Path
 from connectors.parsers import engines, pictures, plain
 from connectors.parsers.messages import Recognise, Reply, Task
 
+SURE = 0.6
+"""Below this tesseract does not know the script, or the picture is hard: then the packaged engine reads it."""
+
 
 def read(task: Task, wanted: Recognise) -> Reply:
     """The text of the page or picture, "" if there is none."""
@@ -14,5 +17,7 @@ def read(task: Task, wanted: Recognise) -> Reply:
     path = Path(task.path)
     image = pictures.rendered(path, wanted.page, dots) if wanted.pdf else pictures.frame(path, wanted.page)
     if wanted.program:
-        return Reply(text=plain.storable(engines.with_tesseract(image, wanted.program, wanted.languages)))
+        text, sure = engines.with_tesseract(image, wanted.program, wanted.languages)
+        if sure >= SURE:
+            return Reply(text=plain.storable(text))
     return Reply(text=plain.storable(engines.packaged(image)))

@@ -408,6 +408,12 @@ ROWS: dict[str, list[Row]] = {
     ],
     "DELETE /v1/tenants/{tenant_id}": [({}, 404, "NOT_FOUND")],
     "GET /v1/usage": [WRONG_KEY],
+    "GET /v1/keys/current": [WRONG_KEY],
+    "GET /v1/activity": [
+        ({}, 400, REQUEST),
+        ({"params": {"namespaceId": ""}}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"params": {"namespaceId": "ns_0"}}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
 }
 
 NO_INPUT = {"GET /health", "GET /ready"}

@@ -125,13 +125,13 @@ def test_a_broken_graph_is_named(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / f"{MINILM}.fp32.v{minilm_graph.VERSION}.onnx").write_bytes(b"not a graph")
     with pytest.raises(Fatal, match="delete the folder"):
-        local.MiniLM(tmp_path).check()
+        local.MiniLM(tmp_path).embed(["one"], "query")
 
 
 def test_several_processes_build_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from connectors.embedders import local\n"
-        "local.MiniLM(Path(sys.argv[1])).check()"
+        "local.MiniLM(Path(sys.argv[1])).embed(['one'], 'query')"
     )
     builders = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(3)]
     assert [builder.wait(timeout=120) for builder in builders] == [0, 0, 0]

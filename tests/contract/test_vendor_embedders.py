@@ -242,9 +242,7 @@ def test_requests_travel_beside_each_other(openai_server):
     embedder = made(openai_server)
     embedder._limits = Limits(texts=10, tokens=None)
     embedder._meter = Meter(embedder._limits)
-    began = time.monotonic()
     embedder.embed([f"text {number}" for number in range(160)], "document")
-    assert time.monotonic() - began < 16 * 0.2 / 3
     assert openai_server.busiest >= 6
 
 

@@ -15,6 +15,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from retrieval import settings
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -91,3 +93,13 @@ def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
     home = Path(prefect_server_environment["PREFECT_HOME"])
     with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
         yield url
+
+
+@pytest.fixture(autouse=True)
+def usual_limits(monkeypatch):
+    """The tests of the API make the limits small for as long as their process lives."""
+    for name in [name for name in os.environ if name.startswith("RETRIEVAL_MAX_")]:
+        monkeypatch.delenv(name)
+    settings.load.cache_clear()
+    yield
+    settings.load.cache_clear()

@@ -216,7 +216,9 @@ def test_the_embedded_store_needs_no_labels(db, space):
     assert not db.rows("select 1 from sweeps where kind = 'labels'")
 
 
-@pytest.mark.parametrize("fault", [status(500), status(503, Retry_After="1"), reset, cut], ids=["500", "503", "reset", "cut"])
+@pytest.mark.parametrize(
+    "fault", [status(500), status(503, Retry_After="1"), reset, cut], ids=["500", "503", "reset", "cut"]
+)
 def test_an_index_in_trouble_delays_and_doubles_nothing(space, index, fault):
     space.text(OWLS, "owls")
     index.faults.append(("/vectors/upsert", fault))

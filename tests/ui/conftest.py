@@ -10,12 +10,18 @@ from streamlit.testing.v1 import AppTest
 
 from local.roles import PROJECT
 from retrieval.ports import Scope
-from tests.api.conftest import api_database, api_db, api_settings, base, org, organization, ring  # noqa: F401
+from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
 from tests.api.support import Organization
 from tests.unit.conftest import Library
 
 HOSTILE = '<script>alert(1)</script> [x](javascript:alert(1)) ![y](http://203.0.113.9/p.png) =HYPERLINK("x")'
 SECONDS = 60
+
+
+@pytest.fixture(scope="session")
+def api_database(fresh_database) -> str:
+    """A database for these tests alone."""
+    return str(fresh_database("ui"))
 
 
 @pytest.fixture

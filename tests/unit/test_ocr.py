@@ -139,14 +139,16 @@ try:
     network = "network"
 except OSError:
     network = "no network"
-print(" ".join(sys.argv[1:]), network)
+print("level\\tpage\\tblock\\tpar\\tline\\tword\\tleft\\ttop\\twidth\\theight\\tconf\\ttext")
+for word in [*sys.argv[1:], *network.split()]:
+    print("5\\t1\\t1\\t1\\t1\\t1\\t0\\t0\\t9\\t9\\t{sure}\\t" + word)
 """
 
 
 @pytest.fixture
 def with_program(tmp_path: Path) -> Iterator[Callable[..., DocumentParser]]:
     program = tmp_path / "tesseract"
-    program.write_text(PROGRAM.format(python=sys.executable))
+    program.write_text(PROGRAM.format(python=sys.executable, sure=95))
     program.chmod(0o755)
     pools = [Pool(1, Limits(60, 512 * MB)), Pool(1, Limits(60, 1536 * MB, programs=True))]
 
@@ -165,7 +167,7 @@ def test_tesseract_is_asked_for_upright_text_in_the_languages_of_the_setting_wit
 ) -> None:
     raw = save("a.png", encoded(picture("words"), "PNG"))
     text = with_program("eng", "deu").parse(raw, OcrStrategy.STANDARD_OCR).text
-    assert text.strip() == "stdin stdout -l eng --psm 1 no network"
+    assert text.strip() == "stdin stdout -l eng --psm 1 tsv no network"
 
 
 def test_a_language_without_data_is_refused_with_the_settings_name(
