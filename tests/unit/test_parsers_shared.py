@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import unicodedata
 from typing import Any
 
@@ -32,8 +33,10 @@ def plain(text: str, case: Case) -> str:
     return joint.join(unicodedata.normalize("NFKC", text).split())
 
 
-def outcome(case: Case) -> Parsed | str:
-    path = FILES / case["file"]
+def outcome(case: Case, folder: Path) -> Parsed | str:
+    """Of a copy: what a file holds is unpacked beside it."""
+    path = folder / case["file"]
+    shutil.copyfile(FILES / case["file"], path)
     raw = RawContent(path=path, name=case["file"], media_type="", size=path.stat().st_size)
     try:
         return parser().parse(raw, OcrStrategy(case["ocr"]))
@@ -43,8 +46,8 @@ def outcome(case: Case) -> Parsed | str:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("case", cases())
-def test_a_shared_case(case: Case) -> None:
-    parsed = outcome(case)
+def test_a_shared_case(case: Case, tmp_path: Path) -> None:
+    parsed = outcome(case, tmp_path)
     expected = case["expect"]
     if isinstance(parsed, str):
         assert len(parsed) > 40, "a refusal says what is wrong and what to do"
