@@ -15,9 +15,9 @@ from tests.e2e.conftest import service  # noqa: F401
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def browser() -> Iterator[Browser]:
-    """Headless Chromium; without one the test says what to install."""
+    """Headless Chromium; without one the test says what to install. Its driver's event loop ends with the test."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: apt-get install chromium")
     with sync_playwright() as driver:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 import pytest
