@@ -68,8 +68,8 @@ def test_a_shared_case(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.shared
 @pytest.mark.skipif(not MANIFEST.exists(), reason=f"the shared test data is not beside the project: no {MANIFEST}")
-def test_each_page_of_a_shared_pdf_starts_with_its_own_words() -> None:
-    parsed = outcome({"file": "dl_multi_page.pdf", "ocr": "BASIC_PARSER"})
+def test_each_page_of_a_shared_pdf_starts_with_its_own_words(tmp_path: Path) -> None:
+    parsed = outcome({"file": "dl_multi_page.pdf", "ocr": "BASIC_PARSER"}, tmp_path)
     assert not isinstance(parsed, str)
     starts = [
         "The Evolution of",
