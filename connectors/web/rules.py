@@ -24,9 +24,9 @@ ROBOTS = "The site's robots.txt does not let machines fetch it."
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`robots`: None where the operator turned robots.txt off."""
+    """`hosts`: that of the given address, and where that led (H34); `robots`: None where they are turned off."""
 
-    host: str
+    hosts: set[str]
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     robots: Robots | None = None
@@ -35,12 +35,21 @@ class Rules:
     def of(cls, config: Mapping[str, Any], robots: Robots | None) -> Rules:
         """Of an ingestion's config, in the contract's words."""
         include, exclude = (tuple(config.get(name) or ()) for name in ("includePaths", "excludePaths"))
-        return cls(host(config["url"]), include, exclude, robots)
+        return cls({host(config["url"])}, include, exclude, robots)
+
+    def widen(self, url: str) -> str:
+        """Take the host of `url` for one of the site's from now on. It, if it was none before, else ""."""
+        name = host(url)
+        if not name or name in self.hosts:
+            return ""
+        self.hosts.add(name)
+        return name
 
     def refusal(self, url: str) -> str:
         """Why not, without looking at robots.txt; "" if it may be taken."""
-        if host(url) != self.host:
-            return OTHER_HOST
+        return OTHER_HOST if host(url) not in self.hosts else self._refusal(url)
+
+    def _refusal(self, url: str) -> str:
         if len(url.encode("utf-8", "replace")) > MOST_BYTES:
             return TOO_LONG
         if any(part in url for part in self.exclude):
@@ -56,12 +65,19 @@ class Rules:
 
     def check_host(self, url: str) -> None:
         """The same for a sitemap itself, which is no page: only its host counts."""
-        if host(url) != self.host:
+        if host(url) not in self.hosts:
             raise Skippable(OTHER_HOST)
 
     def check(self, url: str) -> None:
         """Asked before each address is dialled, also those of redirects. Skippable with the reason."""
-        if (reason := self.refusal(url)) not in ("", NOT_INCLUDED):
+        self._require(self.refusal(url), url)
+
+    def check_start(self, url: str) -> None:
+        """The same for the address that was given: it may lead to another host, which is the site's then (H34)."""
+        self._require(self._refusal(url), url)
+
+    def _require(self, reason: str, url: str) -> None:
+        if reason not in ("", NOT_INCLUDED):
             raise Skippable(reason)
         if not self.by_robots(url):
             raise Skippable(ROBOTS)

@@ -78,6 +78,7 @@ class Sitemap:
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """The page as it is now; None if it is still the item's version. robots.txt binds (D59)."""
         rules = Rules.of(request.config, self._robots)
+        rules.widen(item.external_id)
         if not rules.by_robots(item.external_id):
             raise Skippable(ROBOTS)
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
@@ -89,7 +90,7 @@ class Sitemap:
         while queue:
             url = queue.popleft()
             try:
-                for entry in self._file(url, rules):
+                for entry in self._file(url, rules, first=url == start):
                     if not entry.index:
                         yield entry, ""
                         continue
@@ -102,12 +103,15 @@ class Sitemap:
                     raise
                 yield Entry(url, "", index=True), str(error)
 
-    def _file(self, url: str, rules: Rules) -> Iterator[Entry]:
+    def _file(self, url: str, rules: Rules, *, first: bool) -> Iterator[Entry]:
+        """The first one may lead to another host, which is the site's then (H34)."""
         with tempfile.TemporaryDirectory(prefix="sitemap-") as folder:
             file = Path(folder) / "sitemap"
             with file.open("w+b") as into:
                 delay = self._robots.delay(url) if self._robots else 0.0
-                self._client.get(url, into, Wish(bounds=BOUNDS, delay=delay, check=rules.check_host))
+                check = None if first else rules.check_host
+                found = self._client.get(url, into, Wish(bounds=BOUNDS, delay=delay, check=check))
+            rules.widen(found.url)
             yield from sitemap_file.read(file)
 
 

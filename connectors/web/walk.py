@@ -16,6 +16,8 @@ from retrieval.ports import RawContent, SourceItem
 DUPLICATE = "It is the same page as another one."
 NOT_INDEXED = "The page asks machines not to keep it (robots meta tag)."
 TRIES = 3
+_HOST = "host "
+"""Begins the mark of a host that the start page led to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Walk:
         self.fresh = known[0] if len(known) == 1 and not known[0].done else None
         self._depths = {one.key: one.depth for one in known}
         self._done = {one.key for one in known if one.done}
+        rules.hosts.update(key.removeprefix(_HOST) for key in self._done if key.startswith(_HOST))
         self._tries = {one.key: one.tries for one in known}
         self.kept = sum(one.kept for one in known)
         self.queue = deque(sorted((one for one in known if not one.done), key=lambda one: one.depth))
@@ -67,6 +70,8 @@ class Walk:
     def learn(self, url: str, raw: RawContent, piece: Piece) -> None:
         """Take the page or leave it, and queue what it leads to."""
         final = page_key(raw.url or url)
+        if url == self.start and (host := self._rules.widen(final)):
+            piece.change.found.append(Seen(_HOST + host, 0, done=True))
         data = raw.path.read_bytes()
         found = _read(data, final, raw.media_type)
         canonical = page_key(found.about.canonical) if found else ""

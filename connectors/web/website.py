@@ -66,7 +66,9 @@ class Website:
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         """One page again, after the crawl; None if it is still the item's version."""
-        options = replace(ScrapeOptions.of(request.config), check=Rules.of(request.config, self._robots).check)
+        rules = Rules.of(request.config, self._robots)
+        rules.widen(item.external_id)
+        options = replace(ScrapeOptions.of(request.config), check=rules.check)
         return self._scraper.fetch(item.external_id, options, to, known=item.version)
 
 
@@ -120,11 +122,13 @@ class _Crawl:
     def _fetch(self, url: str, to: Path) -> RawContent | None:
         if not self._rules.by_robots(url):
             raise Skippable(ROBOTS)
-        return self._scraper.fetch(url, self._options, to)
+        start = url == self._walk.start
+        options = replace(self._options, check=self._rules.check_start) if start else self._options
+        return self._scraper.fetch(url, options, to)
 
     def _take(self, one: Seen, future: Future[RawContent | None], piece: Piece) -> None:
         try:
-            raw = self._checked(future.result())
+            raw = self._checked(one, future.result())
         except Skippable as error:
             if str(error) == ROBOTS and one.key != self._walk.start:
                 self._walk.skip(one.key, ROBOTS, piece)
@@ -138,12 +142,12 @@ class _Crawl:
             self._silent = 0
             self._walk.learn(one.key, raw, piece)
 
-    def _checked(self, raw: RawContent | None) -> RawContent:
+    def _checked(self, one: Seen, raw: RawContent | None) -> RawContent:
         """A service that fetched for us may have been led elsewhere."""
         if raw is None:
             raise Skippable("The site gave no page.")
         if raw.url:
-            self._rules.check(raw.url)
+            (self._rules.check_start if one.key == self._walk.start else self._rules.check)(raw.url)
         return raw
 
     @staticmethod
