@@ -1,0 +1,96 @@
+"""A website's crawl whose worker is killed in the middle ends with every page, and asks for none again that it had."""
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+
+PAGES = 300
+SECONDS = 0.1
+"""That the site takes for a page, so that the crawl lasts."""
+
+
+class Site(ThreadingHTTPServer):
+    """Pages 0 to PAGES - 1, each linked to three more; counts what is asked for."""
+
+    def __init__(self):
+        self.asked = Counter()
+        super().__init__(("127.0.0.1", 0), Pages)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Pages(BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(SECONDS)
+        name = self.path.removeprefix("/p")
+        known = name.isdigit() and int(name) < PAGES
+        body = page(int(name)).encode() if known else b""
+        self.server.asked[self.path] += 1
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args):
+        """A request is no news."""
+
+
+def page(number):
+    links = [number * 3 + step for step in (1, 2, 3) if number * 3 + step < PAGES]
+    anchors = "".join(f'<a href="/p{link}">{link}</a>' for link in [*links, number // 3])
+    return f"<html><title>Page {number}</title><main><p>Here is the word w{number}x.</p>{anchors}</main></html>"
+
+
+@pytest.fixture
+def site():
+    with Site() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def patiently(ask):
+    """What an API says that may be busy starting again."""
+    for _ in range(120):
+        try:
+            return ask()
+        except (httpx.HTTPError, AssertionError):
+            time.sleep(0.5)
+    return ask()
+
+
+def kept(service):
+    return {document["externalId"] for document in service.documents()}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_crawl_whose_worker_is_killed_goes_on_where_it_was(new_service, site):
+    service = new_service(fetch_allow="127.0.0.1/32", fetch_host_delay="0", lease_seconds="6")
+    config = {"url": f"{site.url}/p0", "maxDepth": 5, "maxLinks": 1000}
+    body = {"namespaceId": service.namespace, "ingestConfig": {"source": "WEBSITE", "config": config}}
+    run = service.ok(service.client.post("/v1/ingest/website", json=body))["ingestJobRunId"]
+    deadline = time.monotonic() + 120
+    while len(before := kept(service)) < PAGES // 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(service.pid("worker"), signal.SIGKILL)
+    in_the_middle = sum(site.asked.values())
+    assert in_the_middle < PAGES, "the crawl was over before the worker was killed"
+    (done,) = patiently(lambda: service.wait(run, seconds=300))
+    assert kept(service) == {f"{site.url}/p{number}" for number in range(PAGES)}
+    assert (done["progress"]["found"], done["progress"]["failed"]) == (PAGES, 0)
+    twice = {path for path, times in site.asked.items() if times > 1} - {"/robots.txt"}
+    assert not {url.removeprefix(site.url) for url in before} & twice
+    assert max(site.asked.values()) == 2
+    assert len(twice) < PAGES // 4
+    (hit, *_) = service.search("w271x", topK=3, hybridConfig={"semanticWeight": 0, "keywordWeight": 1})
+    assert hit["document"]["name"] == f"{site.url}/p271"
