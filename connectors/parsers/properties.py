@@ -32,7 +32,9 @@ def of(result: kreuzberg.ExtractionResult, kind: Kind, size: int) -> dict[str, s
     authors = metadata.get("authors") or []
     author = ", ".join(map(str, authors)) or str(metadata.get("from_email") or "")
     known.update({"pageCount": count} if count and kind is not kinds.PPT else {})  # of those it counts masters, too
-    texts = {"language": language, "author": author, "createdAt": _instant(str(metadata.get("created_at") or ""))}
+    dates = {"createdAt": "created_at", "modifiedAt": "modified_at"}
+    texts = {"language": language, "author": author}
+    texts |= {name: instant(str(metadata.get(key) or "")) for name, key in dates.items()}
     known.update(
         {key: plain.one_line(value) for key, value in texts.items() if value.strip() and value.lower() not in _NO_NAMES}
     )
@@ -56,7 +58,7 @@ def title(result: kreuzberg.ExtractionResult, text: str) -> str:
     return plain.first_heading(text)
 
 
-def _instant(stamp: str) -> str:
+def instant(stamp: str) -> str:
     """ISO 8601 in UTC, or "" if the date makes no sense."""
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser, parse
 
-from connectors.parsers import kinds, plain
+from connectors.parsers import kinds, plain, properties
 from connectors.parsers.messages import Reply
 from retrieval.errors import Skippable
 
@@ -63,9 +63,13 @@ def read(path: Path) -> Reply:
     }
     title = _about(about, f"{_DUBLIN}title") or plain.first_heading(text)
     author = _about(about, f"{_META}initial-creator") or _about(about, f"{_DUBLIN}creator")
-    return Reply(
-        text=text, title=title, pages=tuple(starts), properties={**known, **({"author": author} if author else {})}
-    )
+    said = {
+        "author": author,
+        "createdAt": properties.instant(_about(about, f"{_META}creation-date")),
+        "modifiedAt": properties.instant(_about(about, f"{_DUBLIN}date")),
+    }
+    known.update({name: value for name, value in said.items() if value})
+    return Reply(text=text, title=title, pages=tuple(starts), properties=known)
 
 
 class _NoEntities(TreeBuilder):

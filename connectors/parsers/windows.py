@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from connectors.parsers import plain
+from connectors.parsers import plain, properties
 from connectors.parsers.messages import Reply, Task
 from retrieval.errors import Skippable
 
+_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?(?:\d\d)?)?")
 PAGES = 250
 """Of one window."""
 MOST_PAGES = 10_000
@@ -47,8 +49,21 @@ def cut(path: Path, first: int) -> tuple[Path, Reply]:
     known: dict[str, str | int] = {"fileSize": path.stat().st_size, "pageCount": count}
     if author := plain.one_line(named.get("Author", "")):
         known["author"] = author
+    dates = {"createdAt": "CreationDate", "modifiedAt": "ModDate"}
+    known.update({name: moment for name, key in dates.items() if (moment := _moment(named.get(key, "")))})
     title = plain.one_line(named.get("Title", ""))
     return place, Reply(title=title, properties=known, count=count, following=last if last < count else 0)
+
+
+def _moment(stamp: str) -> str:
+    """A date of a PDF, such as D:20240131120000+01'00' (ISO 32000-1, 7.9.4), as ISO 8601 in UTC; "" if it is none."""
+    found = _DATE.match(stamp)
+    if not found:
+        return ""
+    year, month, day, hour, minute, second, zone = found.groups()
+    offset = "+00:00" if zone in (None, "Z") else f"{zone[:3]}:{zone[4:6] or '00'}"
+    clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}"
+    return properties.instant(f"{year}-{month or '01'}-{day or '01'}T{clock}{offset}")
 
 
 def placed(window: Reply, whole: Reply, first: int) -> Reply:

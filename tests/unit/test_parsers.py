@@ -11,6 +11,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import docx
@@ -199,6 +200,7 @@ def test_structure_of_a_word_document_survives(save: Save) -> None:
     document = docx.Document()
     document.core_properties.title = "The keeper's log"
     document.core_properties.author = "M. Petrel"
+    document.core_properties.modified = datetime(2026, 3, 4, 5, 6, 7)  # noqa: DTZ001 - it knows no time zones
     document.add_heading("Weather", 1)
     document.add_paragraph("Fog in the morning.")
     bullet = document.add_paragraph("Lamp oil", style="List Bullet")
@@ -216,6 +218,7 @@ def test_structure_of_a_word_document_survives(save: Save) -> None:
     parsed = read(save("log.docx", file.getvalue()))
     assert parsed.title == "The keeper's log"
     assert parsed.properties["author"] == "M. Petrel"
+    assert parsed.properties["modifiedAt"] == "2026-03-04T05:06:07Z"
     lines = parsed.text.split("\n")
     assert {"# Weather", "- Lamp oil", "| Day | Wind |", "| Monday | 9 knots |", "Rock station 4"} <= set(lines)
 
