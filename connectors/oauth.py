@@ -1,4 +1,4 @@
-"""The OAuth2 code flow of the five content services: one table, one client. Facts from each vendor's documentation."""
+"""The OAuth2 code flow of content services: each connector says what its service wants, one client does it."""
 
 from __future__ import annotations
 
@@ -55,62 +55,8 @@ class Service:
     account: str | None = None
 
 
-SERVICES: Mapping[str, Service] = {
-    "GOOGLE_DRIVE": Service(
-        name="Google Drive",
-        authorize="https://accounts.google.com/o/oauth2/v2/auth",
-        token="https://oauth2.googleapis.com/token",  # noqa: S106
-        extra={
-            "scope": "https://www.googleapis.com/auth/drive.readonly",
-            "access_type": "offline",
-            "prompt": "consent",
-            "include_granted_scopes": "true",
-        },
-        revoke="https://oauth2.googleapis.com/revoke",
-    ),
-    "DROPBOX": Service(
-        name="Dropbox",
-        authorize="https://www.dropbox.com/oauth2/authorize",
-        token="https://api.dropboxapi.com/oauth2/token",  # noqa: S106
-        extra={
-            "scope": "account_info.read files.metadata.read files.content.read",
-            "token_access_type": "offline",
-        },
-        revoke="https://api.dropboxapi.com/2/auth/token/revoke",
-        revoke_auth=Auth.BEARER,
-        account="account_id",
-    ),
-    "ONEDRIVE": Service(
-        name="OneDrive",
-        authorize="https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
-        token="https://login.microsoftonline.com/common/oauth2/v2.0/token",  # noqa: S106
-        extra={"scope": "Files.Read.All offline_access", "prompt": "select_account"},
-    ),
-    "BOX": Service(
-        name="Box",
-        authorize="https://account.box.com/api/oauth2/authorize",
-        token="https://api.box.com/oauth2/token",  # noqa: S106
-        pkce=False,
-        revoke="https://api.box.com/oauth2/revoke",
-        revoke_auth=Auth.FORM,
-    ),
-    "NOTION": Service(
-        name="Notion",
-        authorize="https://api.notion.com/v1/oauth/authorize",
-        token="https://api.notion.com/v1/oauth/token",  # noqa: S106
-        extra={"owner": "user"},
-        pkce=False,
-        auth=Auth.BASIC,
-        revoke="https://api.notion.com/v1/oauth/revoke",
-        revoke_auth=Auth.BASIC,
-        account="workspace_id",
-    ),
-}
-
-
-def make(connector: str, app: Mapping[str, Any], settings: Settings) -> OAuth:
+def make(connector: str, service: Service, app: Mapping[str, Any], settings: Settings) -> OAuth:
     """The flow of a namespace's app. Where the settings name endpoints, those; a Notion app may bring its own page."""
-    service = SERVICES[connector]
     own = settings.oauth_endpoints.get(connector)
     authorize = app.get("authorizationUrl") or (own and own.authorize) or service.authorize
     token, revoke = (own and own.token) or service.token, (own and own.revoke) or service.revoke

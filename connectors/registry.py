@@ -10,13 +10,14 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from retrieval import settings
+from retrieval import connections, settings
 from retrieval.errors import Fatal
+from retrieval.pipeline.connected import Connected
 
 if TYPE_CHECKING:
     from retrieval.database import Database
     from retrieval.namespaces import NamespaceConfig
-    from retrieval.ports import Authorizer, Embedder, FileStore, Parser, Scraper, Source, VectorStore
+    from retrieval.ports import Authorizer, Connector, Embedder, FileStore, Parser, Scraper, Source, VectorStore
     from retrieval.secrets import KeyRing
 
 EMBEDDERS = {
@@ -43,8 +44,14 @@ SOURCES: dict[str, str] = {
 }
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
 
-CONNECTORS: dict[str, str] = {}
-"""Connector, such as BOX, to `make(connector, app, settings) -> Connector`; `app` is the namespace's config of it."""
+CONNECTORS: dict[str, str] = {
+    "NOTION": "connectors.sources.notion:make",
+    "GOOGLE_DRIVE": "connectors.sources.google_drive:make",
+    "DROPBOX": "connectors.sources.dropbox:make",
+    "ONEDRIVE": "connectors.sources.onedrive:make",
+    "BOX": "connectors.sources.box:make",
+}
+"""Connector, such as BOX, to `make(app, settings) -> Connector`; `app` is the namespace's config of it."""
 
 _made: dict[str, Any] = {}
 _lock = Lock()
@@ -88,9 +95,9 @@ def is_selector(text: str) -> bool:
 
 
 def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
-    """Where documents of an ingestion source come from. Fatal where this version cannot fetch from there."""
-    if name not in SOURCES:
-        raise Fatal(f"Fetching from the source {name} is not part of this version yet.")
+    """Where documents of an ingestion source come from."""
+    if name in CONNECTORS:
+        return Connected(db, ring, connector(name, connections.app(config, name), settings.load()))
     make = _load(SOURCES, name, "source")
     return cast("Source", make(config, db, ring))
 
@@ -101,10 +108,15 @@ def parser() -> Parser:
     return cast("Parser", importlib.import_module("connectors.parsers.documents").parser())
 
 
-def authorizer(connector: str, app: Mapping[str, Any], options: settings.Settings) -> Authorizer:
-    """Who speaks OAuth2 with a content service: its own connector, or the common flow where it needs no other."""
-    make = _load({connector: "connectors.oauth:make", **CONNECTORS}, connector, "connector")
-    return cast("Authorizer", make(connector, app, options))
+def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:
+    """A content service, spoken to as the app of a namespace."""
+    make = _load(CONNECTORS, name, "connector")
+    return cast("Connector", make(app, options))
+
+
+def authorizer(name: str, app: Mapping[str, Any], options: settings.Settings) -> Authorizer:
+    """Who speaks OAuth2 with a content service."""
+    return connector(name, app, options).authorizer
 
 
 def _load(table: Mapping[str, str], value: str, field: str) -> Any:

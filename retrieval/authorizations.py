@@ -79,7 +79,7 @@ class ConnectionTokens:
     def __init__(self, db: Database, ring: KeyRing, connection_id: str, authorizer: Authorizer) -> None:
         self._db = db
         self._ring = ring
-        self._id = connection_id
+        self.connection_id = self._id = connection_id
         self._authorizer = authorizer
 
     def token(self) -> str:
@@ -91,6 +91,12 @@ class ConnectionTokens:
     def renewed(self, refused: str) -> str:
         """Another token after the service refused this one; whoever comes second gets what the first one fetched."""
         return self._refreshed(lambda tokens: tokens.access_token == refused)
+
+    def ended(self, reason: str) -> Fatal:
+        """What to raise where the service refuses a renewed token too; the connection is FAILED from now on."""
+        with self._db.transaction() as connection:
+            self._fail(connection, reason)
+        return Fatal(reason)
 
     def _refreshed(self, is_old: Callable[[Tokens], bool]) -> str:
         """The row stays locked over the vendor's answer, which is bounded: two refreshes would void each other."""
@@ -129,10 +135,10 @@ class ConnectionTokens:
         )
 
     def _fail(self, connection: PgConnection[Row], reason: str) -> None:
-        log.warning("connection.refresh_refused", connection_id=self._id)
+        log.warning("connection.failed", connection_id=self._id)
         connection.execute(
             "update connections set status = 'FAILED', status_reason = %(reason)s, updated_at = now()"
-            " where id = %(id)s",
+            " where id = %(id)s and status = 'ACTIVE'",
             {"id": self._id, "reason": reason},
         )
 

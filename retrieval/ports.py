@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypeVar
 
+from retrieval.connector_port import Authorizer as Authorizer  # noqa: PLC0414
+from retrieval.connector_port import Connector as Connector  # noqa: PLC0414
+from retrieval.connector_port import Tokens as Tokens  # noqa: PLC0414
+from retrieval.connector_port import TokenSource as TokenSource  # noqa: PLC0414
 from retrieval.vector_port import Match as Match  # noqa: PLC0414
 from retrieval.vector_port import Vector as Vector  # noqa: PLC0414
 from retrieval.vector_port import VectorStore as VectorStore  # noqa: PLC0414
@@ -192,58 +195,8 @@ class Page(Generic[T]):
     skipped: Mapping[str, int] = field(default_factory=dict)
     save: Callable[[Connection[Any]], None] | None = None
     """`skipped`: what was found and left out, by reason. `save`: the source's own, in the page's transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """What a content service hands out. `expires_at` is None if it does not say; `account`: whose it is, if known."""
-
-    access_token: str = field(repr=False)
-    refresh_token: str | None = field(default=None, repr=False)
-    expires_at: datetime | None = None
-    account: str | None = None
-
-
-class TokenSource(Protocol):
-    """Gives a connection's access token; who asks never stores one."""
-
-    def token(self) -> str: ...
-
-    def renewed(self, refused: str) -> str:
-        """Another token after the service refused this one. Fatal if the authorization has ended."""
-        ...
-
-
-class Authorizer(Protocol):
-    """The OAuth2 code flow of one app at one content service. Fatal: the service refused, in our words."""
-
-    pkce: bool
-
-    def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
-        """Where a person allows the access. `challenge`: PKCE, S256; None where `pkce` is False."""
-        ...
-
-    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens: ...
-
-    def refresh(self, tokens: Tokens) -> Tokens:
-        """New tokens; a refresh token that does not rotate is carried over."""
-        ...
-
-    def revoke(self, tokens: Tokens) -> None:
-        """End the authorization at the service, where it can be; otherwise do nothing."""
-        ...
-
-
-class Connector(Authorizer, Protocol):
-    """A content service: its authorization and its content."""
-
-    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """What is new, changed or deleted since `cursor`, page by page; everything there is for None."""
-        ...
-
-    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
-        """The item's content, in the file `to`. Skippable if this item alone cannot be had."""
-        ...
+    whole: bool = False
+    """On the last page: everything that there is was listed, so what was not listed is gone. Not so after changes."""
 
 
 class Parser(Protocol):

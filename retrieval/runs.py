@@ -215,7 +215,9 @@ PROGRESS: LiteralString = """
         'upserted', count(*) filter (where stage = 'upserted'),
         'failed', count(*) filter (where status = 'FAILED'),
         'skipped', (select coalesce(sum(value::int), 0) from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
-        'skippedReasons', coalesce(r.progress -> 'skipped', '{}')
+        'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),
+        'removed', coalesce((r.progress ->> 'removed')::int, 0),
+        'awaitingConfirmation', coalesce((r.progress ->> 'awaitingConfirmation')::int, 0)
      ) from run_documents where job_run_id = r.id)
 """
 """How far the documents of job run `r` have come (D61). An unchanged one was fetched and needed no more."""

@@ -147,7 +147,8 @@ class JobRunDocuments(Struct):
 
 class RunProgress(Struct, rename="camel"):
     """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were found
-    and left out, with the reasons."""
+    and left out, with the reasons. Removed ones are gone at the content service; of many at once the removal awaits a
+    person's confirmation."""
 
     found: int
     fetched: int
@@ -158,6 +159,18 @@ class RunProgress(Struct, rename="camel"):
     failed: int
     skipped: int = 0
     skipped_reasons: dict[str, int] = {}
+    removed: int = 0
+    awaiting_confirmation: int = 0
+
+    def notices(self) -> list[str]:
+        """What a person is to know of the run beside its documents."""
+        if not self.awaiting_confirmation:
+            return []
+        return [
+            f"{self.awaiting_confirmation} documents are gone at the content service, more than a fifth of those of"
+            " this connection: they stay searchable until POST /v1/documents/resync confirms it for them with"
+            " confirmDeletions: true."
+        ]
 
 
 Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]
@@ -173,6 +186,7 @@ class JobRunData(Struct, rename="camel"):
     created_at: Timestamp
     updated_at: Timestamp
     progress: RunProgress
+    notices: list[str]
     timings: Timings
     prefect_url: PrefectUrl
 
@@ -193,7 +207,8 @@ class JobRunData(Struct, rename="camel"):
             ),
             created_at=Timestamp.of(run.created_at),
             updated_at=Timestamp.of(run.updated_at),
-            progress=convert(run.progress, RunProgress),
+            progress=(progress := convert(run.progress, RunProgress)),
+            notices=progress.notices(),
             timings=dict(run.timings),
             prefect_url=prefect_url,
         )

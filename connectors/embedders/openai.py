@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
-from connectors.embedders.patience import Passing
 from connectors.embedders.vendor import VendorEmbedder, understand
+from connectors.patience import Passing
 
 if TYPE_CHECKING:
     from httpx2 import Request

@@ -80,7 +80,9 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
             request = DiscoveryRequest(
                 lease.scope, row["source"], config["request"], config["connectionId"], row["job_run_id"]
             )
-            listed = SourceItem(row["external_id"], item.name, item.media_type, row["version"] or "")
+            listed = SourceItem(
+                row["external_id"], item.name, item.media_type, row["version"] or "", properties=row["listed"]
+            )
             found.append(Wanted(item, listed, request, row))
     return found
 
@@ -89,7 +91,7 @@ def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source:
     with tempfile.TemporaryDirectory(prefix="download-") as folder:
         same = wanted.before["listed"].get(LISTED) and wanted.before["listed"][LISTED] == wanted.before["listed_before"]
         raw = None if same else source.fetch(wanted.listed, wanted.request, Path(folder) / "raw")
-        content = _as_before(wanted.before) if raw is None else _stored(wanted, lease, files, raw)
+        content = _as_before(wanted) if raw is None else _stored(wanted, lease, files, raw)
     with db.transaction() as connection:
         batches.guard(connection, lease)
         connection.execute(
@@ -110,7 +112,10 @@ def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> 
     return handover.described(raw, key, size, digest.digest(), wanted.before["listed"])
 
 
-def _as_before(row: Row) -> dict[str, Any]:
-    """The stored file serves again: the parse may still want other parts of it."""
-    names = ("raw_key", "raw_size", "raw_hash", "name", "media_type", "title")
-    return {**{name: row[name] for name in names}, "properties": json.dumps({**row["properties"], **row["listed"]})}
+def _as_before(wanted: Wanted) -> dict[str, Any]:
+    """The stored file serves again, under the name that a content service gives it now."""
+    row = wanted.before
+    names = ("raw_key", "raw_size", "raw_hash", "media_type", "title")
+    name = row["name"] if row["source"] in items.WEB else wanted.item.name
+    properties = json.dumps({**row["properties"], **row["listed"]})
+    return {**{name: row[name] for name in names}, "name": name, "properties": properties}

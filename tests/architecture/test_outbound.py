@@ -30,6 +30,7 @@ GUARDED = (
 
 TRUSTED = {
     "connectors/oauth.py": "a content service's own endpoints, or those that the operator names",
+    "connectors/sources/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/embedders/*.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/web/firecrawl*.py": "the scraping service's own endpoint, or the one that the operator names",
     "connectors/web/jina*.py": "the scraping service's own endpoint, or the one that the operator names",

@@ -11,7 +11,8 @@ from email.utils import format_datetime
 import numpy as np
 import pytest
 
-from connectors.embedders import cohere, jina, openai, patience
+from connectors import patience
+from connectors.embedders import cohere, jina, openai
 from connectors.embedders.packing import Limits, Meter, pack
 from connectors.embedders.vendor import VendorEmbedder
 from retrieval.errors import Fatal, Retryable

@@ -6,8 +6,7 @@ import json
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors import registry
-from connectors.embedders import patience
+from connectors import patience, registry
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from tests.flows.configured import Configured

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors import oauth
+from connectors import oauth, registry
 from retrieval import authorizations, connections, redirects
 from retrieval.authorizations import ConnectionTokens
 from retrieval.errors import Fatal, Retryable, ServiceError
@@ -35,7 +35,8 @@ def vendor():
 
 def flow(vendor, connector="GOOGLE_DRIVE", **app):
     there = OAuthEndpoints(token=vendor.base + "/token", revoke=vendor.base + "/revoke")
-    return oauth.make(connector, {**APP, **app}, Settings(_env_file=None, oauth_endpoints={connector: there}))
+    options = Settings(_env_file=None, oauth_endpoints={connector: there})
+    return registry.authorizer(connector, {**APP, **app}, options)
 
 
 def granted(flow, vendor):
@@ -48,9 +49,10 @@ def granted(flow, vendor):
 
 
 def test_every_connector_has_a_flow_with_https_endpoints():
-    assert set(oauth.SERVICES) == set(connections.APPS)
-    for service in oauth.SERVICES.values():
-        for url in (service.authorize, service.token, service.revoke or service.token):
+    assert set(registry.CONNECTORS) == set(connections.APPS)
+    for connector in registry.CONNECTORS:
+        made = registry.authorizer(connector, APP, Settings(_env_file=None))
+        for url in (made.authorize_at, made.token_at, made.revoke_at or made.token_at):
             assert url.startswith("https://")
 
 
@@ -65,7 +67,7 @@ def test_every_connector_has_a_flow_with_https_endpoints():
     ],
 )
 def test_where_a_person_is_sent(connector, host, wanted):
-    made = oauth.make(connector, APP, Settings(_env_file=None))
+    made = registry.authorizer(connector, APP, Settings(_env_file=None))
     parts = urlsplit(made.authorize_url(redirect_uri=BACK, state="the state", challenge=None))
     sent = dict(parse_qsl(parts.query))
     assert parts.hostname == host
@@ -74,7 +76,7 @@ def test_where_a_person_is_sent(connector, host, wanted):
     assert "canary" not in str(sent)
 
 
-@pytest.mark.parametrize("connector", list(oauth.SERVICES))
+@pytest.mark.parametrize("connector", list(registry.CONNECTORS))
 def test_exchange_and_refresh(vendor, connector):
     made = flow(vendor, connector)
     first = granted(made, vendor)

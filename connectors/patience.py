@@ -1,4 +1,4 @@
-"""When a vendor may be asked, and how long it is asked again: the one policy for all vendors of embeddings.
+"""When a vendor may be asked, and how long it is asked again: the one policy for all vendors.
 
 Being told to wait (429) is no failure: every thread that shares the bucket waits. Trouble that passes is tried again
 with growing pauses. Both end: with a search after seconds, with an ingestion after minutes.
@@ -21,7 +21,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 WAITING = {"document": 180.0, "query": 4.0}
-"""Seconds that one call may wait for its turn in all, by the kind of text: a person waits for a query."""
+"""Seconds that one call may wait for its turn in all: a person waits for a query."""
 TRIES = {"document": 5, "query": 2}
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -89,7 +89,7 @@ class Patience:
             except Busy as told:
                 busy += 1
                 pause = told.after if told.after is not None else _pause(busy)
-                log.info("embedding.told_to_wait", vendor=self.vendor, seconds=round(pause, 1))
+                log.info("vendor.told_to_wait", vendor=self.vendor, seconds=round(pause, 1))
                 self.bucket.pause(pause)
             except Passing as trouble:
                 failed += 1

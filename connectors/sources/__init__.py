@@ -1,0 +1,1 @@
+"""Content services, one module each."""

@@ -1,0 +1,246 @@
+"""What every connector does, against a stateful account on loopback: listing, changes, content, and a vendor's trouble."""
+
+from __future__ import annotations
+
+import importlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from connectors import patience, registry
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import SourceItem
+from tests.standins import faults
+from tests.standins.place import APP, TestTokens, words
+
+ACCOUNTS = {
+    "MEMORY": "tests.standins.memory_connector:serving",
+}
+"""Connector to a context manager that gives its `Account`."""
+
+
+@pytest.fixture(params=ACCOUNTS)
+def account(request, monkeypatch):
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    module, _, name = ACCOUNTS[request.param].partition(":")
+    if request.param == "MEMORY":
+        monkeypatch.setitem(registry.CONNECTORS, "MEMORY", "tests.standins.memory_connector:make")
+    with getattr(importlib.import_module(module), name)() as made:
+        yield made
+
+
+@pytest.fixture
+def connector(account):
+    return registry.connector(account.connector, APP, account.settings)
+
+
+@pytest.fixture
+def tokens(account):
+    return TestTokens(account)
+
+
+def listed(connector, tokens, cursor=None) -> tuple[dict[str, SourceItem], Any]:
+    """Everything that a listing gives, the last of each item, and its last page."""
+    items, page = {}, None
+    for page in connector.iter_changes(tokens, cursor):
+        for item in page.items:
+            items[item.external_id] = item
+        if page.done:
+            break
+    assert page is not None
+    assert page.done
+    return items, page
+
+
+def text_of(connector, tokens, item, tmp_path) -> str:
+    raw = connector.fetch(tokens, item, tmp_path / "raw")
+    assert raw is not None
+    assert raw.size == raw.path.stat().st_size
+    return words(raw.path.read_text())
+
+
+def trouble(account, when, *reasons):
+    """Do these things wrong, one a request that holds `when`, then nothing."""
+    left = list(reasons)
+
+    def fault(request):
+        return left.pop(0) if left and when in request else None
+
+    account.fault = fault
+    return left
+
+
+def test_a_first_listing_finds_everything_in_depth_and_is_whole(account, connector, tokens, tmp_path):
+    account.page = 2
+    ids = [account.put(f"{folder}{number}.txt", f"text {folder}{number}") for folder in ("", "a/", "a/b/", "c/")
+           for number in range(2)]
+    items, last = listed(connector, tokens)
+    assert sorted(items) == sorted(ids)
+    assert last.whole
+    assert all(item.version and not item.deleted and not item.error for item in items.values())
+    assert text_of(connector, tokens, items[ids[4]], tmp_path).endswith("text a/b/0")
+
+
+def test_an_empty_account_is_listed_whole(connector, tokens):
+    items, last = listed(connector, tokens)
+    assert items == {}
+    assert last.whole
+
+
+def test_nothing_new_is_nothing_listed_or_the_same_versions(account, connector, tokens):
+    account.put("one.txt", "first")
+    before, last = listed(connector, tokens)
+    after, _ = listed(connector, tokens, last.cursor)
+    assert all(before[name].version == item.version for name, item in after.items())
+
+
+def test_a_listing_goes_on_behind_any_page(account, connector, tokens):
+    account.page = 2
+    ids = {account.put(f"folder{number % 3}/{number}.txt", "x") for number in range(7)}
+    seen, cursor, pages = set(), None, 0
+    while True:
+        page = next(iter(connector.iter_changes(tokens, cursor)))
+        seen |= {item.external_id for item in page.items}
+        cursor, pages = page.cursor, pages + 1
+        connector = registry.connector(account.connector, APP, account.settings)
+        assert pages < 30
+        if page.done:
+            break
+    assert seen == ids
+    assert page.whole
+
+
+def test_a_change_is_listed_with_another_version_and_its_new_content(account, connector, tokens, tmp_path):
+    kept, changed = account.put("kept.txt", "same"), account.put("folder/changed.txt", "before")
+    before, last = listed(connector, tokens)
+    account.change(changed, "after the change")
+    after, _ = listed(connector, tokens, last.cursor)
+    assert after[changed].version != before[changed].version
+    assert kept not in after or after[kept].version == before[kept].version
+    assert text_of(connector, tokens, after[changed], tmp_path).endswith("after the change")
+
+
+def test_a_new_item_is_listed(account, connector, tokens):
+    account.put("old.txt", "old")
+    _, last = listed(connector, tokens)
+    fresh = account.put("folder/new.txt", "new")
+    after, _ = listed(connector, tokens, last.cursor)
+    assert fresh in after
+
+
+def test_a_renamed_and_a_moved_item_keep_their_ids(account, connector, tokens):
+    renamed, moved = account.put("before.txt", "one"), account.put("here/moved.txt", "two")
+    _, last = listed(connector, tokens)
+    account.rename(renamed, "after.txt")
+    account.move(moved, "there")
+    after, _ = listed(connector, tokens, last.cursor)
+    assert "after" in after[renamed].name
+    assert not after[moved].deleted
+
+
+def test_what_was_deleted_is_said_or_known_to_be_gone(account, connector, tokens):
+    kept, deleted = account.put("kept.txt", "one"), account.put("folder/deleted.txt", "two")
+    _, last = listed(connector, tokens)
+    account.delete(deleted)
+    after, page = listed(connector, tokens, last.cursor)
+    said = deleted in after and after[deleted].deleted
+    assert said or (page.whole and deleted not in after)
+    assert connector.gone(tokens, deleted)
+    assert not connector.gone(tokens, kept)
+
+
+def test_a_cursor_that_is_too_old_starts_a_whole_listing(account, connector, tokens):
+    ids = {account.put(f"{number}.txt", "x") for number in range(3)}
+    _, last = listed(connector, tokens)
+    account.forget_cursors()
+    after, page = listed(connector, tokens, last.cursor)
+    assert ids <= set(after)
+    assert page.whole
+
+
+def test_an_empty_listing_is_not_believed(account, connector, tokens):
+    ids = [account.put(f"{number}.txt", "x") for number in range(3)]
+    _, last = listed(connector, tokens)
+    account.lose()
+    after, _ = listed(connector, tokens, last.cursor)
+    assert not any(item.deleted for item in after.values())
+    assert not any(connector.gone(tokens, one) for one in ids)
+
+
+def test_an_item_that_vanished_after_it_was_listed_is_left_out_alone(account, connector, tokens, tmp_path):
+    vanished = account.put("folder/vanished.txt", "x")
+    items, _ = listed(connector, tokens)
+    account.delete(vanished)
+    with pytest.raises(Skippable):
+        connector.fetch(tokens, items[vanished], tmp_path / "raw")
+
+
+def test_a_refused_token_is_renewed_once_by_8_tasks_together(account, connector, tokens, tmp_path):
+    for number in range(8):
+        account.put(f"folder/{number}.txt", f"text {number}")
+    items, _ = listed(connector, tokens)
+    account.expire()
+
+    def fetch(pair):
+        place, item = pair
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        return text_of(connector, tokens, item, folder)
+
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(fetch, enumerate(items.values())))
+    assert sorted(text[-1] for text in texts) == [str(number) for number in range(8)]
+    assert tokens.renewals == 1
+    assert not tokens.failed
+
+
+def test_an_access_that_is_refused_for_good_ends_the_connection(account, connector, tokens):
+    account.put("one.txt", "x")
+    account.fault = lambda _request: faults.status(401)
+    with pytest.raises(Fatal):
+        listed(connector, tokens)
+    assert tokens.failed
+
+
+@pytest.mark.parametrize("wrong", [faults.status(429, Retry_After="0"), faults.status(503), faults.reset])
+def test_trouble_that_passes_is_waited_out(account, connector, tokens, wrong):
+    one = account.put("one.txt", "x")
+    left = trouble(account, "", wrong)
+    items, _ = listed(connector, tokens)
+    assert set(items) == {one}
+    assert not left
+
+
+def test_network_trouble_never_fails_the_connection(account, connector, tokens):
+    account.fault = lambda _request: faults.reset
+    with pytest.raises(Retryable) as raised:
+        listed(connector, tokens)
+    assert not tokens.failed
+    assert "SECRET" not in str(raised.value)
+
+
+def test_an_answer_that_is_no_json_is_no_empty_listing(account, connector, tokens):
+    account.put("one.txt", "x")
+    account.fault = lambda _request: faults.html
+    with pytest.raises((Retryable, Fatal)):
+        listed(connector, tokens)
+
+
+def test_a_truncated_download_is_not_taken_for_the_whole(account, connector, tokens, tmp_path):
+    one = account.put("folder/one.txt", "x" * 2000)
+    items, _ = listed(connector, tokens)
+    account.fault = lambda _request: faults.cut
+    with pytest.raises(Retryable):
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+
+
+def test_items_say_what_and_where_they_are(account, connector, tokens, tmp_path):
+    one = account.put("plans/launch.txt", "x")
+    items, _ = listed(connector, tokens)
+    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
+    said = {**items[one].properties, **raw.properties}
+    assert "launch" in items[one].name
+    assert "launch" in raw.name
+    assert {"url", "modifiedAt"} <= said.keys()
+    assert all(isinstance(value, str | int) for value in said.values())

@@ -1,0 +1,135 @@
+"""The half of every content service's stand-in that is the same: a server, OAuth2 with a consent page, bearers, faults.
+
+A stand-in subclasses `Served`, answers its vendor's own requests in `answer`, and plays `tests.standins.place.Account`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+from retrieval.settings import Endpoint, OAuthEndpoints, Settings
+from tests.standins import faults
+from tests.standins.oauth_server import Vendor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+AUTHORIZE, TOKEN, REVOKE = "/consent", "/oauth/token", "/oauth/revoke"
+
+
+class Served:
+    """An account on a port of its own. `open` paths need no bearer."""
+
+    connector = ""
+    unauthorized: Any = {"error": "SECRET VENDOR WORDS"}
+    """The body of the vendor's 401."""
+    page = 100
+
+    def __init__(self) -> None:
+        self.vendor = Vendor()
+        self.vendor.account = "account-1"
+        self.requests: list[str] = []
+        self.fault: Callable[[str], faults.Fault | None] = lambda _request: None
+        self.good: set[str] = set()
+        self.lock = threading.RLock()
+        self.base = ""
+
+    @property
+    def settings(self) -> Settings:
+        """Of a product that is told to look here; a stand-in may add to it."""
+        there = OAuthEndpoints(
+            authorize=self.base + AUTHORIZE, token=self.base + TOKEN, revoke=self.base + REVOKE
+        )
+        return Settings(
+            _env_file=None,
+            endpoints={self.connector: Endpoint(base_url=self.base)},
+            oauth_endpoints={self.connector: there},
+        )
+
+    def answer(self, handler: faults.Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        """The vendor's own request, with a good bearer: reply by `handler.reply`."""
+        raise NotImplementedError
+
+    def is_open(self, path: str) -> bool:
+        """Whether the path is answered without a bearer, such as a download address that was signed before."""
+        return False
+
+    def token(self) -> str:
+        with self.lock:
+            token = f"canary-access-direct-{len(self.good)}"
+            self.good.add(token)
+        return token
+
+    def expire(self) -> None:
+        with self.lock:
+            self.good = {token + " expired" for token in self.good}
+
+    def visit(self, authorization_url: str) -> str:
+        sent = dict(parse_qsl(urlsplit(authorization_url).query))
+        code, state = self.vendor.visit(authorization_url)
+        return sent["redirect_uri"] + "?" + urlencode({"code": code, "state": state})
+
+    def handle(self, handler: faults.Handler, method: str) -> None:
+        """Any request: noted, spoilt if that is wanted, then OAuth2, then the vendor's own."""
+        parts = urlsplit(handler.path)
+        body = handler.rfile.read(int(handler.headers.get("content-length") or 0))
+        request = f"{method} {parts.path}"
+        with self.lock:
+            self.requests.append(request)
+            fault = self.fault(request)
+        if fault is not None and fault(handler):
+            return
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if parts.path == AUTHORIZE:
+            handler.reply(302, b"", {"Location": self.visit(handler.path)})
+        elif parts.path in {TOKEN, REVOKE}:
+            self._oauth(handler, parts.path, body)
+        elif self.is_open(parts.path) or self._bearer(handler) in self.good:
+            self.answer(handler, method, parts.path, query, body)
+        else:
+            handler.reply(401, self.unauthorized)
+
+    def _bearer(self, handler: faults.Handler) -> str:
+        return (handler.headers.get("authorization") or "").removeprefix("Bearer ")
+
+    def _oauth(self, handler: faults.Handler, path: str, body: bytes) -> None:
+        is_json = "json" in (handler.headers.get("content-type") or "")
+        form = {name: values[0] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}
+        headers = {name.lower(): value for name, value in handler.headers.items()}
+        status, content, more = self.vendor.answer(path, json.loads(body) if is_json else form, headers)
+        if path == TOKEN and status == 200:
+            with self.lock:
+                self.good.add(json.loads(content)["access_token"])
+        handler.reply(status, content, more)
+
+
+@contextmanager
+def serving(account: Served) -> Iterator[Served]:
+    """The account on loopback; its address is `account.base`."""
+
+    class Handler(faults.Handler):
+        def do_GET(self) -> None:
+            account.handle(self, "GET")
+
+        def do_POST(self) -> None:
+            account.handle(self, "POST")
+
+        def do_OPTIONS(self) -> None:
+            account.handle(self, "OPTIONS")
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    account.base = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield account
+    finally:
+        server.shutdown()
+        thread.join(5)
+        server.server_close()
