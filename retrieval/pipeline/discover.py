@@ -131,7 +131,7 @@ _RECORD: LiteralString = """
         order by l.external_id
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      connection_id = excluded.connection_id, updated_at = now()
+                      connection_id = excluded.connection_id, archive_id = null, updated_at = now()
         returning id, external_id
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size,
@@ -143,10 +143,11 @@ _RECORD: LiteralString = """
     on conflict do nothing
 """
 _REFUSE: LiteralString = """
-    insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
-    select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', 'discover', w.error
-    from unnest(%(refused)s::text[], %(refused_names)s::text[], %(errors)s::text[]) with ordinality
-             as w (id, name, error, position),
+    insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error, properties)
+    select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', 'discover', w.error,
+           jsonb_build_object('externalId', w.external_id)
+    from unnest(%(refused)s::text[], %(refused_ids)s::text[], %(refused_names)s::text[], %(errors)s::text[])
+             with ordinality as w (id, external_id, name, error, position),
          (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
 """
 
@@ -202,6 +203,7 @@ def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[
         "properties": [row["properties"] for row in rows],
         "positions": list(range(len(items))),
         "refused": [ids.document_id() for _ in refused],
+        "refused_ids": [item.external_id for item in refused],
         "refused_names": [item.name for item in refused],
         "errors": [item.error for item in refused],
         "skipped": json.dumps(dict(page.skipped)),

@@ -8,6 +8,7 @@ from retrieval.tables.activity import SearchTime
 from retrieval.tables.connections import Connection, OAuthState
 from retrieval.tables.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
 from retrieval.tables.crawls import CrawlPage
+from retrieval.tables.departures import Departure
 from retrieval.tables.identity import (
     ApiKey,
     IdempotentAnswer,
@@ -26,6 +27,7 @@ __all__ = [
     "Chunk",
     "Connection",
     "CrawlPage",
+    "Departure",
     "Document",
     "Embedding",
     "IdempotentAnswer",
