@@ -15,7 +15,7 @@ from tests.standins import faults
 from tests.standins.place import APP, TestTokens, words
 
 ACCOUNTS = {
-    "MEMORY": "tests.standins.memory_connector:serving",
+    "MEMORY": "tests.standins.memory:serving",
 }
 """Connector to a context manager that gives its `Account`."""
 
@@ -25,7 +25,7 @@ def account(request, monkeypatch):
     monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
     module, _, name = ACCOUNTS[request.param].partition(":")
     if request.param == "MEMORY":
-        monkeypatch.setitem(registry.CONNECTORS, "MEMORY", "tests.standins.memory_connector:make")
+        monkeypatch.setitem(registry.CONNECTORS, "MEMORY", "tests.standins.memory:make")
     with getattr(importlib.import_module(module), name)() as made:
         yield made
 
@@ -73,8 +73,11 @@ def trouble(account, when, *reasons):
 
 def test_a_first_listing_finds_everything_in_depth_and_is_whole(account, connector, tokens, tmp_path):
     account.page = 2
-    ids = [account.put(f"{folder}{number}.txt", f"text {folder}{number}") for folder in ("", "a/", "a/b/", "c/")
-           for number in range(2)]
+    ids = [
+        account.put(f"{folder}{number}.txt", f"text {folder}{number}")
+        for folder in ("", "a/", "a/b/", "c/")
+        for number in range(2)
+    ]
     items, last = listed(connector, tokens)
     assert sorted(items) == sorted(ids)
     assert last.whole

@@ -42,9 +42,7 @@ class Served:
     @property
     def settings(self) -> Settings:
         """Of a product that is told to look here; a stand-in may add to it."""
-        there = OAuthEndpoints(
-            authorize=self.base + AUTHORIZE, token=self.base + TOKEN, revoke=self.base + REVOKE
-        )
+        there = OAuthEndpoints(authorize=self.base + AUTHORIZE, token=self.base + TOKEN, revoke=self.base + REVOKE)
         return Settings(
             _env_file=None,
             endpoints={self.connector: Endpoint(base_url=self.base)},
@@ -113,14 +111,10 @@ def serving(account: Served) -> Iterator[Served]:
     """The account on loopback; its address is `account.base`."""
 
     class Handler(faults.Handler):
-        def do_GET(self) -> None:
-            account.handle(self, "GET")
+        def any_request(self) -> None:
+            account.handle(self, self.command)
 
-        def do_POST(self) -> None:
-            account.handle(self, "POST")
-
-        def do_OPTIONS(self) -> None:
-            account.handle(self, "OPTIONS")
+        do_GET = do_POST = do_OPTIONS = any_request
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

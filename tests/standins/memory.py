@@ -1,0 +1,188 @@
+"""The smallest content service there can be, and its connector: the example of docs/adding-a-connector.md.
+
+The service keeps files in memory. `GET /changes?since=N` lists what changed after change N, all of it for 0;
+`GET /items/ID` says what an item is; `GET /items/ID/content` gives it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from connectors import oauth
+from connectors.calls import Manners, Refused
+from connectors.oauth import OAuth, Service
+from connectors.patience import Busy, Passing
+from retrieval.errors import Fatal, Skippable
+from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.settings import Settings
+from tests.standins.account import Served
+from tests.standins.account import serving as served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.standins.faults import Handler
+
+SERVICE = Service("Memory", "https://memory.example/authorize", "https://memory.example/token", account="account_id")
+MANNERS = Manners("Memory", per_minute=60_000, burst=100)
+
+
+def make(app: Mapping[str, Any], settings: Settings) -> Memory:
+    """The connector of a namespace's app."""
+    return Memory(oauth.make("MEMORY", SERVICE, app, settings), settings.endpoints["MEMORY"].base_url or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A `Connector`."""
+
+    authorizer: OAuth
+    base: str
+
+    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """The cursor: the last change that was seen, and whether the listing began with the first one."""
+        place = json.loads(cursor) if cursor else {"since": 0, "whole": True}
+        while True:
+            answer = self._get(tokens, "/changes", since=place["since"])
+            if answer is None:  # the service has forgotten that change
+                answer, place = self._get(tokens, "/changes", since=0), {"since": 0, "whole": True}
+            page = json.loads(answer or b"{}")
+            done = not page["more"]
+            after = {"since": page["next"], "whole": place["whole"] and not done}
+            yield Page([_item(one) for one in page["items"]], json.dumps(after), done=done, whole=place["whole"])
+            if done:
+                return
+            place = after
+
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
+        content = self._get(tokens, f"/items/{item.external_id}/content")
+        if content is None:
+            raise Skippable("The file is no longer there.")
+        to.write_bytes(content)
+        return RawContent(to, item.name, "text/plain", len(content))
+
+    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+        return self._get(tokens, f"/items/{external_id}") is None
+
+    def _get(self, tokens: TokenSource, path: str, **query: Any) -> bytes | None:
+        """The answer's body; None for 404 and 410."""
+        return MANNERS.call(tokens, lambda token: self._ask(token, path, query))
+
+    def _ask(self, token: str, path: str, query: Mapping[str, Any]) -> bytes | None:
+        try:
+            answer = httpx.get(
+                self.base + path, params=query, headers={"Authorization": f"Bearer {token}"}, trust_env=False
+            )
+        except httpx.HTTPError as error:
+            raise Passing("Memory cannot be reached.") from error
+        if answer.status_code == 401:
+            raise Refused
+        if answer.status_code == 429:
+            raise Busy(float(answer.headers.get("retry-after", 1)))
+        if answer.status_code >= 500 or "html" in answer.headers["content-type"]:
+            raise Passing("Memory answers with trouble.")
+        if answer.status_code in {404, 410}:
+            return None
+        if answer.status_code != 200:
+            raise Fatal("Memory refuses the request.")
+        return answer.content
+
+
+def _item(one: Mapping[str, Any]) -> SourceItem:
+    said = {"url": f"https://memory.example/{one['id']}", "path": one["path"], "modifiedAt": one["modified"]}
+    return SourceItem(
+        one["id"], one["path"].rpartition("/")[2], "text/plain", one["version"], one["deleted"], properties=said
+    )
+
+
+class MemoryAccount(Served):
+    """Files by id, and the number of each one's last change."""
+
+    connector = "MEMORY"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, dict[str, Any]] = {}
+        self.changes = 0
+        self.oldest = 0
+        self.lost = False
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        with self.lock:
+            parts = path.strip("/").split("/")
+            if parts == ["changes"]:
+                return self._changes(handler, int(query["since"]))
+            file = self.files.get(parts[1])
+            if file is None or file["deleted"]:
+                return handler.reply(404, {})
+            if parts[2:] == ["content"]:
+                return handler.reply(200, file["text"].encode(), {"Content-Type": "text/plain"})
+            return handler.reply(200, _shown(file))
+
+    def _changes(self, handler: Handler, since: int) -> None:
+        if 0 < since < self.oldest:
+            return handler.reply(410, {})
+        wanted = sorted((one for one in self.files.values() if one["change"] > since), key=lambda one: one["change"])
+        if self.lost:
+            wanted, since = [], 0
+        elif since == 0:
+            wanted = [one for one in wanted if not one["deleted"]]
+        here, more = wanted[: self.page], len(wanted) > self.page
+        after = here[-1]["change"] if more else self.changes
+        return handler.reply(200, {"items": [_shown(one) for one in here], "next": after, "more": more})
+
+    def put(self, path: str, text: str) -> str:
+        with self.lock:
+            name = f"file-{len(self.files) + 1}"
+            self.files[name] = {"id": name, "path": path, "text": text, "version": 0, "deleted": False}
+            self._touch(name, version=1)
+        return name
+
+    def change(self, external_id: str, text: str) -> None:
+        self._touch(external_id, text=text, version=self.files[external_id]["version"] + 1)
+
+    def rename(self, external_id: str, name: str) -> None:
+        folder = self.files[external_id]["path"].rpartition("/")
+        self._touch(external_id, path="".join(folder[:2]) + name)
+
+    def move(self, external_id: str, folder: str) -> None:
+        self._touch(external_id, path=folder + "/" + self.files[external_id]["path"].rpartition("/")[2])
+
+    def delete(self, external_id: str) -> None:
+        self._touch(external_id, deleted=True)
+
+    def lose(self) -> None:
+        self.lost = True
+
+    def forget_cursors(self) -> None:
+        with self.lock:
+            self.changes += 1
+            self.oldest = self.changes
+
+    def _touch(self, external_id: str, **fields: Any) -> None:
+        with self.lock:
+            self.changes += 1
+            self.files[external_id] |= {**fields, "change": self.changes}
+
+
+def _shown(file: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": file["id"],
+        "path": file["path"],
+        "version": str(file["version"]),
+        "deleted": file["deleted"],
+        "modified": f"2026-01-01T00:00:{file['change'] % 60:02}Z",
+    }
+
+
+@contextmanager
+def serving() -> Iterator[MemoryAccount]:
+    account = MemoryAccount()
+    with served(account):
+        yield account
