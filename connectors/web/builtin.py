@@ -35,9 +35,14 @@ class Builtin:
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
         """See the port. A list's URLs are a person's wish and not bound by robots.txt, but its delay is kept (D59)."""
         delay = self._robots.delay(url) if self._robots else 0.0
-        with to.open("w+b") as into:
-            found = self._client.get(url, into, Wish(headers=conditions(known), delay=delay, check=options.check))
+        found = self._get(url, to, Wish(headers=conditions(known), delay=delay, check=options.check))
+        if found.status == 304 and known and found.url != bearer(known, url):
+            known, found = "", self._get(url, to, Wish(delay=delay, check=options.check))
         return content(found, url, options, to, known=known)
+
+    def _get(self, url: str, to: Path, wish: Wish) -> Fetched:
+        with to.open("w+b") as into:
+            return self._client.get(url, into, wish)
 
     def check(self) -> None:
         """It is part of this service."""
@@ -51,7 +56,7 @@ def content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known
         raise Skippable(f"The site answers {found.status} without a page.")
     media_type = told(at, found.media_type)
     page = ScrapeOptions(options.include, options.exclude) if html.is_html(media_type) else None
-    return RawContent(at, url, media_type, found.size, version=version(found), page=page, url=found.url)
+    return RawContent(at, url, media_type, found.size, version=version(found, url), page=page, url=found.url)
 
 
 def told(at: Path, named: str) -> str:
@@ -68,17 +73,23 @@ def told(at: Path, named: str) -> str:
     return named
 
 
-def version(found: Fetched) -> str:
-    """The site's own mark of this content: its ETag, or when it was last modified."""
+def version(found: Fetched, asked: str) -> str:
+    """The site's own mark of this content: its ETag, or when it was last modified; and where redirects led to it."""
+    place = f"@{found.url}" if found.url != asked else ""
     for kind, header in (("etag", "etag"), ("modified", "last-modified")):
         mark = found.headers.get(header, "")
         if 0 < len(mark) < 500:
-            return f"{kind} {mark}"
+            return f"{kind}{place} {mark}"
     return ""
+
+
+def bearer(known: str, asked: str) -> str:
+    """The address of the page that bore the mark: another's does not count, wherever `asked` leads by now."""
+    return known.partition(" ")[0].partition("@")[2] or asked
 
 
 def conditions(known: str) -> dict[str, str]:
     """The headers that ask for a page only if it is not the known version any more."""
     kind, _, mark = known.partition(" ")
-    header = {"etag": "If-None-Match", "modified": "If-Modified-Since"}.get(kind)
+    header = {"etag": "If-None-Match", "modified": "If-Modified-Since"}.get(kind.partition("@")[0])
     return {header: mark} if header and mark.isascii() and mark.isprintable() else {}

@@ -6,6 +6,7 @@ import hashlib
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from connectors import html
 from connectors.web import markdown_links, page
@@ -38,6 +39,8 @@ class Piece:
     items: list[SourceItem] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     change: Change = field(default_factory=Change)
+    files: list[Path] = field(default_factory=list)
+    """Of pages that were read: they may go once the piece is saved."""
 
     def skip(self, reason: str) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
@@ -67,8 +70,9 @@ class Walk:
                 return one
         return None
 
-    def learn(self, url: str, raw: RawContent, piece: Piece) -> None:
-        """Take the page or leave it, and queue what it leads to."""
+    def learn(self, url: str, raw: RawContent, piece: Piece, *, same: bool = False) -> None:
+        """Take the page or leave it, and queue what it leads to. `same`: what is stored of `url` is what came."""
+        piece.files.append(raw.path)
         final = page_key(raw.url or url)
         if url == self.start and (host := self._rules.widen(final)):
             piece.change.found.append(Seen(_HOST + host, 0, done=True))
@@ -82,7 +86,9 @@ class Walk:
         else:
             self.kept += 1
             piece.change.kept.append(url)
-            piece.items.append(SourceItem(name, name, raw.media_type, content=_named(raw, name)))
+            version = raw.version if name == final else ""
+            content = None if same and name == url else _named(raw, name, version)
+            piece.items.append(SourceItem(name, name, raw.media_type, version, content=content))
         self._end(piece, url, {name, final, mark} if reason != NOT_INDEXED else {final})
         self._follow(found.links if found else (), self._depths[url], piece)
 
@@ -148,5 +154,5 @@ def _read(data: bytes, url: str, media_type: str) -> page.Page | None:
     return None
 
 
-def _named(raw: RawContent, name: str) -> RawContent:
-    return RawContent(raw.path, name, raw.media_type, raw.size, raw.version, raw.properties, raw.page, raw.url)
+def _named(raw: RawContent, name: str, version: str) -> RawContent:
+    return RawContent(raw.path, name, raw.media_type, raw.size, version, raw.properties, raw.page, raw.url)

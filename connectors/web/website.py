@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
 from connectors import registry
 from connectors.web import robots as robots_files
+from connectors.web.earlier import Earlier
 from connectors.web.rules import ROBOTS, Rules
 from connectors.web.walk import Limits, Piece, Walk
 from retrieval import frontier, settings
@@ -21,7 +22,7 @@ from retrieval.database import Database
 from retrieval.errors import Retryable, Skippable
 from retrieval.frontier import Seen
 from retrieval.namespaces import NamespaceConfig
-from retrieval.ports import DiscoveryRequest, Page, RawContent, ScrapeOptions, Scraper, SourceItem
+from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 from retrieval.secrets import KeyRing
 
 PIECE_PAGES = 32
@@ -35,15 +36,18 @@ SILENT = 10
 def make(config: NamespaceConfig, db: Database, _ring: KeyRing) -> Website:
     options = settings.load()
     robots = robots_files.shared() if options.fetch_robots else None
-    return Website(registry.scraper(config), db, robots, at_once=options.fetch_host_limit)
+    return Website(registry.scraper(config), db, registry.file_store(config), robots, at_once=options.fetch_host_limit)
 
 
 class Website:
     """Fetches with the namespace's scraper. The frontier lies in the database, saved with the pages it led to."""
 
-    def __init__(self, scraper: Scraper, db: Database, robots: robots_files.Robots | None, *, at_once: int) -> None:
+    def __init__(
+        self, scraper: Scraper, db: Database, files: FileStore, robots: robots_files.Robots | None, *, at_once: int
+    ) -> None:
         self._scraper = scraper
         self._db = db
+        self._files = files
         self._robots = robots
         self._at_once = at_once
 
@@ -56,7 +60,8 @@ class Website:
         numbers = count(int(cursor or 0) + 1)
         options = replace(ScrapeOptions.of(config), check=rules.check)
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
-            crawl = _Crawl(walk, rules, self._scraper, options, Path(folder), self._at_once)
+            earlier = Earlier(self._db, self._files, request.scope)
+            crawl = _Crawl(walk, rules, Fetching(self._scraper, earlier, options, Path(folder)), self._at_once)
             with closing(crawl.pieces()) as pieces:
                 for piece in pieces:
                     yield _page(piece, request.job_run_id, str(next(numbers)))
@@ -72,22 +77,28 @@ class Website:
         return self._scraper.fetch(item.external_id, options, to, known=item.version)
 
 
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """With what pages are fetched, and where they lie until they are saved."""
+
+    scraper: Scraper
+    earlier: Earlier
+    options: ScrapeOptions
+    folder: Path
+
+
 class _Crawl:
     """One try of a walk."""
 
-    def __init__(
-        self, walk: Walk, rules: Rules, scraper: Scraper, options: ScrapeOptions, folder: Path, at_once: int
-    ) -> None:
+    def __init__(self, walk: Walk, rules: Rules, fetching: Fetching, at_once: int) -> None:
         self.later: Retryable | None = None
         self._walk = walk
         self._rules = rules
-        self._scraper = scraper
-        self._options = options
-        self._folder = folder
+        self._with = fetching
         self._at_once = at_once
         self._names = count()
         self._silent = 0
-        self._coming: deque[tuple[Seen, Future[RawContent | None]]] = deque()
+        self._coming: deque[tuple[Seen, Future[tuple[RawContent | None, bool]]]] = deque()
 
     def pieces(self) -> Generator[Piece, None, None]:
         piece, begun = self._first(), time.monotonic()
@@ -116,19 +127,20 @@ class _Crawl:
             one = self._walk.next(len(self._coming))
             if one is None:
                 break
-            self._coming.append((one, pool.submit(self._fetch, one.key, self._folder / str(next(self._names)))))
+            self._coming.append((one, pool.submit(self._fetch, one.key, self._with.folder / str(next(self._names)))))
         return bool(self._coming)
 
-    def _fetch(self, url: str, to: Path) -> RawContent | None:
+    def _fetch(self, url: str, to: Path) -> tuple[RawContent | None, bool]:
         if not self._rules.by_robots(url):
             raise Skippable(ROBOTS)
-        start = url == self._walk.start
-        options = replace(self._options, check=self._rules.check_start) if start else self._options
-        return self._scraper.fetch(url, options, to)
+        start, options = url == self._walk.start, self._with.options
+        asked = replace(options, check=self._rules.check_start) if start else options
+        return self._with.earlier.fetch(self._with.scraper, url, asked, to)
 
-    def _take(self, one: Seen, future: Future[RawContent | None], piece: Piece) -> None:
+    def _take(self, one: Seen, future: Future[tuple[RawContent | None, bool]], piece: Piece) -> None:
         try:
-            raw = self._checked(one, future.result())
+            found, same = future.result()
+            raw = self._checked(one, found)
         except Skippable as error:
             if str(error) == ROBOTS and one.key != self._walk.start:
                 self._walk.skip(one.key, ROBOTS, piece)
@@ -140,7 +152,7 @@ class _Crawl:
                 self.later = error
         else:
             self._silent = 0
-            self._walk.learn(one.key, raw, piece)
+            self._walk.learn(one.key, raw, piece, same=same)
 
     def _checked(self, one: Seen, raw: RawContent | None) -> RawContent:
         """A service that fetched for us may have been led elsewhere."""
@@ -153,9 +165,8 @@ class _Crawl:
     @staticmethod
     def _drop(piece: Piece) -> None:
         """The page was saved: its files have served."""
-        for item in piece.items:
-            if item.content:
-                item.content.path.unlink(missing_ok=True)
+        for file in piece.files:
+            file.unlink(missing_ok=True)
 
 
 def _page(piece: Piece, job_run_id: str, cursor: str) -> Page[SourceItem]:

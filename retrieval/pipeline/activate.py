@@ -15,7 +15,7 @@ from retrieval.pipeline.items import Item, Key
 
 
 def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[Key, bytes]) -> frozenset[Key]:
-    """Finish those whose visible generation was made from the same content: new name and metadata, no other work."""
+    """Finish those whose visible generation was made from the same content: new name, metadata and marks, no more."""
     if not waiting:
         return frozenset()
     with db.transaction() as connection:
@@ -28,10 +28,14 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                     status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
                     error = case when d.job_run_id = w.run then null else d.error end,
                     synced_at = now(), updated_at = now()
+                    properties = d.properties || jsonb_strip_nulls(jsonb_build_object(
+                        'listedVersion', m.properties -> 'listedVersion',
+                        'sourceVersion', m.properties -> 'sourceVersion')),
                 from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
                             %(metadata)s::jsonb[], %(fingerprints)s::bytea[])
                      as w (run, document, generation, name, metadata, fingerprint)
                 where d.id = w.document and d.fingerprint = w.fingerprint and d.active_generation > 0
+                join run_documents m on m.job_run_id = w.run and m.document_id = w.document
                   and d.deleted_at is null and d.latest_generation < w.generation
                 returning w.run, w.document, d.raw_key
             ),

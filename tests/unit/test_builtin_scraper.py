@@ -55,7 +55,7 @@ def test_the_kind_is_what_the_site_says_unless_the_bytes_say_otherwise(data, nam
     ],
 )
 def test_a_version_asks_for_what_is_newer(headers, version, asked):
-    assert builtin.version(fetched(**headers)) == version
+    assert builtin.version(fetched(**headers), URL) == version
     assert builtin.conditions(version) == asked
 
 
