@@ -34,7 +34,12 @@ VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "co
 FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3:make"}
 """fileStorageConfig.type to `make(config, settings) -> FileStore`."""
 
-SCRAPERS: dict[str, str] = {"BUILTIN": "connectors.web.builtin:make"}
+SCRAPERS: dict[str, str] = {
+    "BUILTIN": "connectors.web.builtin:make",
+    "FIRECRAWL": "connectors.web.firecrawl:make",
+    "JINA": "connectors.web.jina:make",
+    "SCRAPINGBEE": "connectors.web.scrapingbee:make",
+}
 """webScraperConfig.provider to `make(config, settings) -> Scraper`."""
 
 SOURCES: dict[str, str] = {

@@ -157,7 +157,7 @@ class Client:
         if status < 300 or status == 304:
             return
         if status in _LATER or status >= 500:
-            after = _seconds(headers.get("retry-after", ""))
+            after = seconds_asked(headers.get("retry-after", ""))
             if after:
                 self._manners.leave_alone(host, after)
             raise Retryable(f"The site answers {status}.", after=after)
@@ -223,7 +223,7 @@ def _too_large(most: int) -> Skippable:
     return Skippable(f"What lies at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
 
 
-def _seconds(stamp: str) -> float | None:
+def seconds_asked(stamp: str) -> float | None:
     """Of a Retry-After, which holds seconds or a date; None if it makes no sense."""
     try:
         wanted = float(stamp) if stamp.isascii() and stamp.strip().isdigit() else _until(stamp)

@@ -1,0 +1,81 @@
+"""Jina's Reader over plain HTTP (https://jina.ai/reader): it opens the page in a browser and hands over its HTML.
+
+HTML, not its Markdown: so our selectors, links, canonical addresses and robots meta tags mean what they always mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.web import brought
+from connectors.web.vendors import Answer, Service, is_file, require_allowed, site_said
+from retrieval.errors import Skippable
+from retrieval.ports import RawContent, ScrapeOptions
+from retrieval.settings import Settings
+
+TITLE: Final = "Jina Reader"
+BASE_URL: Final = "https://r.jina.ai"
+SECONDS: Final = 120.0
+HTML: Final = "text/html; charset=utf-8"
+CHECKED: Final = "https://example.com/"
+_WARNING: Final = re.compile(r"returned error (\d{3})")
+
+
+def make(config: Mapping[str, Any], options: Settings) -> Jina:
+    """The Reader under a namespace's key, at the operator's endpoint or at Jina's own."""
+    headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json", "DNT": "1"}
+    return Jina(Service("JINA_READER", TITLE, BASE_URL, headers, options))
+
+
+class Jina:
+    """The site's own version marks do not come through, so every fetch is a whole one."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.close = service.close
+
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
+        """See the port. PDF and office files come as the Markdown that the Reader makes of them."""
+        address = require_allowed(url, self._service.guard, options)
+        found = self._service.ask(lambda: self._read(address))
+        final = _text(found, "url")
+        if final:
+            require_allowed(final, self._service.guard, options)
+        if page := _text(found, "html"):
+            data = page.encode("utf-8", "replace")
+            return brought.html(brought.file(data, url, to, self._service.most, HTML, final), options)
+        return brought.markdown(_text(found, "content"), url, to, self._service.most, final, found)
+
+    def check(self) -> None:
+        """Read the smallest page there is: the Reader has no other call that tells a good key."""
+        self._service.ask(lambda: self._read(CHECKED))
+
+    def _read(self, url: str) -> Mapping[str, Any]:
+        """The `data` of the answer."""
+        headers = {"X-No-Cache": "true"} | ({} if is_file(url) else {"X-Return-Format": "html"})
+        answer = self._service.send(
+            "POST", f"{self._service.base_url}/", seconds=SECONDS, json={"url": url}, headers=headers
+        )
+        return self._understood(answer)
+
+    def _understood(self, answer: Answer) -> Mapping[str, Any]:
+        self._service.refuse(answer.status_code, answer.headers)
+        if not answer.ok:
+            raise Skippable(f"{TITLE} could not read the page ({answer.status_code}): it is not there, or not for it.")
+        try:
+            data = answer.json()["data"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise self._service.strange() from error
+        if not isinstance(data, dict):
+            raise self._service.strange()
+        if (said := _WARNING.search(_text(data, "warning"))) and int(said[1]) >= 400:
+            raise site_said(int(said[1]))
+        return data
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""

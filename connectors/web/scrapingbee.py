@@ -1,0 +1,85 @@
+"""ScrapingBee's HTML API over plain HTTP (https://www.scrapingbee.com/documentation/): pages as its browsers see them.
+
+It takes the key in the query only; errors of the site come as 404 or 500, with the site's own status in a header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from connectors import html
+from connectors.web import brought
+from connectors.web.vendors import KEY_FIELD, Answer, Service, is_file, require_allowed, site_said
+from retrieval.errors import Fatal, Skippable
+from retrieval.ports import RawContent, ScrapeOptions
+from retrieval.settings import Settings
+
+TITLE: Final = "ScrapingBee"
+BASE_URL: Final = "https://app.scrapingbee.com/api/v1"
+SECONDS: Final = 150.0
+"""It tries for up to 140 s itself."""
+
+
+def make(config: Mapping[str, Any], options: Settings) -> ScrapingBee:
+    """The API under a namespace's key, at the operator's endpoint or at ScrapingBee's own."""
+    return ScrapingBee(Service("SCRAPINGBEE", TITLE, BASE_URL, {}, options), config["apiKey"])
+
+
+class ScrapingBee:
+    """Scripts are run, but for addresses of files, which browsers do not hand over. Every fetch is a whole one."""
+
+    def __init__(self, service: Service, key: str) -> None:
+        self._service = service
+        self._key = key
+        self.close = service.close
+
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
+        """See the port."""
+        address = require_allowed(url, self._service.guard, options)
+        answer = self._service.ask(lambda: self._page(address))
+        final = answer.headers.get("spb-resolved-url", "")
+        if final:
+            require_allowed(final, self._service.guard, options)
+        named = answer.headers.get("spb-content-type") or answer.headers.get("content-type", "")
+        made = brought.file(answer.content, url, to, self._service.most, named, final)
+        return brought.html(made, options) if html.is_html(named) else made
+
+    def check(self) -> None:
+        """Ask how much of the account is used up, which costs nothing."""
+        self._service.ask(self._usage)
+
+    def _usage(self) -> None:
+        answer = self._service.send("GET", f"{self._service.base_url}/usage", seconds=30, params={"api_key": self._key})
+        self._refuse(answer)
+        try:
+            left = answer.json()["max_api_credit"] - answer.json()["used_api_credit"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise self._service.strange() from error
+        if left <= 0:
+            self._service.refuse(402, {})
+
+    def _page(self, url: str) -> Answer:
+        asked = {"api_key": self._key, "url": url, "render_js": "false" if is_file(url) else "true"}
+        answer = self._service.send("GET", f"{self._service.base_url}/", seconds=SECONDS, params=asked)
+        status = answer.headers.get("spb-initial-status-code", "")
+        if not answer.ok and status.isdecimal() and int(status) >= 400:
+            raise site_said(int(status))
+        if answer.status_code == 404:
+            raise site_said(404)
+        self._refuse(answer)
+        if "spb-cost" not in answer.headers:
+            raise self._service.strange()
+        return answer
+
+    def _refuse(self, answer: Answer) -> None:
+        """401 stands for a wrong key and for an account without credit alike."""
+        if answer.status_code == 401:
+            raise Fatal(
+                f"{TITLE} refuses the key in {KEY_FIELD}, or its account has no credit left: check both.",
+                field=KEY_FIELD,
+            )
+        self._service.refuse(answer.status_code, answer.headers)
+        if not answer.ok:
+            raise Skippable(f"{TITLE} could not read the page ({answer.status_code}).")

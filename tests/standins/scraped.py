@@ -1,0 +1,117 @@
+"""What the stand-ins of scraping services have in common: a web that they see, a server, faults, what was asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from selectolax.lexbor import LexborHTMLParser
+
+from tests.standins.faults import Fault, Handler
+
+V = TypeVar("V", bound="Vendor")
+
+
+@dataclass
+class Seen:
+    """A page as the service sees it. `final`: where it was redirected to; `data`: a file instead of a page."""
+
+    html: str = ""
+    status: int = 200
+    final: str = ""
+    data: bytes = b""
+    media_type: str = "text/html; charset=utf-8"
+
+
+@dataclass
+class Vendor:
+    """A scraping service. `faults`: each used once; `always`: on every request; `asked`: method, path and body."""
+
+    key: str
+    web: dict[str, Seen] = field(default_factory=dict)
+    port: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    always: list[Fault] = field(default_factory=list)
+    asked: list[tuple[str, str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.RLock)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def page(self, url: str) -> Seen:
+        return self.web.get(url) or Seen("<html><title>Nothing</title><p>Nothing is here.</p></html>", 404)
+
+    def next_fault(self) -> Fault | None:
+        with self.lock:
+            return self.faults.pop(0) if self.faults else next(iter(self.always), None)
+
+
+@contextmanager
+def serving(vendor: V, handler: type[Handler]) -> Iterator[V]:
+    """The stand-in for as long as the block lasts; a breach of the service's contract fails the test that made it."""
+
+    class Bound(handler):  # type: ignore[valid-type,misc]
+        place = vendor
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+    server.daemon_threads = True
+    vendor.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield vendor
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+    assert vendor.violations == []
+
+
+def chosen(page: Seen, include: list[str], exclude: list[str]) -> str:
+    """The page's HTML after a service applied selectors to it."""
+    tree = LexborHTMLParser(page.html)
+    for selector in exclude:
+        for node in tree.css(selector):
+            node.decompose()
+    if include:
+        return "".join(node.html or "" for selector in include for node in tree.css(selector))
+    return tree.body.html or "" if tree.body else ""
+
+
+def markdown(html: str) -> str:
+    """Good enough: a line for each heading, paragraph and item, with links."""
+    tree = LexborHTMLParser(html)
+    lines = []
+    for node in tree.css("h1, h2, p, li, a"):
+        if node.tag == "a":
+            lines.append(f"[{node.text().strip()}]({node.attributes.get('href')})")
+        else:
+            lines.append(("# " if node.tag in ("h1", "h2") else "") + " ".join(node.text().split()))
+    return "\n\n".join(lines)
+
+
+def about(page: Seen, url: str) -> dict[str, Any]:
+    """Title, description and language, as services tell them."""
+    tree = LexborHTMLParser(page.html)
+    title, html = tree.css_first("title"), tree.css_first("html")
+    description = tree.css_first("meta[name=description]")
+    return {
+        "title": title.text() if title else "",
+        "description": description.attributes.get("content") if description else "",
+        "language": html.attributes.get("lang") if html else "",
+        "url": page.final or url,
+    }
+
+
+def links(page: Seen, url: str) -> list[str]:
+    base = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
+    found = [node.attributes.get("href") or "" for node in LexborHTMLParser(page.html).css("a")]
+    return [base + one if one.startswith("/") else one for one in found]
