@@ -128,8 +128,8 @@ def told(head: bytes, name: str, media_type: str) -> Kind:
     text = plain.glance(head)
     if text is None:
         raise unknown(name)
-    if wanted and not wanted.text and promised and promised.text:
-        wanted = promised
+    if promised is MARKDOWN or (wanted and not wanted.text and promised and promised.text):
+        wanted = promised  # who names Markdown knows it, whatever the page's address ends in
     return _of_text(head, text, wanted)
 
 
