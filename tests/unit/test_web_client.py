@@ -336,7 +336,7 @@ def test_a_long_retry_after_is_handed_to_the_caller(dated, make):
 
 @pytest.mark.parametrize("stamp", ["soon", "-5", "9" * 400, "Thu, 99 Xyz", "", "1e9", "\u0663"])
 def test_a_senseless_retry_after_is_no_harm(stamp):
-    assert clients._seconds(stamp) in (None, 0.0, clients.LONGEST_WAIT)
+    assert clients.seconds_asked(stamp) in (None, 0.0, clients.LONGEST_WAIT)
 
 
 def test_an_unchanged_page_is_not_sent_again(make):
