@@ -26,7 +26,7 @@ ONE: LiteralString = (
         from partition
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      updated_at = now()
+                      archive_id = null, updated_at = now()
         returning id, job_run_id, active_generation > 0 as replaces
     ),
     member as (
@@ -83,7 +83,7 @@ SEVERAL: LiteralString = (
         from partition, listed order by listed.url
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      updated_at = now()
+                      archive_id = null, updated_at = now()
         returning id, external_id, active_generation > 0 as replaces
     ),
     member as (

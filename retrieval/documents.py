@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import keyword, labels, metadata, scopes, settings
+from retrieval import archives, keyword, labels, metadata, scopes, settings
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
@@ -50,6 +50,7 @@ class DocumentRow:
     created_at: datetime
     updated_at: datetime
     synced_at: datetime | None
+    archive_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Stats:
 
 _FIELDS: LiteralString = """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
     d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
-    d.created_at, d.updated_at, d.synced_at"""
+    d.created_at, d.updated_at, d.synced_at, d.archive_id"""
 
 _IN_SCOPE: LiteralString = """
     d.deleted_at is null and d.partition_id = (
@@ -144,14 +145,14 @@ async def patch_metadata(
 
 
 async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
-    """Take the documents that match out of every answer, at once; how many.
+    """Take the documents that match, and what was packed into them, out of every answer, at once; how many.
 
     What lies in the stores is removed by the sweep. A run that is working on one of them cannot bring it back.
     """
     require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
-        gone = {"ids": [row["id"] for row in rows]}
+        gone = {"ids": await _with_packed(connection, [row["id"] for row in rows])}
         await connection.execute(
             """
             with gone as (
@@ -164,7 +165,17 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
             gone,
         )
         await _unindex(connection, gone)
-    return len(rows)
+    return len(gone["ids"])
+
+
+async def _with_packed(connection: AsyncConnection[Row], ids: list[str]) -> list[str]:
+    """These and their members: once an archive is locked nothing more is packed into it, so the last look is final."""
+    known = list(ids)
+    while True:
+        found = await (await connection.execute(archives.MEMBERS, {"ids": known})).fetchall()
+        if not found:
+            return known
+        known += [row["id"] for row in found]
 
 
 async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:

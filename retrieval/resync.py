@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import documents, ids
+from retrieval import archives, documents, ids
 from retrieval.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -51,19 +52,43 @@ async def start(db: Database, scope: Scope, where: DocumentFilter) -> Resync:
         rows = await documents.matching(connection, scope, where)
         refused = {row["id"]: reason for row in rows if (reason := _refusal(row)) is not None}
         kept = await _kept(connection, [row["id"] for row in rows if row["id"] not in refused])
+        carried = await _carried(connection, kept)
+        kept = {name: row for name, row in kept.items() if name not in carried and not _only_with_archive(row)}
         refused |= {
-            row["id"]: "Its content is not stored any more; ingest it again."
+            row["id"]: _PACKED if _only_with_archive(row) else "Its content is not stored any more; ingest it again."
             for row in rows
-            if row["id"] not in refused and row["id"] not in kept
+            if row["id"] not in {*refused, *carried, *kept}
         }
         runs = {row["job_id"]: ids.job_run_id() for row in kept.values()}
         if kept:
             await connection.execute(_QUEUE, _values(kept, runs))
+            await connection.execute(_OPEN_AGAIN, {"ids": [*kept, *carried]})
     answered = [
         Asked(row["id"], NOT_ELIGIBLE, refused[row["id"]]) if row["id"] in refused else Asked(row["id"], QUEUED)
         for row in documents.newest_first(rows)
     ]
     return Resync(answered, list(runs.values()))
+
+
+_PACKED = "It was packed into another file: resync that one, which is fetched anew with all that is in it."
+_OPEN_AGAIN: LiteralString = """
+    update documents d set fingerprint = null
+    where d.id = any(%(ids)s) and exists (
+        select from documents m where m.archive_id = d.id and m.deleted_at is null
+    )
+"""
+"""Archives are unpacked again, changed or not; members that have not changed are not done again."""
+
+
+async def _carried(connection: AsyncConnection[Row], kept: Mapping[str, Row]) -> set[str]:
+    """What is packed into one of these, at any depth: it is ingested again with its archive."""
+    wanted = [name for name, row in kept.items() if not _only_with_archive(row)]
+    cursor = await connection.execute(archives.MEMBERS_OF_ANY, {"ids": wanted})
+    return {row["id"] for row in await cursor.fetchall()}
+
+
+def _only_with_archive(row: Row) -> bool:
+    return row["archive_id"] is not None and row["source"] in FETCHED
 
 
 def _refusal(row: Row) -> str | None:
@@ -78,10 +103,13 @@ async def _kept(connection: AsyncConnection[Row], wanted: list[str]) -> dict[str
     """Document id to what is stored of its newest content: that of the visible generation, or of the failed run."""
     cursor = await connection.execute(
         """
-        select d.id, d.job_id, m.name, m.media_type, m.job_run_id as from_run, i.document_id is not null as in_inbox,
+        select d.id, d.job_id, d.archive_id, d.source, m.name, m.media_type, m.job_run_id as from_run,
+               i.document_id is not null as in_inbox,
                case when not d.source = any(%(fetched)s) then m.raw_key end as raw_key,
                case when not d.source = any(%(fetched)s) then m.raw_hash end as raw_hash,
-               case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size
+               case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size, """
+        + archives.PLACE
+        + """ as properties
         from documents d
         join run_documents m on m.document_id = d.id
          and case when d.status = 'SUCCESS' then m.generation = d.active_generation
@@ -100,9 +128,10 @@ _QUEUE: LiteralString = """
     with listed as (
         select * from unnest(%(documents)s::text[], %(runs)s::text[], %(jobs)s::text[], %(names)s::text[],
                              %(media_types)s::text[], %(raw_keys)s::text[], %(raw_hashes)s::bytea[],
-                             %(raw_sizes)s::bigint[], %(from_runs)s::text[], %(in_inbox)s::bool[]) with ordinality
+                             %(raw_sizes)s::bigint[], %(from_runs)s::text[], %(in_inbox)s::bool[],
+                             %(properties)s::jsonb[]) with ordinality
                       as w (document, run, job, name, media_type, raw_key, raw_hash, raw_size, from_run, in_inbox,
-                            position)
+                            properties, position)
     ),
     made as (
         insert into job_runs (id, job_id, partition_id, source)
@@ -113,10 +142,10 @@ _QUEUE: LiteralString = """
     ),
     members as (
         insert into run_documents
-            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size)
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size, properties)
         select w.run, w.document, row_number() over (partition by w.run order by w.position) - 1, made.number, w.name,
                w.media_type, case when not w.in_inbox then w.raw_key end, case when not w.in_inbox then w.raw_hash end,
-               case when not w.in_inbox then w.raw_size end
+               case when not w.in_inbox then w.raw_size end, w.properties
         from listed w join made on made.id = w.run
     ),
     content as (
@@ -138,5 +167,6 @@ def _values(kept: Mapping[str, Row], runs: Mapping[str, str]) -> dict[str, list[
         "jobs": [row["job_id"] for row in rows],
         "raw_hashes": [row["raw_hash"] for row in rows],
         "in_inbox": [row["in_inbox"] for row in rows],
+        "properties": [json.dumps(row["properties"]) for row in rows],
         **{f"{name}s": [row[name] for row in rows] for name in plain},
     }

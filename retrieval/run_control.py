@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import batches, cursors, ids, runs, scopes
+from retrieval import archives, batches, cursors, ids, runs, scopes
 from retrieval.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
@@ -124,9 +124,13 @@ async def retry(db: Database, scope: Scope, job_run_id: str) -> str:
     return new
 
 
-_RETRY: LiteralString = """
+_RETRY: LiteralString = (
+    """
     with failed as (
-        select m.document_id, m.position, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, i.content
+        select m.document_id, m.position, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, i.content,
+               """
+    + archives.PLACE
+    + """ as properties
         from run_documents m
         join documents d on d.id = m.document_id and d.job_run_id = m.job_run_id and d.deleted_at is null
         left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
@@ -149,11 +153,11 @@ _RETRY: LiteralString = """
     ),
     members as (
         insert into run_documents
-            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size)
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size, properties)
         select made.id, f.document_id, f.position, made.number, f.name, f.media_type,
                case when f.content is null then f.raw_key end,
                case when f.content is null then f.raw_hash end,
-               case when f.content is null then f.raw_size end
+               case when f.content is null then f.raw_size end, f.properties
         from failed f, made
     ),
     content as (
@@ -162,3 +166,4 @@ _RETRY: LiteralString = """
     )
     select id from made
 """
+)

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.links import Kind, Signer
 from api.wire.common import Answer, Identified, Timestamp
+from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters
 from retrieval.documents import DocumentRow, Stats
@@ -100,16 +101,6 @@ class DeleteDocuments(Struct, rename="camel", kw_only=True):
     filter_config: FilterConfig
 
 
-class DocumentProperties(Struct, rename="camel"):
-    """What was found out about a document's content; null while it is not known."""
-
-    mime_type: str | None = None
-    file_size: int | None = None
-    character_count: int | None = None
-    token_count: int | None = None
-    embedding_count: int | None = None
-
-
 class EmbeddingConfig(Struct, rename="camel"):
     """How a document was cut and embedded: the values used, which may be lower than those asked for."""
 
@@ -149,6 +140,7 @@ class Document(Struct, rename="camel", kw_only=True):
     ingest_job: Identified
     ingest_job_run: Identified
     connection: Identified | None
+    archive: Identified | None
     document_properties: DocumentProperties
     embedding_config: EmbeddingConfig
     providers: Providers
@@ -203,7 +195,8 @@ class Surroundings:
             ingest_job=Identified(row.job_id),
             ingest_job_run=Identified(row.job_run_id),
             connection=Identified(row.connection_id) if row.connection_id else None,
-            document_properties=_known(row.properties, DocumentProperties),
+            archive=Identified(row.archive_id) if row.archive_id else None,
+            document_properties=DocumentProperties.of(row),
             embedding_config=_known(row.embedding, EmbeddingConfig),
             providers=self.providers,
             tenant_id=self.scope.tenant or None,

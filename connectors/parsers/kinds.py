@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -172,12 +173,25 @@ def packed(members: Iterable[str], mimetype: str) -> Kind:
 
 def compound(data: bytes, name: str) -> Kind:
     """The kind of an OLE compound file by its streams' names; Skippable if it is encrypted or of no kind we know."""
-    if "EncryptedPackage".encode("utf-16-le") in data:
+    streams = _streams(data)
+    if "EncryptedPackage" in streams:
         raise Skippable("The file is protected by a password. Remove the password and upload it again.")
     for stream, kind in _STREAMS.items():
-        if stream.encode("utf-16-le") + b"\0\0" in data:
+        if stream in streams:
             return kind
     raise unknown(name)
+
+
+def _streams(data: bytes) -> set[str]:
+    """Those of the file itself, not of what is embedded in it or attached; of a damaged file all that can be seen."""
+    import olefile
+
+    try:
+        with olefile.OleFileIO(io.BytesIO(data)) as file:
+            return {entry[0] for entry in file.listdir() if len(entry) == 1}
+    except (OSError, olefile.OleFileError, ValueError, IndexError):
+        ends = {"EncryptedPackage": b"", **dict.fromkeys(_STREAMS, b"\0\0")}
+        return {stream for stream, end in ends.items() if stream.encode("utf-16-le") + end in data}
 
 
 def unknown(name: str) -> Skippable:

@@ -1,4 +1,4 @@
-"""The attachments of a mail, as files of their own: EML by the standard library, MSG by olefile."""
+"""The attachments of an e-mail (EML), as files of their own."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import email
 from email.header import decode_header, make_header
 from email.message import Message
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from connectors.parsers.members import Folder
-
-if TYPE_CHECKING:
-    import olefile
 
 _SEALS = frozenset(
     {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature", "application/ms-tnef"}
@@ -74,35 +70,3 @@ def _ending(kind: str) -> str:
     import mimetypes
 
     return mimetypes.guess_extension(kind) or ""
-
-
-def msg(path: Path, folder: Folder) -> None:
-    """What is attached to an Outlook message ([MS-OXMSG], 2.2.2: a storage for each attachment)."""
-    import olefile
-
-    try:
-        with olefile.OleFileIO(str(path)) as file:
-            storages = {entry[0] for entry in file.listdir(streams=True) if entry[0].startswith("__attach_version1.0_")}
-            for storage in sorted(storages):
-                _storage(file, storage, folder)
-    except (OSError, olefile.OleFileError, ValueError, IndexError):
-        return
-
-
-def _storage(file: olefile.OleFileIO, storage: str, folder: Folder) -> None:
-    name = _text(file, storage, "3707") or _text(file, storage, "3704") or "attachment"
-    data = _stream(file, f"{storage}/__substg1.0_37010102")
-    if data:
-        folder.add(name, _text(file, storage, "370E"), [data])
-    elif file.exists(f"{storage}/__substg1.0_3701000D"):
-        folder.leave_out(name, "It is a message within a message. Save it as a file of its own and upload that.")
-
-
-def _text(file: olefile.OleFileIO, storage: str, tag: str) -> str:
-    wide = _stream(file, f"{storage}/__substg1.0_{tag}001F")
-    narrow = _stream(file, f"{storage}/__substg1.0_{tag}001E")
-    return (wide.decode("utf-16-le", "replace") or narrow.decode("cp1252", "replace")).strip("\0 ")
-
-
-def _stream(file: Any, path: str) -> bytes:
-    return bytes(file.openstream(path).read()) if file.exists(path) else b""

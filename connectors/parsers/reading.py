@@ -8,7 +8,19 @@ from pathlib import Path
 
 import kreuzberg
 
-from connectors.parsers import kinds, mails, members, pages, pictures, plain, properties, slides, verbatim, windows
+from connectors.parsers import (
+    kinds,
+    mails,
+    members,
+    outlook,
+    pages,
+    pictures,
+    plain,
+    properties,
+    slides,
+    verbatim,
+    windows,
+)
 from connectors.parsers.kinds import Kind
 from connectors.parsers.messages import Packed, Reply, Task
 from connectors.parsers.tidying import tidied
@@ -100,7 +112,7 @@ def _attachments(kind: Kind, path: Path, task: Task) -> tuple[Packed, ...]:
     if kind not in (kinds.EML, kinds.MSG) or task.unpack is None:
         return ()
     folder = members.Folder(task.unpack)
-    (mails.eml if kind is kinds.EML else mails.msg)(path, folder)
+    (mails.eml if kind is kinds.EML else outlook.unpack)(path, folder)
     return tuple(folder.members)
 
 

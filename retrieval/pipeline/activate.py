@@ -11,6 +11,7 @@ from psycopg import Connection
 from retrieval import batches, keyword, labels, namespaces
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
+from retrieval.pipeline import unpack
 from retrieval.pipeline.items import Item, Key
 
 
@@ -27,15 +28,15 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                 set name = w.name, metadata = coalesce(w.metadata, d.metadata), latest_generation = w.generation,
                     status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
                     error = case when d.job_run_id = w.run then null else d.error end,
-                    synced_at = now(), updated_at = now()
                     properties = d.properties || jsonb_strip_nulls(jsonb_build_object(
                         'listedVersion', m.properties -> 'listedVersion',
                         'sourceVersion', m.properties -> 'sourceVersion')),
+                    synced_at = now(), updated_at = now()
                 from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
                             %(metadata)s::jsonb[], %(fingerprints)s::bytea[])
                      as w (run, document, generation, name, metadata, fingerprint)
-                where d.id = w.document and d.fingerprint = w.fingerprint and d.active_generation > 0
                 join run_documents m on m.job_run_id = w.run and m.document_id = w.document
+                where d.id = w.document and d.fingerprint = w.fingerprint and d.active_generation > 0
                   and d.deleted_at is null and d.latest_generation < w.generation
                 returning w.run, w.document, d.raw_key
             ),
@@ -87,6 +88,7 @@ def flip(
         flipped = _point_to(connection, work)
         _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
         _leave(connection, lease, work, flipped, before)
+        unpack.drop(connection, [(i.key.document_id, i.generation) for i in work if i.key in flipped])
         _end(connection, work, flipped, before)
         if labelled is not None:
             _relabel(connection, labelled)

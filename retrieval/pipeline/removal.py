@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from psycopg import Connection
 
-from retrieval import keyword
+from retrieval import archives, keyword
 from retrieval.database import Row
 
 
@@ -14,26 +14,36 @@ def remove(connection: Connection[Row], job_run_id: str, external_ids: Sequence[
     """Those of the run's source, partition and connection; unknown ones are no error. The sweep clears the stores."""
     if not external_ids:
         return
-    gone = connection.execute(
+    rows = connection.execute(
         """
-        select d.id, d.partition_id, d.active_generation from documents d join job_runs r on r.id = %(run)s
-        join jobs j on j.id = r.job_id
+        select d.id from documents d join job_runs r on r.id = %(run)s join jobs j on j.id = r.job_id
         where d.partition_id = r.partition_id and d.source = r.source and d.external_id = any(%(external_ids)s)
           and d.connection_id is not distinct from (j.config ->> 'connectionId') and d.deleted_at is null
-        order by d.id for no key update of d
         """,
         {"run": job_run_id, "external_ids": list(external_ids)},
     ).fetchall()
-    names = {"ids": [row["id"] for row in gone]}
+    take_away(connection, [row["id"] for row in rows])
+
+
+def take_away(connection: Connection[Row], document_ids: Sequence[str]) -> None:
+    """Out of every answer at once, and all that was packed into them; a run under way cannot bring them back."""
+    gone = connection.execute(
+        "select id, partition_id, active_generation from documents where id = any(%(ids)s) and deleted_at is null"
+        " order by id for no key update",
+        {"ids": list(document_ids)},
+    ).fetchall()
+    while packed := connection.execute(archives.MEMBERS, {"ids": [row["id"] for row in gone]}).fetchall():
+        gone += packed
     connection.execute(
         """
         with gone as (
             update documents set deleted_at = now(), updated_at = now() where id = any(%(ids)s)
             returning id, partition_id
-        )
+        ),
+        settled as (delete from departures where document_id = any(%(ids)s))
         insert into sweeps (partition_id, kind, document_id) select partition_id, 'document', id from gone
         """,
-        names,
+        {"ids": [row["id"] for row in gone]},
     )
     for row in gone:
         _unindex(connection, row)

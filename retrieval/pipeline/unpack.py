@@ -11,9 +11,10 @@ from typing import LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids
+from retrieval import archives, ids
 from retrieval.database import Row
 from retrieval.errors import Skippable
+from retrieval.pipeline import removal
 from retrieval.pipeline.items import ARCHIVE_PATH, Item
 from retrieval.ports import FileStore, Member, Scope
 
@@ -67,17 +68,22 @@ _RECORD: LiteralString = """
     ),
     archive as (
         select d.*, r.generation, r.properties as known from documents d
-        join run_documents r on r.document_id = d.id and r.job_run_id = %(run)s where d.id = %(archive)s
+        join run_documents r on r.document_id = d.id and r.job_run_id = %(run)s
+        where d.id = %(archive)s and d.deleted_at is null and d.latest_generation < r.generation
+        for no key update of d
     ),
     found as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               connection_id)
+                               connection_id, archive_id)
         select l.id, a.partition_id, a.job_id, %(run)s, a.source, a.external_id || '/' || l.path, a.document_type,
                l.name, coalesce(%(metadata)s::jsonb, a.metadata) || jsonb_build_object(%(path_name)s::text, l.path),
-               a.connection_id
+               a.connection_id, a.id
         from listed l, archive a order by l.path
         on conflict (partition_id, source, external_id) where deleted_at is null
-        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, archive_id = excluded.archive_id,
+                      status = case when documents.job_run_id = excluded.job_run_id then documents.status
+                                    else 'QUEUED' end,
+                      error = case when documents.job_run_id = excluded.job_run_id then documents.error end,
                       updated_at = now()
         returning id, external_id
     )
@@ -88,6 +94,14 @@ _RECORD: LiteralString = """
     from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
     on conflict do nothing
 """
+_UNUSED: LiteralString = """
+    insert into sweeps (partition_id, kind, file_key)
+    select r.partition_id, 'file', k.key from unnest(%(keys)s::text[]) k (key), job_runs r
+    where r.id = %(run)s and not exists (
+        select from run_documents d where d.job_run_id = r.id and d.raw_key = k.key
+    )
+"""
+"""The archive was deleted or overtaken meanwhile, or its member is on its way in this run already."""
 
 
 def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
@@ -113,7 +127,21 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
         "level": int(item.properties.get(LEVEL, 0)) + 1,
     }
     connection.execute(_RECORD, values)
+    connection.execute(_UNUSED, values)
     _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
+
+
+def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> None:
+    """Take away what earlier versions of these archives held and this one does not. versions: documents, generations.
+
+    Within the transaction that makes the version the visible one.
+    """
+    values = {
+        "archives": [document for document, _ in versions],
+        "generations": [generation for _, generation in versions],
+    }
+    if gone := connection.execute(archives.DROPPED, values).fetchall():
+        removal.take_away(connection, [row["id"] for row in gone])
 
 
 def room(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> str | None:

@@ -32,6 +32,7 @@ class Document(SQLModel, table=True):
     """An ingested unit. Readers see the chunks of `active_generation` and no others.
 
     `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
+    `archive_id`: the document of the archive or mail that this one was packed into.
     """
 
     __tablename__ = "documents"
@@ -47,6 +48,7 @@ class Document(SQLModel, table=True):
         Index(
             "documents_of_partition", "partition_id", "created_at", "id", postgresql_where=text("deleted_at is null")
         ),
+        Index("documents_by_archive", "archive_id", postgresql_where=text("archive_id is not null")),
         Index(
             "documents_by_metadata", "metadata", postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
         ),
@@ -65,6 +67,7 @@ class Document(SQLModel, table=True):
     status: str = text_column(server_default="QUEUED")
     error: str | None = text_column(nullable=True)
     connection_id: str | None = text_column(nullable=True)
+    archive_id: str | None = text_column(nullable=True)
     active_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     latest_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     fingerprint: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))

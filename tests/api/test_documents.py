@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.api.support import assert_error
@@ -49,6 +51,32 @@ def test_a_document_with_all_that_is_known_of_it(org, space):
         "embeddingModel": "LOCAL",
         "webScraper": None,
     }
+
+
+@pytest.mark.decision("D36")
+def test_what_a_content_says_of_itself_stands_in_its_properties(org, space):
+    said = {
+        "title": "Tides", "author": "M. Petrel", "language": "en", "pageCount": 3, "path": "North/Tides.pdf",
+        "owner": "ann@example.org", "url": "https://example.org/t", "createdAt": "2024-05-15T21:26:37Z",
+        "modifiedAt": "no date", "listedVersion": "7", "canonicalUrl": "https://example.org/",
+    }  # fmt: skip
+    known = documents_of(org, space, said)[0]["documentProperties"]
+    assert known.items() >= {key: said[key] for key in ("title", "author", "language", "pageCount", "path")}.items()
+    assert (known["owner"], known["url"]) == (said["owner"], said["url"])
+    assert (known["createdAt"], known["modifiedAt"]) == ({"isoString": "2024-05-15T21:26:37.000Z"}, None)
+    assert "listedVersion" not in known
+    assert documents_of(org, space, {})[0]["documentProperties"].items() >= {"title": None, "url": None}.items()
+    member = documents_of(org, space, {"archivePath": "docs/a.txt"})[0]
+    assert (member["documentProperties"]["path"], member["archive"]) == ("docs/a.txt", None)
+
+
+def documents_of(org, space, properties):
+    org.db.rows(
+        "update documents d set properties = %(properties)s::jsonb from partitions p"
+        " where p.id = d.partition_id and p.namespace_id = %(space)s",
+        {"properties": json.dumps(properties), "space": space},
+    )
+    return listed(org, space)["documents"]
 
 
 @pytest.mark.decision("D31")

@@ -8,14 +8,19 @@ import io
 import os
 import zipfile
 from email.message import EmailMessage
+from pathlib import Path
 
 import pytest
 
 from flows import steps
-from retrieval import batches, runs
+from retrieval import batches, resync, runs
+from retrieval.filters import DocumentFilter
 from retrieval.pipeline import items, outcomes, unpack
 from retrieval.runs import Ingestion, Upload
 from tests.flows.configured import STEPS, Configured
+from tests.standins import outlook
+
+OFFICE = Path(__file__).parents[1] / "fixtures" / "office"
 
 
 @pytest.fixture
@@ -35,11 +40,16 @@ def packed(members):
 
 def ingest(house, name, data, **ingestion):
     """Take one file and all that is packed into it through the steps; name to (status, error) of each entry."""
+    accept(house, name, data, **ingestion)
+    return work(house)
+
+
+def accept(house, name, data, **ingestion):
     key = f"{house.scope.namespace}/_/upload/{os.urandom(8).hex()}"
     config = steps.namespaces.load(house.db, house.ring, house.scope.namespace)
     steps.registry.file_store(config).put(key, [data])
 
-    async def accept():
+    async def record():
         accepted = await runs.accept_file(
             house.db,
             house.scope,
@@ -53,16 +63,18 @@ def ingest(house, name, data, **ingestion):
         await house.db.async_close()
         return accepted
 
-    asyncio.run(accept())
-    return work(house)
+    asyncio.run(record())
+
+
+def leased(house):
+    batches.form(house.db, size=64, batches=8)
+    (batch,) = batches.undispatched(house.db)
+    batches.dispatched(house.db, batch, "run")
+    return batches.claim(house.db, batch.id, batch.attempt, seconds=60)
 
 
 def work(house):
-    db = house.db
-    batches.form(db, size=64, batches=8)
-    (batch,) = batches.undispatched(db)
-    batches.dispatched(db, batch, "run")
-    lease = batches.claim(db, batch.id, batch.attempt, seconds=60)
+    db, lease = house.db, leased(house)
     while windows := items.windows(db, lease, documents=64, size=1 << 24):
         for window in windows:
             for step in STEPS:
@@ -137,6 +149,33 @@ def test_attachments_of_a_mail_are_documents_beside_it(house):
     }
 
 
+def test_attachments_of_an_outlook_message_are_documents_beside_it(house):
+    older = outlook.streams(
+        "Older letter", "The older letter speaks of ropes.", {"knots.txt": b"The knots."}, header=24
+    )
+    attached = {
+        "Gezeiten für März.txt": TIDES,
+        "long.txt": TIDES * 200,
+        "same.txt": b"The first one.",
+        "harbour.doc": (OFFICE / "harbour.doc").read_bytes(),
+        "letter": older,
+        "empty.txt": b"",
+    }
+    ended = ingest(house, "minutes.msg", outlook.message("Minutes", "Please read the minutes.", attached))
+    assert {status for status, _, _ in ended.values()} == {"SUCCESS"}, ended
+    assert set(rows(house)) == {
+        "minutes.msg",
+        "minutes.msg/Gezeiten für März.txt",
+        "minutes.msg/long.txt",
+        "minutes.msg/same.txt",
+        "minutes.msg/harbour.doc",
+        "minutes.msg/Older letter.eml",
+        "minutes.msg/Older letter.eml/knots.txt",
+    }
+    assert rows(house)["minutes.msg"]["properties"]["mimeType"] == "application/vnd.ms-outlook"
+    assert house.search("letter that speaks of ropes")[0] == "Older letter.eml"
+
+
 def test_members_of_members_are_read_up_to_a_depth(house):
     data = packed([("leaf.txt", TIDES)])
     for level in range(unpack.DEPTH):
@@ -187,3 +226,129 @@ def test_a_bomb_is_refused_whole(house):
     ended = ingest(house, "bomb.zip", data)
     assert list(ended) == ["bomb.zip"]
     assert "unfolds to more than 512 MB" in ended["bomb.zip"][2]
+
+
+@pytest.mark.decision("H36")
+def test_a_member_that_a_new_version_lacks_leaves_search_with_that_version(house):
+    inner = packed([("deep.txt", b"The deep text speaks of whales.")])
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue."), ("in.zip", inner)]))
+    assert {"a.txt", "b.txt", "deep.txt"} <= set(house.search("whales hull tide tables"))
+    ended = ingest(house, "boat.zip", packed([("a.txt", TIDES), ("c.txt", b"The mast is high.")]))
+    assert set(ended) == {"boat.zip", "a.txt", "c.txt"}
+    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt", "boat.zip/c.txt"}
+    assert set(house.search("whales hull tide tables mast")) == {"boat.zip", "a.txt", "c.txt"}
+    house.sweep()
+    assert house.db.rows(
+        "select c.id from chunks c left join documents d on d.id = c.document_id join partitions p"
+        " on p.id = c.partition_id where d.id is null and p.namespace_id = %(namespace)s",
+        {"namespace": house.scope.namespace},
+    ) == []  # fmt: skip
+
+
+def test_a_file_that_was_uploaded_by_itself_stays_whatever_an_archive_of_that_name_holds(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
+    ingest(house, "boat.zip/b.txt", b"The hull was painted by hand.")
+    ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
+    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt", "boat.zip/b.txt"}
+
+
+def test_a_version_that_cannot_be_read_takes_nothing_away(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
+    ended = ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull.")])[:-30])
+    assert ended["boat.zip"][0] == "FAILED"
+    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt"}
+    assert "a.txt" in house.search("tide tables")
+
+
+def ids_of(house):
+    found = house.db.rows(
+        "select d.id, d.external_id from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(namespace)s and d.deleted_at is null",
+        {"namespace": house.scope.namespace},
+    )
+    return {row["external_id"]: row["id"] for row in found}
+
+
+@pytest.mark.decision("H36")
+def test_deleting_an_archive_deletes_what_was_packed_into_it_and_says_so(house):
+    inner = packed([("deep.txt", b"The deep text speaks of whales.")])
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("in.zip", inner)]))
+    ingest(house, "other.txt", b"The other text is no member of anything.")
+    assert house.delete(ids_of(house)["boat.zip"]) == 4
+    assert set(rows(house)) == {"other.txt"}
+    assert house.search("whales tide tables") == ["other.txt"]
+
+
+def test_a_member_that_was_deleted_by_itself_leaves_its_archive_alone(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
+    assert house.delete(ids_of(house)["boat.zip/b.txt"]) == 1
+    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt"}
+
+
+def test_an_archive_that_is_deleted_while_it_is_unpacked_leaves_no_member(house):
+    accept(house, "boat.zip", packed([("a.txt", TIDES)]))
+    lease = leased(house)
+    for window in items.windows(house.db, lease, documents=64, size=1 << 24):
+        one = steps.Work(house.db, house.ring, lease, window)
+        steps.fetch(one)
+        house.delete(ids_of(house)["boat.zip"])
+        steps.parse(one)
+    batches.finish(house.db, lease)
+    assert rows(house) == {}
+    unused = house.db.rows(
+        "select s.file_key from sweeps s join partitions p on p.id = s.partition_id"
+        " where p.namespace_id = %(namespace)s and s.file_key like '%%/members/%%'",
+        {"namespace": house.scope.namespace},
+    )
+    assert len(unused) == 1
+
+
+def resynced(house, *external_ids):
+    known = ids_of(house)
+    where = DocumentFilter(document_ids=tuple(known[name] for name in external_ids))
+    asked = house.call(resync.start(house.db, house.scope, where))
+    names = {value: key for key, value in known.items()}
+    return {names[one.id]: (one.status, one.error) for one in asked.documents}
+
+
+def test_a_member_is_resynced_from_its_stored_file_and_keeps_its_place(house):
+    ingest(house, "boat.zip", packed([("docs/a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
+    before = rows(house)["boat.zip/docs/a.txt"]
+    house.db.rows("update documents set fingerprint = null where id = %(id)s",
+                  {"id": ids_of(house)["boat.zip/docs/a.txt"]})  # fmt: skip
+    assert resynced(house, "boat.zip/docs/a.txt") == {"boat.zip/docs/a.txt": ("QUEUED_FOR_RESYNC", None)}
+    assert work(house) == {"a.txt": ("SUCCESS", "upserted", None)}
+    after = rows(house)["boat.zip/docs/a.txt"]
+    assert after["active_generation"] > before["active_generation"]
+    assert (after["metadata"], after["properties"]["archivePath"]) == (before["metadata"], "docs/a.txt")
+    ingest(house, "boat.zip", packed([("b.txt", b"The hull is blue.")]))
+    assert set(rows(house)) == {"boat.zip", "boat.zip/b.txt"}
+
+
+@pytest.mark.decision("H36")
+def test_a_resync_of_an_archive_takes_its_members_along_and_does_nothing_twice(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
+    house.db.rows("update documents set fingerprint = null where id = %(id)s",
+                  {"id": ids_of(house)["boat.zip/b.txt"]})  # fmt: skip
+    asked = resynced(house, "boat.zip", "boat.zip/a.txt")
+    assert {status for status, _ in asked.values()} == {"QUEUED_FOR_RESYNC"}
+    ended = work(house)
+    assert {name: stage for name, (_, stage, _) in ended.items()} == {
+        "boat.zip": "upserted",
+        "a.txt": "unchanged",
+        "b.txt": "upserted",
+    }
+    assert {row["status"] for row in rows(house).values()} == {"SUCCESS"}
+
+
+def test_a_member_of_a_fetched_archive_is_resynced_with_it_only(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
+    house.db.rows(
+        "update documents d set source = 'URLS_LIST' from partitions p where p.id = d.partition_id"
+        " and p.namespace_id = %(namespace)s",
+        {"namespace": house.scope.namespace},
+    )
+    ((status, reason),) = resynced(house, "boat.zip/a.txt").values()
+    assert status == "NOT_ELIGIBLE_FOR_RESYNC"
+    assert "packed into another file: resync that one" in reason
+    assert {one[0] for one in resynced(house, "boat.zip", "boat.zip/a.txt").values()} == {"QUEUED_FOR_RESYNC"}

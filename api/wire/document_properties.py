@@ -1,0 +1,49 @@
+"""What is known of a document's content, on the wire."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Struct
+
+from api.wire.common import Timestamp
+from retrieval.documents import DocumentRow
+from retrieval.pipeline.items import ARCHIVE_PATH, WEB
+
+
+class DocumentProperties(Struct, rename="camel"):
+    """What was found out about a document's content; null while it is not known."""
+
+    mime_type: str | None = None
+    file_size: int | None = None
+    character_count: int | None = None
+    token_count: int | None = None
+    embedding_count: int | None = None
+    title: str | None = None
+    author: str | None = None
+    language: str | None = None
+    page_count: int | None = None
+    created_at: Timestamp | None = None
+    modified_at: Timestamp | None = None
+    url: str | None = None
+    path: str | None = None
+    owner: str | None = None
+
+    @classmethod
+    def of(cls, row: DocumentRow) -> DocumentProperties:
+        """What the pipeline recorded under these names. A page's URL is where it was found if it names no other."""
+        known = dict(row.properties)
+        known.setdefault("url", known.get("canonicalUrl") or (row.external_id if row.source in WEB else None))
+        known.setdefault("path", known.get(ARCHIVE_PATH))
+        dates = {key: _moment(known.get(key)) for key in ("createdAt", "modifiedAt")}
+        return msgspec.convert({**known, **dates}, cls)
+
+
+def _moment(stamp: object) -> Timestamp | None:
+    """Of a date that a file or a content service gave; null if it is none."""
+    try:
+        moment = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
+        return Timestamp.of(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment else None
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,43 @@
+"""Documents that were packed into others: an archive's files, a mail's attachments. They go with their archive."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+MEMBERS: LiteralString = """
+    with recursive packed as (
+        select id from documents where archive_id = any(%(ids)s) and deleted_at is null
+        union select d.id from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
+    )
+    select d.id, d.partition_id, d.active_generation from documents d join packed p using (id)
+    where d.id <> all(%(ids)s) and d.deleted_at is null order by d.id for no key update of d
+"""
+"""What is packed into the documents `ids`, at any depth, locked in the order of their ids."""
+
+MEMBERS_OF_ANY: LiteralString = """
+    with recursive packed as (
+        select id from documents where archive_id = any(%(ids)s) and deleted_at is null
+        union select d.id from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
+    )
+    select id from packed
+"""
+"""The same, those of `ids` that are packed into others of them among them; nothing is locked."""
+
+PLACE: LiteralString = """
+    coalesce((select jsonb_object_agg(key, value) from jsonb_each(m.properties)
+              where key in ('archivePath', 'archiveDepth')), '{}')
+"""
+"""What a later run needs to know of an entry `m` that was packed into another."""
+
+DROPPED: LiteralString = """
+    select d.id, d.partition_id, d.active_generation
+    from unnest(%(archives)s::text[], %(generations)s::bigint[]) as a (id, generation)
+    join documents d on d.archive_id = a.id
+    where d.deleted_at is null and not exists (
+        select from run_documents m join run_documents archive using (job_run_id)
+        where m.document_id = d.id and m.generation >= a.generation and m.made_from is null
+          and archive.document_id = a.id
+    )
+    order by d.id for no key update of d
+"""
+"""Members that neither this version of their archive nor a newer one holds."""
