@@ -14,7 +14,7 @@ from connectors import registry
 from retrieval.errors import Retryable
 from retrieval.settings import OAuthEndpoints
 from tests.api.support import assert_error, client_of, serve
-from tests.standins import memory_connector
+from tests.standins import memory_authorizer
 from tests.standins.oauth_server import Vendor, serving
 
 APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
@@ -569,9 +569,9 @@ def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_da
 @pytest.mark.decision("D44")
 def test_a_connector_of_its_own_takes_the_place_of_the_common_flow(org, space, monkeypatch):
     """The machine speaks to the port alone: a connector in memory goes through the same states."""
-    memory = memory_connector.MemoryConnector()
-    monkeypatch.setattr(memory_connector, "make", lambda *_: memory, raising=False)
-    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory_connector:make")
+    memory = memory_authorizer.MemoryAuthorizer()
+    monkeypatch.setattr(memory_authorizer, "make", lambda *_: memory, raising=False)
+    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory_authorizer:make")
     made, url = create(org, space, "BOX")
     assert urlsplit(url).hostname == "memory.example"
     state = dict(parse_qsl(urlsplit(url).query))["state"]

@@ -1,4 +1,4 @@
-"""What every connector does, against a stateful account on loopback: listing, changes, content, and a vendor's trouble."""
+"""What every connector does, against a stateful account on loopback: listing, changes, content, trouble."""
 
 from __future__ import annotations
 

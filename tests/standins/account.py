@@ -9,7 +9,7 @@ import json
 import threading
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from retrieval.settings import Endpoint, OAuthEndpoints, Settings
@@ -26,7 +26,7 @@ class Served:
     """An account on a port of its own. `open` paths need no bearer."""
 
     connector = ""
-    unauthorized: Any = {"error": "SECRET VENDOR WORDS"}
+    unauthorized: ClassVar[Any] = {"error": "SECRET VENDOR WORDS"}
     """The body of the vendor's 401."""
     page = 100
 
@@ -114,8 +114,8 @@ def serving(account: Served) -> Iterator[Served]:
         def any_request(self) -> None:
             account.handle(self, self.command)
 
-        do_GET = do_POST = do_OPTIONS = any_request
-
+    for method in ("GET", "POST", "OPTIONS"):
+        setattr(Handler, f"do_{method}", Handler.any_request)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

@@ -35,7 +35,8 @@ MANNERS = Manners("Memory", per_minute=60_000, burst=100)
 
 def make(app: Mapping[str, Any], settings: Settings) -> Memory:
     """The connector of a namespace's app."""
-    return Memory(oauth.make("MEMORY", SERVICE, app, settings), settings.endpoints["MEMORY"].base_url or "")
+    (name,) = settings.endpoints  # whatever connector it stands in for
+    return Memory(oauth.make(name, SERVICE, app, settings), settings.endpoints[name].base_url or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,8 @@ def _shown(file: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def serving() -> Iterator[MemoryAccount]:
+def serving(connector: str = "MEMORY") -> Iterator[MemoryAccount]:
     account = MemoryAccount()
+    account.connector = connector
     with served(account):
         yield account

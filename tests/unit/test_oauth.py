@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors import oauth, registry
+from connectors import registry
 from retrieval import authorizations, connections, redirects
 from retrieval.authorizations import ConnectionTokens
 from retrieval.errors import Fatal, Retryable, ServiceError
 from retrieval.ports import Tokens
 from retrieval.secrets import KeyRing, SecretError
 from retrieval.settings import OAuthEndpoints, Settings
-from tests.standins.memory_connector import MemoryConnector
+from tests.standins.memory_authorizer import MemoryAuthorizer
 from tests.standins.oauth_server import Vendor, serving
 
 APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
@@ -135,7 +135,7 @@ def test_only_a_refusal_is_a_refusal(vendor, trouble, kind):
 
 def test_nobody_there():
     nowhere = OAuthEndpoints(token="http://127.0.0.1:9/token")
-    made = oauth.make("BOX", APP, Settings(_env_file=None, oauth_endpoints={"BOX": nowhere}))
+    made = registry.authorizer("BOX", APP, Settings(_env_file=None, oauth_endpoints={"BOX": nowhere}))
     with pytest.raises(Retryable, match="Box"):
         made.refresh(Tokens("a", "r"))
 
@@ -156,7 +156,7 @@ def test_dropbox_hears_of_the_end_even_with_an_old_token(vendor):
 
 
 def test_no_secret_is_shown():
-    made = oauth.make("BOX", APP, Settings(_env_file=None))
+    made = registry.authorizer("BOX", APP, Settings(_env_file=None))
     assert "canary" not in repr(made) + repr(Tokens("canary", "canary"))
 
 
@@ -193,7 +193,7 @@ def good(memory):
 
 @pytest.mark.decision("D46")
 def test_eight_tasks_with_an_expired_token_refresh_once(db, ring, connected):
-    memory = MemoryConnector(lasts=timedelta(seconds=1))
+    memory = MemoryAuthorizer(lasts=timedelta(seconds=1))
     connection = connected(good(memory))
     memory.lasts = timedelta(hours=1)
     with ThreadPoolExecutor(8) as pool:
@@ -204,7 +204,7 @@ def test_eight_tasks_with_an_expired_token_refresh_once(db, ring, connected):
 
 @pytest.mark.decision("D46")
 def test_a_refused_token_is_renewed_once(db, ring, connected):
-    memory = MemoryConnector()
+    memory = MemoryAuthorizer()
     source = ConnectionTokens(db, ring, connected(good(memory)), memory)
     first = source.token()
     with ThreadPoolExecutor(8) as pool:
@@ -214,7 +214,7 @@ def test_a_refused_token_is_renewed_once(db, ring, connected):
 
 @pytest.mark.decision("D46")
 def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
-    memory = MemoryConnector()
+    memory = MemoryAuthorizer()
     connection = connected(good(memory))
     used = ConnectionTokens(db, ring, connection, memory).renewed("access-1")
     kept = connections.open_tokens(ring, connection, stored(db, connection)["credentials"], None)
@@ -223,7 +223,7 @@ def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
 
 @pytest.mark.decision("D44")
 def test_a_refused_refresh_fails_the_connection(db, ring, connected):
-    memory = MemoryConnector()
+    memory = MemoryAuthorizer()
     connection = connected(Tokens("a", "withdrawn", datetime.now(UTC)))
     source = ConnectionTokens(db, ring, connection, memory)
     with pytest.raises(Fatal, match="refused"):
@@ -237,7 +237,7 @@ def test_a_refused_refresh_fails_the_connection(db, ring, connected):
 
 @pytest.mark.decision("D44")
 def test_a_network_error_does_not(db, ring, connected):
-    memory = MemoryConnector(lasts=timedelta(seconds=1))
+    memory = MemoryAuthorizer(lasts=timedelta(seconds=1))
     connection = connected(good(memory))
     memory.trouble = Retryable("away")
     with pytest.raises(Retryable):
@@ -249,7 +249,7 @@ def test_a_network_error_does_not(db, ring, connected):
 
 def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected):
     connection = connected(Tokens("a"))
-    source = ConnectionTokens(db, ring, connection, MemoryConnector())
+    source = ConnectionTokens(db, ring, connection, MemoryAuthorizer())
     assert source.token() == "a"
     with pytest.raises(Fatal, match="authorize"):
         source.renewed("a")
@@ -259,7 +259,7 @@ def test_without_a_refresh_token_a_refused_access_is_the_end(db, ring, connected
 @pytest.mark.decision("D53")
 def test_a_deleted_namespace_ends_its_authorizations(db, ring, connected):
     """What the sweep does: tokens wiped first, each vendor told once, and the one that is away holds nothing up."""
-    memory = MemoryConnector()
+    memory = MemoryAuthorizer()
     one, two = connected(good(memory)), connected(good(memory))
     partition = stored(db, one)["partition_id"]
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A content service in memory: the whole Connector port, for proving what stands on it without HTTP."""
+"""OAuth2 in memory: the Authorizer port, for proving what stands on it without HTTP."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from retrieval.errors import Fatal, Skippable
-from retrieval.ports import Page, RawContent, SourceItem, Tokens
+from retrieval.errors import Fatal
+from retrieval.ports import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from retrieval.errors import StepError
-    from retrieval.ports import TokenSource
 
 
-class MemoryConnector:
+class MemoryAuthorizer:
     """Single-use refresh tokens, as Box has them. `trouble` is raised instead of an answer."""
 
     pkce = True
 
-    def __init__(self, files: dict[str, bytes] | None = None, lasts: timedelta = timedelta(hours=1)) -> None:
-        self.files = files or {}
+    def __init__(self, lasts: timedelta = timedelta(hours=1)) -> None:
         self.lasts = lasts
         self.trouble: StepError | None = None
         self.refreshes = 0
         self.revoked: list[Tokens] = []
         self._good: set[str] = set()
         self._numbers = itertools.count(1)
+
+    @property
+    def authorizer(self) -> MemoryAuthorizer:
+        """Stands for a connector where only this part of one is asked for."""
+        return self
 
     def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
         return f"https://memory.example/authorize?redirect_uri={redirect_uri}&state={state}&code_challenge={challenge}"
@@ -51,19 +51,6 @@ class MemoryConnector:
     def revoke(self, tokens: Tokens) -> None:
         self._stumble()
         self.revoked.append(tokens)
-
-    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        tokens.token()
-        names = sorted(self.files)[int(cursor or 0) :]
-        for number, name in enumerate(names, start=int(cursor or 0) + 1):
-            yield Page([SourceItem(name, name)], str(number), done=number == len(self.files))
-
-    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
-        tokens.token()
-        if item.external_id not in self.files:
-            raise Skippable("The item is gone.")
-        to.write_bytes(self.files[item.external_id])
-        return RawContent(to, item.name, "", to.stat().st_size)
 
     def _fresh(self) -> Tokens:
         number = next(self._numbers)

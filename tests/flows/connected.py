@@ -1,0 +1,83 @@
+"""A namespace with a connection to an account on loopback, taken through the flows' own steps without Prefect."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qsl, urlsplit
+
+from connectors import registry
+from flows import steps
+from retrieval import authorizations, connections, oauth_states, runs, settings
+from retrieval.errors import StepError
+from retrieval.pipeline import discover
+from retrieval.runs import Ingestion
+from tests.flows.configured import Configured
+from tests.standins.place import APP
+
+
+class ConnectedSpace(Configured):
+    """`account`: what the connection leads to. The settings must lead there too (`lead_to`)."""
+
+    def __init__(self, db, account) -> None:
+        self.account = account
+        field = connections.APPS.get(account.connector, "boxConfig")
+        app = {name: value for name, value in APP.items() if name != "apiKey" or field == "googleDriveConfig"}
+        super().__init__(db, **{field: app})
+        self.connection = self.connect()
+
+    def connect(self) -> str:
+        """A connection that a person has authorized, through the same states as over HTTP."""
+        authorizer = registry.authorizer(self.account.connector, APP, settings.load())
+        back = "https://here.example/v1/oauth/callback/x"
+        start = oauth_states.begin(self.ring, self.account.connector, authorizer, back)
+        made = self.call(
+            connections.create(
+                self.db, self.scope, start, name="x", connector=self.account.connector, client_redirect_url=None
+            )
+        )
+        self.authorize(made, authorizer, start, back)
+        return made
+
+    def authorize(self, connection, authorizer, start, back):
+        sent = dict(parse_qsl(urlsplit(self.account.visit(start.url)).query))
+        taken = self.call(oauth_states.take(self.db, self.ring, sent["state"], self.account.connector))
+        tokens = authorizer.exchange_code(sent["code"], redirect_uri=back, verifier=taken.verifier)
+        self.call(authorizations.granted(self.db, self.ring, connection, tokens))
+
+    def ingest(self, **options):
+        """One job run from its request to its end; as a client reads it."""
+        receipt = self.call(
+            runs.accept_discovery(
+                self.db,
+                self.scope,
+                source=self.account.connector,
+                config={},
+                ingestion=Ingestion(),
+                connection_id=self.connection,
+                **options,
+            )
+        )
+        self.work()
+        return self.run(receipt.job_run_id)
+
+    def take(self, lease, *, before=lambda _name: None):
+        for wanted in discover.waiting(self.db, lease):
+            before("discover")
+            try:
+                steps.discover(steps.Discovery(self.db, self.ring, lease, wanted))
+            except StepError as error:
+                discover.fail(self.db, lease, wanted, str(error))
+        super().take(lease, before=before)
+
+
+def lead_to(monkeypatch, account) -> None:
+    """The settings of this process name the account's endpoints."""
+    there = account.settings
+    monkeypatch.setenv(
+        "RETRIEVAL_ENDPOINTS", json.dumps({k: v.model_dump(mode="json") for k, v in there.endpoints.items()})
+    )
+    monkeypatch.setenv(
+        "RETRIEVAL_OAUTH_ENDPOINTS",
+        json.dumps({k: v.model_dump(mode="json") for k, v in there.oauth_endpoints.items()}),
+    )
+    settings.load.cache_clear()
