@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 import structlog
@@ -25,6 +26,8 @@ WAITING = {"document": 180.0, "query": 4.0}
 TRIES = {"document": 5, "query": 2}
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
+LONGEST_ASKED = 3600.0
+"""Seconds: a vendor that asks for more is asked again after these."""
 
 
 class Busy(Exception):
@@ -111,3 +114,14 @@ class Patience:
 def _pause(count: int) -> float:
     """Growing, with jitter, so that many do not come back at once."""
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1)) * random.uniform(0.75, 1.25)  # noqa: S311
+
+
+def seconds_asked(stamp: str | None) -> float | None:
+    """Of a Retry-After header, which holds seconds or a date; None if there is none or it makes no sense."""
+    text = (stamp or "").strip()
+    is_number = text.isascii() and text.isdigit()
+    try:
+        wanted = float(text) if is_number else parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(max(wanted, 0.0), LONGEST_ASKED)
