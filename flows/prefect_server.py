@@ -16,6 +16,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
 from retrieval.batches import Batch
+from retrieval.sources import APPS
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -26,11 +27,7 @@ FLOWS = {
     "URLS_LIST": "ingest-urls",
     "SITEMAP": "ingest-sitemap",
     "WEBSITE": "ingest-website",
-    "NOTION": "ingest-notion",
-    "GOOGLE_DRIVE": "ingest-google-drive",
-    "DROPBOX": "ingest-dropbox",
-    "ONEDRIVE": "ingest-onedrive",
-    "BOX": "ingest-box",
+    **{name: "ingest-" + name.lower().replace("_", "-") for name in APPS},
     "REEMBED": "reembed",
 }
 """Ingestion source to the flow, and deployment, that runs it."""

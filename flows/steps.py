@@ -10,7 +10,7 @@ from functools import wraps
 import psycopg
 
 from connectors import registry
-from retrieval import namespaces, settings
+from retrieval import namespaces, settings, sources
 from retrieval.batches import Lease
 from retrieval.database import AWAY, Database
 from retrieval.errors import Fatal, Retryable, ServiceError
@@ -52,7 +52,7 @@ class Work:
     @property
     def source(self) -> Source | None:
         """Where the batch's documents are fetched from; None where the request itself brought them."""
-        if self.lease.source not in discovering.DOCUMENT_TYPES:
+        if self.lease.source not in sources.FETCHED:
             return None
         return registry.source(self.lease.source, self._config, self.db, self._ring)
 

@@ -20,6 +20,7 @@ from retrieval import ids
 from retrieval.database import Database, Row
 from retrieval.errors import Fatal
 from retrieval.ports import Scope
+from retrieval.sources import APPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,12 @@ class Superseded(Fatal):
 
 _FORM: LiteralString = """
     with waiting as (
-        select id, partition_id, source, number from job_runs
-        where batch_id is null and finished_at is null
+        select id, partition_id, source, number from job_runs r
+        where batch_id is null and finished_at is null and (source <> all(%(connected)s) or not exists (
+            select from job_runs earlier join jobs before on before.id = earlier.job_id join jobs j on j.id = r.job_id
+            where earlier.partition_id = r.partition_id and earlier.source = r.source and earlier.number < r.number
+              and earlier.finished_at is null and before.config ->> 'connectionId' = j.config ->> 'connectionId'
+        ))
         order by number limit %(rows)s for update skip locked
     ),
     placed as (
@@ -81,9 +86,13 @@ _FORM: LiteralString = """
 
 
 def form(db: Database, *, size: int, batches: int) -> int:
-    """Gather waiting job runs into at most `batches` new batches of at most `size`; how many were made."""
+    """Gather waiting job runs into at most `batches` new batches of at most `size`; how many were made.
+
+    A connection's job runs follow each other: one waits until those before it are finished.
+    """
+    limits = {"rows": size * batches, "size": size, "batches": batches, "connected": list(APPS)}
     with db.transaction() as connection:
-        groups = connection.execute(_FORM, {"rows": size * batches, "size": size, "batches": batches}).fetchall()
+        groups = connection.execute(_FORM, limits).fetchall()
         for group in groups:
             values = {**group, "id": ids.batch_id()}
             connection.execute(
@@ -161,6 +170,12 @@ def guard(connection: Connection[Row], lease: Lease) -> None:
     ).fetchone()
     if held is None:
         raise Superseded("Another worker has taken over this batch.")
+
+
+def is_cancelled(db: Database, job_run_id: str) -> bool:
+    """Whether somebody asked for the job run's end."""
+    rows = db.rows("select 1 from job_runs where id = %(run)s and cancel_requested", {"run": job_run_id})
+    return bool(rows)
 
 
 def finish(db: Database, lease: Lease) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
@@ -15,15 +14,7 @@ from retrieval.namespaces import Config, NamespaceConfig, not_found
 from retrieval.oauth_states import INSERT_STATE, Start
 from retrieval.ports import Scope, Tokens
 from retrieval.secrets import KeyRing
-
-APPS: Mapping[str, str] = {
-    "NOTION": "notionConfig",
-    "GOOGLE_DRIVE": "googleDriveConfig",
-    "DROPBOX": "dropboxConfig",
-    "ONEDRIVE": "onedriveConfig",
-    "BOX": "boxConfig",
-}
-"""Each connector, and the namespace's config of the app that people authorize."""
+from retrieval.sources import APPS
 
 REVOKED_BY_USER = "Revoked by the user."
 

@@ -152,20 +152,27 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
     require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
-        gone = {"ids": await _with_packed(connection, [row["id"] for row in rows])}
-        await connection.execute(
-            """
-            with gone as (
-                update documents set deleted_at = now(), updated_at = now() where id = any(%(ids)s)
-                returning id, partition_id
-            )
-            insert into sweeps (partition_id, kind, document_id)
-            select partition_id, 'document', id from gone
-            """,
-            gone,
-        )
-        await _unindex(connection, gone)
-    return len(gone["ids"])
+        gone = await withdraw(connection, [row["id"] for row in rows])
+    return len(gone)
+
+
+async def withdraw(connection: AsyncConnection[Row], ids: list[str]) -> list[str]:
+    """Within the caller's transaction, which holds the rows: these and their members are gone; their ids."""
+    gone = {"ids": await _with_packed(connection, ids)}
+    await connection.execute(
+        """
+        with gone as (
+            update documents set deleted_at = now(), updated_at = now() where id = any(%(ids)s)
+            returning id, partition_id
+        ),
+        settled as (delete from departures where document_id = any(%(ids)s))
+        insert into sweeps (partition_id, kind, document_id)
+        select partition_id, 'document', id from gone
+        """,
+        gone,
+    )
+    await _unindex(connection, gone)
+    return gone["ids"]
 
 
 async def _with_packed(connection: AsyncConnection[Row], ids: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, LiteralString, Protocol, TypeGuard, cast
 
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.sources import DOCUMENT_TYPES, FETCHED, STORED
 
 Scalar = str | int | float | bool | None
 
@@ -20,17 +21,8 @@ VALUES = 1_000
 
 _CAME_BY = frozenset({"SITEMAP", "WEBSITE"})
 """As a type these mean web pages that came by that way (D16); as a source they are what the table holds."""
-TYPES = _CAME_BY | {
-    "TEXT",
-    "URL",
-    "FILE",
-    "NOTION_DOCUMENT",
-    "GOOGLE_DRIVE_DOCUMENT",
-    "DROPBOX_DOCUMENT",
-    "ONEDRIVE_DOCUMENT",
-    "BOX_DOCUMENT",
-}
-SOURCES = _CAME_BY | {"TEXT", "FILE", "LOCAL_FILE", "URLS_LIST", "NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "BOX"}
+TYPES = _CAME_BY | {"TEXT", "FILE"} | frozenset(DOCUMENT_TYPES.values())
+SOURCES = STORED | FETCHED | {"FILE"}
 _SOURCE_NAMES = {"FILE": "LOCAL_FILE"}
 """A client may name the source as it sent it (D15); documents report and hold the other."""
 STATUSES = frozenset({"BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"})

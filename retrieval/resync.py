@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
@@ -13,14 +13,12 @@ from retrieval import archives, documents, ids
 from retrieval.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
+from retrieval.sources import APPS, FETCHED
 
 QUEUED = "QUEUED_FOR_RESYNC"
 NOT_ELIGIBLE = "NOT_ELIGIBLE_FOR_RESYNC"
+REMOVED = "REMOVED"
 
-STORED = frozenset({"TEXT", "LOCAL_FILE"})
-"""Sources whose raw files are the source: nobody else has them."""
-FETCHED = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
-"""Sources that each document is fetched from anew."""
 _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 
 
@@ -45,12 +43,24 @@ class Resync:
         return sum(one.status == QUEUED for one in self.documents)
 
 
-async def start(db: Database, scope: Scope, where: DocumentFilter) -> Resync:
-    """Queue those that match and are eligible; nothing but their status changes until their runs are done."""
+async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_deletions: bool = False) -> Resync:
+    """Queue those that match and are eligible; nothing but their status changes until their runs are done.
+
+    `confirm_deletions`: those that left their content service, and were held for a person's word, are removed.
+    """
     documents.require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await documents.matching(connection, scope, where)
+        departed = await _departed(connection, rows)
+        if confirm_deletions:
+            await documents.withdraw(connection, departed)
+            removed = [Asked(row["id"], REMOVED) for row in rows if row["id"] in departed]
+            rows = [row for row in rows if row["id"] not in departed]
+        else:
+            removed = []
         refused = {row["id"]: reason for row in rows if (reason := _refusal(row)) is not None}
+        refused |= await _unconnected(connection, rows)
+        refused |= {} if confirm_deletions else dict.fromkeys(departed, _DEPARTED)
         kept = await _kept(connection, [row["id"] for row in rows if row["id"] not in refused])
         carried = await _carried(connection, kept)
         kept = {name: row for name, row in kept.items() if name not in carried and not _only_with_archive(row)}
@@ -67,7 +77,32 @@ async def start(db: Database, scope: Scope, where: DocumentFilter) -> Resync:
         Asked(row["id"], NOT_ELIGIBLE, refused[row["id"]]) if row["id"] in refused else Asked(row["id"], QUEUED)
         for row in documents.newest_first(rows)
     ]
-    return Resync(answered, list(runs.values()))
+    return Resync(answered + removed, list(runs.values()))
+
+
+_DEPARTED = (
+    "It is gone at its content service: send confirmDeletions: true to remove it; if it comes back there, the next"
+    " ingestion brings it."
+)
+_UNCONNECTED = "Its connection is not ACTIVE: authorize the connection again, or ingest it with another one."
+
+
+async def _departed(connection: AsyncConnection[Row], rows: Sequence[Row]) -> list[str]:
+    cursor = await connection.execute(
+        "select document_id as id from departures where held and document_id = any(%(ids)s)",
+        {"ids": [row["id"] for row in rows]},
+    )
+    return [row["id"] for row in await cursor.fetchall()]
+
+
+async def _unconnected(connection: AsyncConnection[Row], rows: Sequence[Row]) -> dict[str, str]:
+    """Documents of content services that cannot be asked now, and why."""
+    cursor = await connection.execute(
+        "select d.id from documents d left join connections c on c.id = d.connection_id"
+        " where d.id = any(%(ids)s) and d.source = any(%(connected)s) and c.status is distinct from 'ACTIVE'",
+        {"ids": [row["id"] for row in rows], "connected": list(APPS)},
+    )
+    return {row["id"]: _UNCONNECTED for row in await cursor.fetchall()}
 
 
 _PACKED = "It was packed into another file: resync that one, which is fetched anew with all that is in it."
@@ -94,8 +129,6 @@ def _only_with_archive(row: Row) -> bool:
 def _refusal(row: Row) -> str | None:
     if row["status"] not in _ENDED:
         return "It is being ingested; wait for its end."
-    if row["source"] not in STORED | FETCHED:
-        return f"Fetching again from the source {row['source']} is not part of this version yet."
     return None
 
 

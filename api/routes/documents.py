@@ -123,13 +123,13 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
     example={"namespaceId": _NAMESPACE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
 )
 async def resync_documents(call: Call[ResyncDocuments, None]) -> Answer | bytes:
-    """From the stored raw file for texts and files. What has not changed is not embedded again."""
+    """From the stored raw file for texts and files, else fetched anew. What has not changed is not embedded again."""
     scope = call.scope(call.body.namespace_id)
     where = call.body.filter_config.meant()
     await _surroundings(call, scope)
 
     async def act() -> Answer:
-        made = await resync.start(call.services.db, scope, where)
+        made = await resync.start(call.services.db, scope, where, confirm_deletions=bool(call.body.confirm_deletions))
         number = made.queued
         message = f"{number} {'document' if number == 1 else 'documents'} queued for resync"
         return ResyncAnswer(message=message, data=ResyncData.of(made))

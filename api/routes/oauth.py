@@ -13,7 +13,7 @@ from api import pages
 from api.routes.connections import redirect_uri, tell_vendor
 from api.services import Services
 from connectors import registry
-from retrieval import authorizations, connections, namespaces, oauth_states, redirects
+from retrieval import authorizations, connections, namespaces, oauth_states, redirects, sources
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.oauth_states import Taken
 
@@ -52,7 +52,7 @@ class Outcome:
 
 
 async def _take(services: Services, state: str, connector: str) -> Taken:
-    known = bool(state) and connector in connections.APPS
+    known = bool(state) and connector in sources.APPS
     taken = await oauth_states.take(services.db, services.ring, state, connector) if known else None
     if taken is None:
         raise ServiceError(

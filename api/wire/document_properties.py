@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from api.wire.common import Timestamp
 from retrieval.documents import DocumentRow
-from retrieval.pipeline.items import ARCHIVE_PATH, WEB
+from retrieval.pipeline.items import ARCHIVE_PATH
+from retrieval.sources import WEB
 
 
 class DocumentProperties(Struct, rename="camel"):

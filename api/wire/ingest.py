@@ -145,6 +145,12 @@ class JobRunDocuments(Struct):
     cancelled: list[JobRunDocument]
 
 
+_AWAITING = (
+    "documents are gone at the content service, more than a fifth of this connection's: they stay searchable until"
+    " POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
+)
+
+
 class RunProgress(Struct, rename="camel"):
     """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were found
     and left out, with the reasons. Removed ones are gone at the content service; of many at once the removal awaits a
@@ -166,11 +172,7 @@ class RunProgress(Struct, rename="camel"):
         """What a person is to know of the run beside its documents."""
         if not self.awaiting_confirmation:
             return []
-        return [
-            f"{self.awaiting_confirmation} documents are gone at the content service, more than a fifth of those of"
-            " this connection: they stay searchable until POST /v1/documents/resync confirms it for them with"
-            " confirmDeletions: true."
-        ]
+        return [f"{self.awaiting_confirmation} {_AWAITING}"]
 
 
 Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]

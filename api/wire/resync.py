@@ -27,7 +27,7 @@ class ResyncedDocument(Struct, rename="camel"):
     """What became of a document that matched. `error` says why it is not eligible."""
 
     id: str
-    status: Annotated[str, Meta(extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE]})]
+    status: Annotated[str, Meta(extra_json_schema={"enum": [resync.QUEUED, resync.NOT_ELIGIBLE, resync.REMOVED]})]
     error: str | None
 
 

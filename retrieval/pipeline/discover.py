@@ -17,18 +17,7 @@ from retrieval.errors import Retryable
 from retrieval.pipeline import handover, removal
 from retrieval.pipeline.handover import LISTED
 from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
-
-DOCUMENT_TYPES = {
-    "URLS_LIST": "URL",
-    "SITEMAP": "URL",
-    "WEBSITE": "URL",
-    "NOTION": "NOTION_DOCUMENT",
-    "GOOGLE_DRIVE": "GOOGLE_DRIVE_DOCUMENT",
-    "DROPBOX": "DROPBOX_DOCUMENT",
-    "ONEDRIVE": "ONEDRIVE_DOCUMENT",
-    "BOX": "BOX_DOCUMENT",
-}
-"""Ingestion source to the type of its documents (D16)."""
+from retrieval.sources import DOCUMENT_TYPES
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrieval import batches
+from retrieval import batches, sources
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.errors import Retryable, Skippable
@@ -109,13 +109,24 @@ def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> 
     digest = hashlib.sha256()
     key = wanted.item.folder(lease.scope) + "/raw"
     size = files.put(key, handover.pieces(raw, digest))
-    return handover.described(raw, key, size, digest.digest(), wanted.before["listed"])
+    return handover.described(raw, key, size, digest.digest(), _said(wanted.before))
+
+
+_LASTING = (LISTED, "url", "path", "owner", "createdAt", "modifiedAt")
+"""What a listing said of an item of a content service stays known where it is fetched without one."""
+
+
+def _said(row: Row) -> dict[str, Any]:
+    if row["source"] in sources.WEB:
+        return dict(row["listed"])
+    before = {**(row["properties"] or {}), LISTED: row["listed_before"]}
+    return {**{name: before[name] for name in _LASTING if before.get(name)}, **row["listed"]}
 
 
 def _as_before(wanted: Wanted) -> dict[str, Any]:
     """The stored file serves again, under the name that a content service gives it now."""
     row = wanted.before
     names = ("raw_key", "raw_size", "raw_hash", "media_type", "title")
-    name = row["name"] if row["source"] in items.WEB else wanted.item.name
+    name = row["name"] if row["source"] in sources.WEB else wanted.item.name
     properties = json.dumps({**row["properties"], **row["listed"]})
     return {**{name: row[name] for name in names}, "name": name, "properties": properties}

@@ -13,6 +13,7 @@ from retrieval import batches
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
+from retrieval.sources import WEB
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,6 @@ class Item:
         """Where this generation's files lie in the file store."""
         return f"{scope.namespace}/{scope.tenant or '_'}/{self.key.document_id}/{self.generation}"
 
-
-WEB = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
-"""Sources whose HTML is read as web pages are."""
 
 ARCHIVE_PATH = "archivePath"
 """Property and metadata key of a document that was packed into another: its path there (D20)."""

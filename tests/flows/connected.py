@@ -7,8 +7,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from connectors import registry
 from flows import steps
-from retrieval import authorizations, connections, oauth_states, runs, settings
+from retrieval import authorizations, batches, connections, oauth_states, resync, runs, settings, sources
 from retrieval.errors import StepError
+from retrieval.filters import DocumentFilter
 from retrieval.pipeline import discover
 from retrieval.runs import Ingestion
 from tests.flows.configured import Configured
@@ -20,7 +21,7 @@ class ConnectedSpace(Configured):
 
     def __init__(self, db, account) -> None:
         self.account = account
-        field = connections.APPS.get(account.connector, "boxConfig")
+        field = sources.APPS[account.connector]
         app = {name: value for name, value in APP.items() if name != "apiKey" or field == "googleDriveConfig"}
         super().__init__(db, **{field: app})
         self.connection = self.connect()
@@ -44,8 +45,8 @@ class ConnectedSpace(Configured):
         tokens = authorizer.exchange_code(sent["code"], redirect_uri=back, verifier=taken.verifier)
         self.call(authorizations.granted(self.db, self.ring, connection, tokens))
 
-    def ingest(self, **options):
-        """One job run from its request to its end; as a client reads it."""
+    def request(self) -> str:
+        """The id of a job run that waits."""
         receipt = self.call(
             runs.accept_discovery(
                 self.db,
@@ -54,11 +55,27 @@ class ConnectedSpace(Configured):
                 config={},
                 ingestion=Ingestion(),
                 connection_id=self.connection,
-                **options,
             )
         )
+        return receipt.job_run_id
+
+    def ingest(self):
+        """One job run from its request to its end; as a client reads it."""
+        run = self.request()
         self.work()
-        return self.run(receipt.job_run_id)
+        return self.run(run)
+
+    def resync(self, *, confirm_deletions=False, **where):
+        return self.call(
+            resync.start(self.db, self.scope, DocumentFilter(**where), confirm_deletions=confirm_deletions)
+        )
+
+    def take_up(self):
+        """A batch whose worker was lost, by another one."""
+        (row,) = self.db.rows("select id, attempt from batches where finished_at is null")
+        lease = batches.claim(self.db, row["id"], row["attempt"], seconds=30)
+        assert lease is not None
+        self.take(lease)
 
     def take(self, lease, *, before=lambda _name: None):
         for wanted in discover.waiting(self.db, lease):

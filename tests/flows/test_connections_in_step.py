@@ -14,6 +14,11 @@ from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import faults, memory
 from tests.standins.place import APP
 
+
+class Killed(BaseException):
+    """The process ends where it stands."""
+
+
 TEXTS = {
     "harbour.txt": "The harbour master counts ships at dawn.",
     "plans/2026/launch.txt": "The launch of the lighthouse is planned for spring.",
@@ -133,7 +138,33 @@ def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     assert "bees" in first(space, "bees dance where clover grows")[0]
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == 2
-    assert set(leaving) <= set(rows(space))
+    ids = {rows(space)[one]["id"] for one in leaving}
+    held = space.resync(document_ids=tuple(ids))
+    assert {(one.id, one.status) for one in held.documents} == {(one, "NOT_ELIGIBLE_FOR_RESYNC") for one in ids}
+    assert all("confirmDeletions" in one.error for one in held.documents)
+    gone = space.resync(document_ids=tuple(ids), confirm_deletions=True)
+    assert {(one.id, one.status) for one in gone.documents} == {(one, "REMOVED") for one in ids}
+    assert not set(leaving) & set(rows(space))
+    assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
+    assert space.ingest().progress["awaitingConfirmation"] == 0
+
+
+def test_a_resync_fetches_anew_and_keeps_what_the_listing_said(space, account, files, monkeypatch):
+    space.ingest()
+    owls = files["notes/owls.txt"]
+    account.change(owls, "Owls have moved into the old church tower.")
+    read = watched(account, monkeypatch)
+    made = space.resync(document_ids=(rows(space)[owls]["id"],))
+    assert [one.status for one in made.documents] == ["QUEUED_FOR_RESYNC"]
+    space.work()
+    assert "owls" in first(space, "the old church tower")[0]
+    assert rows(space)[owls]["properties"]["url"]
+    assert space.ingest().failed == []
+    assert set(read) == {owls}
+    space.db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": space.connection})
+    (refused,) = space.resync(document_ids=(rows(space)[owls]["id"],)).documents
+    assert refused.status == "NOT_ELIGIBLE_FOR_RESYNC"
+    assert "authorize" in refused.error
 
 
 def test_an_empty_listing_empties_nothing(space, account, files):
@@ -170,6 +201,57 @@ def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, acco
     assert run.failed == []
     assert read == [refused]
     assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
+
+
+def test_a_worker_that_dies_between_pages_lists_what_is_left(space, account, files, monkeypatch):
+    """Another process goes on behind the last page that was saved."""
+    account.page = 2
+    kind = type(registry.connector(account.connector, APP, account.settings))
+    whole, pages = kind.iter_changes, []
+
+    def dying(self, tokens, cursor):
+        for page in whole(self, tokens, cursor):
+            if len(pages) == 2:
+                raise Killed
+            pages.append({item.external_id for item in page.items})
+            yield page
+
+    monkeypatch.setattr(kind, "iter_changes", dying)
+    with pytest.raises(Killed):
+        space.ingest()
+    monkeypatch.setattr(kind, "iter_changes", whole)
+    space.db.rows("update batches set lease_until = now() - interval '1 second' where finished_at is null")
+    asked = len(account.requests)
+    space.take_up()
+    assert set(rows(space)) == set(files.values())
+    assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
+    assert account.requests[asked:]
+
+
+def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, account, files):
+    space.ingest()
+    before = set(rows(space))
+    for one in list(files.values()):
+        account.delete(one)
+    fresh = account.put("other/account.txt", "The other account keeps records of comets.")
+    account.vendor.account = "account-2"
+    space.db.rows(
+        "update connections set cursor = '{\"accountChanged\": true}' where id = %(id)s", {"id": space.connection}
+    )
+    run = space.ingest()
+    assert run.progress["awaitingConfirmation"] == len(before)
+    assert set(rows(space)) == before | {fresh}
+
+
+def test_two_runs_of_a_connection_never_overlap(space, account, files):
+    first_run, second_run = space.request(), space.request()
+    lease = space.lease()
+    assert space.lease() is None
+    space.take(lease)
+    assert space.run(first_run).status == "COMPLETED"
+    assert space.run(second_run).status == "QUEUED"
+    space.work()
+    assert space.run(second_run).status == "COMPLETED"
 
 
 def test_an_access_that_ended_fails_the_run_and_the_connection_in_words(space, account, files):

@@ -13,7 +13,7 @@ import yaml
 
 from connectors import registry
 from flows import ingest, prefect_server
-from retrieval import batches, ids, namespaces, runs, settings
+from retrieval import batches, ids, namespaces, runs, settings, sources
 from retrieval.batches import Open
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.pipeline import discover, download, items, outcomes
@@ -317,7 +317,7 @@ def test_every_source_has_a_flow_and_a_deployment():
         for entry in yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())["deployments"]
     }
     assert set(deployed) >= set(prefect_server.FLOWS.values())
-    assert set(prefect_server.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", *discover.DOCUMENT_TYPES}
+    assert set(prefect_server.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", *sources.FETCHED}
     for name in prefect_server.FLOWS.values():
         module, _, function = deployed[name].rpartition(".")
         flow = getattr(importlib.import_module(module), function)

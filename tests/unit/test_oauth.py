@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors import registry
-from retrieval import authorizations, connections, redirects
+from retrieval import authorizations, connections, redirects, sources
 from retrieval.authorizations import ConnectionTokens
 from retrieval.errors import Fatal, Retryable, ServiceError
 from retrieval.ports import Tokens
@@ -49,7 +49,7 @@ def granted(flow, vendor):
 
 
 def test_every_connector_has_a_flow_with_https_endpoints():
-    assert set(registry.CONNECTORS) == set(connections.APPS)
+    assert set(registry.CONNECTORS) == set(sources.APPS)
     for connector in registry.CONNECTORS:
         made = registry.authorizer(connector, APP, Settings(_env_file=None))
         for url in (made.authorize_at, made.token_at, made.revoke_at or made.token_at):
