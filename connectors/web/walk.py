@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from connectors import html
 from connectors.web import markdown_links, page
@@ -142,8 +143,16 @@ class Walk:
 
 
 def page_key(url: str) -> str:
-    """One spelling of a page: without its fragment, and with a path."""
-    return html.link(url, url) or url.partition("#")[0]
+    """One spelling of a page: without its fragment, with a path, its host in small letters, no port that is usual."""
+    address = html.link(url, url)
+    if not address:
+        return url.partition("#")[0]
+    parts = urlsplit(address)
+    if "@" in parts.netloc:
+        return address
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    usual = parts.port in (None, {"http": 80, "https": 443}[parts.scheme])
+    return parts._replace(netloc=f"{host}" if usual else f"{host}:{parts.port}").geturl()
 
 
 def _read(data: bytes, url: str, media_type: str) -> page.Page | None:

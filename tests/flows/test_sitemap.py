@@ -132,6 +132,16 @@ def test_the_same_lastmod_is_not_fetched_again(space, site):
     assert sorted(site.paths()) == ["/c", "/sitemap.xml"]
 
 
+@pytest.mark.decision("H38")
+def test_each_address_of_a_sitemap_is_a_document_whatever_it_calls_itself(space, site):
+    site.pages = {"/1": lists.PAGE, "/2": lists.PAGE}
+    site.pages["/sitemap.xml"] = xml(pages(site, "/1", "/2", "/1", "/2#part"))
+    run = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert list_of(space, site, run) == ["/1", "/2"]
+    assert sorted(site.paths()) == ["/1", "/2", "/sitemap.xml"]
+    assert len(space.run(run).completed) == 2
+
+
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
 OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 

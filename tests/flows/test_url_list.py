@@ -187,6 +187,24 @@ def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, sit
     assert "sofa" not in text_of(space, url), "the page did not change, but what is to be taken of it did"
 
 
+@pytest.mark.decision("H38")
+def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(space, site):
+    """Two addresses of the same page, by its canonical address and by its bytes: both were asked for by name."""
+    site.pages = {"/tides": PAGE, "/tides?from=mail": PAGE}
+    urls = [f"{site.url}/tides", f"{site.url}/tides?from=mail"]
+    run = ingest(space, urls[0], urls[1], urls[0])
+    assert len(run.completed) == 2
+    assert sorted(site.paths()) == ["/tides", "/tides?from=mail"]
+    assert set(documents(space)) == set(urls)
+    assert sorted(space.search("moon and tide")) == sorted(urls)
+    embedded = space.db.row(
+        "select count(*) as texts from embeddings e join partitions p on p.id = e.partition_id"
+        " where p.namespace_id = %(id)s",
+        {"id": space.scope.namespace},
+    )
+    assert embedded == {"texts": 1}, "the same text was embedded twice"
+
+
 @pytest.mark.decision("D56")
 def test_a_resync_fetches_the_page_anew(space, site):
     url = f"{site.url}/tides"

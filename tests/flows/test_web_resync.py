@@ -65,7 +65,7 @@ def test_an_unchanged_page_costs_a_question(space, site, ingested, source, start
     assert page.sent == 1
 
 
-@pytest.mark.decision("D56")
+@pytest.mark.decision("H37")
 @pytest.mark.parametrize("gone", ["404 Not Found", "410 Gone"])
 @WAYS
 def test_a_page_that_is_gone_fails_and_stays_searchable(space, site, ingested, source, start, gone):

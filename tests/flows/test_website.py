@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from connectors import registry
+from connectors.web.walk import page_key
 from flows import steps
 from retrieval import frontier, sweep
 from retrieval.errors import Retryable
@@ -152,6 +153,22 @@ def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, si
     assert paths(space, site, run) == ["/", "/fine"]
     assert list(reasons(space, run)) == [f"{site.url}/busy"]
     assert (site.paths().count("/"), site.paths().count("/fine")) == (1, 1)
+
+
+@pytest.mark.decision("H38")
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://Example.ORG", "http://example.org/"),
+        ("HTTP://example.org:80/A?b=C#d", "http://example.org/A?b=C"),
+        ("https://example.org:443/", "https://example.org/"),
+        ("https://example.org:80/", "https://example.org:80/"),
+        ("http://[::FFFF]:80/", "http://[::ffff]/"),
+        ("http://example.org:/x", "http://example.org/x"),
+    ],
+)
+def test_one_page_has_one_spelling(url, key):
+    assert page_key(url) == page_key(key) == key
 
 
 def test_a_link_too_long_to_be_remembered_stops_nobody(space, site):
