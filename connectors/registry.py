@@ -49,6 +49,9 @@ SOURCES: dict[str, str] = {
 }
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
 
+CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl_site:make"}
+"""Source and scraper to another `make` of that kind: the service walks websites itself."""
+
 CONNECTORS: dict[str, str] = {
     "NOTION": "connectors.sources.notion:make",
     "GOOGLE_DRIVE": "connectors.sources.google_drive:make",
@@ -103,7 +106,8 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
     """Where documents of an ingestion source come from."""
     if name in CONNECTORS:
         return Connected(db, ring, connector(name, connections.app(config, name), settings.load()))
-    make = _load(SOURCES, name, "source")
+    crawler = CRAWLERS.get((name, (config.web_scraper or {}).get("provider", "")))
+    make = _load({**SOURCES, name: crawler} if crawler else SOURCES, name, "source")
     return cast("Source", make(config, db, ring))
 
 

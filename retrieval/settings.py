@@ -149,6 +149,8 @@ class Settings(BaseSettings):
     """Seconds between two requests to one host, per worker process; a longer Crawl-delay of the site wins."""
     fetch_robots: bool = True
     """Whether robots.txt binds crawls and sitemaps, and its delay all fetching (D23, D59)."""
+    crawl_seconds: float = Field(default=14400, gt=0)
+    """How long a scraping service may take for one website; what it has brought by then is ingested."""
 
     # Parsing and search
     readback_seconds: float = Field(default=60, ge=0)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
-from connectors.web.vendors import Answer, Service, site_said
+from connectors.web.vendors import TRIES, Answer, Service, site_said
 from retrieval.errors import Retryable, Skippable
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Client:
         return self._call(lambda sdk: _given(sdk.scrape(url, auto_resume=False, **given)))
 
     def start(self, url: str, options: ScrapeOptions, **limits: Any) -> str:
-        """Begin a crawl; its id."""
+        """Begin a crawl; its id. Sent once: where only the answer was lost, another one would cost again."""
         from firecrawl.v2.types import ScrapeOptions as Wanted
 
         wanted = Wanted(**self._page_options(options, links=True))
-        crawl: str = self._call(lambda sdk: sdk.start_crawl(url, scrape_options=wanted, **limits)).id
+        crawl: str = self._call(lambda sdk: sdk.start_crawl(url, scrape_options=wanted, **limits), tries=1).id
         return crawl
 
     def pages(self, crawl: str, following: str = "") -> CrawlJob:
@@ -67,17 +67,17 @@ class Client:
         from firecrawl.v2.types import PaginationConfig
 
         if following:
-            return self._call(lambda sdk: sdk.get_crawl_status_page(following))
+            return self._call(lambda sdk: sdk.get_crawl_status_page(following), NoCrawl)
         one = PaginationConfig(auto_paginate=False)
-        return self._call(lambda sdk: sdk.get_crawl_status(quote(crawl, safe=""), one))
+        return self._call(lambda sdk: sdk.get_crawl_status(quote(crawl, safe=""), one), NoCrawl)
 
     def errors(self, crawl: str) -> CrawlErrorsResponse:
         """The pages of a crawl that could not be read, or that robots.txt forbids."""
-        return self._call(lambda sdk: sdk.get_crawl_errors(quote(crawl, safe="")))
+        return self._call(lambda sdk: sdk.get_crawl_errors(quote(crawl, safe="")), NoCrawl)
 
     def cancel(self, crawl: str) -> None:
         """End a crawl. One that has ended is no error."""
-        self._call(lambda sdk: sdk.cancel_crawl(quote(crawl, safe="")))
+        self._call(lambda sdk: sdk.cancel_crawl(quote(crawl, safe="")), NoCrawl)
 
     def credit(self) -> int:
         """What is left in the account."""
@@ -96,14 +96,14 @@ class Client:
             "timeout": PAGE_SECONDS * 1000,
         }
 
-    def _call(self, request: Callable[[Any], T]) -> T:
+    def _call(self, request: Callable[[Any], T], missing: type[Skippable] = Skippable, tries: int = TRIES) -> T:
         sdk = self._sdk()
 
         def once() -> T:
-            with self._explained():
+            with self._explained(missing):
                 return request(sdk)
 
-        return self.service.ask(once)
+        return self.service.ask(once, tries)
 
     def _sdk(self) -> Any:
         from firecrawl.v2 import FirecrawlClient  # type: ignore[import-untyped]
@@ -113,13 +113,15 @@ class Client:
         return sdk
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, missing: type[Skippable]) -> Iterator[None]:
         """The SDK's troubles in the words of the ports; none of its own words are passed on."""
         from firecrawl.v2.utils.error_handler import FirecrawlError  # type: ignore[import-untyped]
 
         try:
             yield
         except FirecrawlError as error:
+            if error.status_code == 404 and missing is NoCrawl:
+                raise NoCrawl(f"{TITLE} does not know the crawl any more: ingest again.") from error
             raise self._meant(error.status_code or 0, str(error.code or ""), error.response) from error
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise self.service.strange() from error
@@ -129,8 +131,6 @@ class Client:
             return Skippable(reason(code))
         if status == 408:
             return Retryable(_REASONS["SCRAPE_TIMEOUT"])
-        if status == 404:
-            return NoCrawl(f"{TITLE} does not know this any more: ingest again.")
         headers = response.headers if response is not None else {}
         refused = None if status == 403 else self.service.refusal(status, headers)
         return refused or Skippable(_UNREAD)

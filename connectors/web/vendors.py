@@ -72,9 +72,9 @@ class Service:
     def __repr__(self) -> str:
         return f"<{self.title}>"
 
-    def ask(self, request: Callable[[], T]) -> T:
+    def ask(self, request: Callable[[], T], tries: int = TRIES) -> T:
         """What `request` returns, asked for until it comes or the patience ends. It may raise Busy and Passing."""
-        return Patience(self.title, self._bucket, WAITING, TRIES).ask(request)
+        return Patience(self.title, self._bucket, WAITING, tries).ask(request)
 
     def send(self, method: str, url: str, *, seconds: float, **given: Any) -> Answer:
         """One request, whatever the answer. Passing if there is no whole answer in time."""

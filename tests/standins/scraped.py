@@ -102,10 +102,11 @@ def about(page: Seen, url: str) -> dict[str, Any]:
     """Title, description and language, as services tell them."""
     tree = LexborHTMLParser(page.html)
     title, html = tree.css_first("title"), tree.css_first("html")
-    description = tree.css_first("meta[name=description]")
+    description, robots = tree.css_first("meta[name=description]"), tree.css_first("meta[name=robots]")
     return {
         "title": title.text() if title else "",
         "description": description.attributes.get("content") if description else "",
+        "robots": robots.attributes.get("content") if robots else "",
         "language": html.attributes.get("lang") if html else "",
         "url": page.final or url,
     }
