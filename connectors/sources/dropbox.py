@@ -1,4 +1,7 @@
-"""Dropbox: its authorization."""
+"""Dropbox: its authorization, and what it lists and gives out.
+
+`dropbox_client` asks, `dropbox_listing` lists, `dropbox_files` fetches.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import Any
 
 from connectors import oauth
 from connectors.oauth import Auth, OAuth, Service
-from retrieval.errors import Fatal
+from connectors.sources import dropbox_files, dropbox_listing
+from connectors.sources.dropbox_client import Client
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
@@ -26,20 +30,23 @@ SERVICE = Service(
 
 def make(app: Mapping[str, Any], settings: Settings) -> Dropbox:
     """The connector of a namespace's app."""
-    return Dropbox(oauth.make("DROPBOX", SERVICE, app, settings))
+    client = Client(settings.endpoints.get("DROPBOX"))
+    return Dropbox(oauth.make("DROPBOX", SERVICE, app, settings), client, settings.max_file_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Dropbox:
-    """A `Connector`."""
+    """A `Connector`. `most`: bytes that one file may have."""
 
     authorizer: OAuth
+    client: Client
+    most: int
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        raise Fatal("Fetching from the source DROPBOX is not part of this version yet.")
+        return dropbox_listing.pages(self.client, tokens, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        raise Fatal("Fetching from the source DROPBOX is not part of this version yet.")
+        return dropbox_files.fetch(self.client, tokens, item, to, self.most)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        raise Fatal("Fetching from the source DROPBOX is not part of this version yet.")
+        return dropbox_files.gone(self.client, tokens, external_id)

@@ -16,6 +16,7 @@ from tests.standins.place import APP, TestTokens, words
 
 ACCOUNTS = {
     "MEMORY": "tests.standins.memory:serving",
+    "DROPBOX": "tests.standins.dropbox:serving",
 }
 """Connector to a context manager that gives its `Account`."""
 

@@ -1,0 +1,311 @@
+"""A Dropbox account on loopback: files and folders by path and id, revisions, a change log, Paper, and a team's space.
+
+The SDK's own validators judge both sides, strictly: an unknown or missing field on either is a complaint. So is a route
+whose permission the app did not ask for, by the vendor's description.
+
+A cursor's answer is the state of each path that changed, as Dropbox gives it: a deleted folder is one entry, and of a
+file that took another's place only the new one is named.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from connectors.sources.dropbox import SERVICE
+from tests.standins.account import Served
+from tests.standins.account import serving as served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.standins.faults import Handler
+
+ROUTES = (Path(__file__).with_name("contracts") / "dropbox-files-routes.stone").read_text()
+SCOPES = dict(re.findall(r'^route (\S+) .*?scope = "([\w.]+)"', ROUTES, re.DOTALL | re.MULTILINE))
+HOME, TEAM = "1001", "2002"
+NOT_FOUND = {".tag": "path", "path": {".tag": "not_found"}}
+
+
+class Refusal(Exception):
+    """An error of the route, as its union has it."""
+
+    def __init__(self, error: dict[str, Any], status: int = 409) -> None:
+        super().__init__()
+        self.error, self.status = error, status
+
+
+class DropboxAccount(Served):
+    """`team`: the account is a member's, who sees the team's folders from the team's root alone."""
+
+    connector = "DROPBOX"
+    unauthorized: ClassVar = {"error_summary": "expired_access_token/...", "error": {".tag": "expired_access_token"}}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, dict[str, Any]] = {}
+        self.folders: dict[str, str] = {}
+        self.history: dict[str, list[dict[str, Any]]] = {}
+        self.log: list[str] = []
+        self.cursors: dict[str, tuple[list[dict[str, Any]], int]] = {}
+        self.complaints: list[str] = []
+        self.arguments: list[tuple[str, Any]] = []
+        self.lost = False
+        self.team = False
+        self.one_folder_only = False
+        self._numbers = itertools.count(1)
+
+    # What a person does
+
+    def put(self, path: str, text: str, **kind: Any) -> str:
+        """`kind`: further fields of the file's metadata, such as `symlink_info`."""
+        with self.lock:
+            found = f"id:{next(self._numbers):022d}"
+            self.files[found] = {"kind": kind, "exports": {}}
+            self._place(found, "/" + path, text)
+        return found
+
+    def put_document(self, path: str, exports: dict[str, str], default: str | None = None) -> str:
+        """A document of Paper or Google: there is nothing to download, exports by format alone."""
+        about = {"export_as": default, "export_options": list(exports)}
+        found = self.put(path, "", is_downloadable=False, export_info=about)
+        self.files[found]["exports"] = dict(exports)
+        return found
+
+    def change(self, external_id: str, text: str) -> None:
+        with self.lock:
+            self._place(external_id, self.files[external_id]["path"], text)
+
+    def rename(self, external_id: str, name: str) -> None:
+        self._move(external_id, self.files[external_id]["path"].rpartition("/")[0] + "/" + name)
+
+    def move(self, external_id: str, folder: str) -> None:
+        self._move(external_id, f"/{folder}/" + self.files[external_id]["path"].rpartition("/")[2])
+
+    def delete(self, external_id: str) -> None:
+        with self.lock:
+            self.log.append(self.files.pop(external_id)["path"].lower())
+
+    def delete_folder(self, path: str) -> None:
+        with self.lock:
+            below = f"/{path}/".lower()
+            self.files = {one: file for one, file in self.files.items() if not file["path"].lower().startswith(below)}
+            self.folders = {one: name for one, name in self.folders.items() if not (one + "/").startswith(below)}
+            self.log.append(below.rstrip("/"))
+
+    def lose(self) -> None:
+        self.lost = True
+
+    def forget_cursors(self) -> None:
+        self.cursors.clear()
+
+    def _move(self, external_id: str, path: str) -> None:
+        with self.lock:
+            self.log.append(self.files[external_id]["path"].lower())
+            self._place(external_id, path, self.files[external_id]["text"])
+
+    def _place(self, external_id: str, path: str, text: str) -> None:
+        parts = path.split("/")[1:-1]
+        for depth in range(len(parts)):
+            folder = "/" + "/".join(parts[: depth + 1])
+            self.folders.setdefault(folder.lower(), folder)
+        file = self.files[external_id]
+        file |= {"path": path, "text": text, "rev": f"{next(self._numbers):015x}"}
+        self.history.setdefault(path.lower(), []).insert(0, self._file(external_id))
+        self.log.append(path.lower())
+
+    # What its clients are answered
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        space, _, name = path.removeprefix("/2/").partition("/")
+        route = _route(space, name)
+        header = handler.headers.get("Dropbox-API-Arg")
+        with self.lock:
+            try:
+                argument = self._argument(route, header if route.attrs["style"] == "download" else body, name)
+                self._check_root(handler.headers.get("Dropbox-API-Path-Root"))
+                result, content = getattr(self, "_" + name.replace("/", "_"))(argument, handler)
+                self._judge(route.result_type, result, f"answer of {name}")
+            except Refusal as refusal:
+                if refusal.status == 409:
+                    self._judge(route.error_type, refusal.error, f"error of {name}")
+                return self._reply(handler, refusal.status, {"error_summary": "SECRET/..", "error": refusal.error})
+        if content is None:
+            return self._reply(handler, 200, result)
+        told = {"Dropbox-API-Result": json.dumps(result), "Content-Type": "application/octet-stream"}
+        return self._reply(handler, 200, content, told)
+
+    def _reply(self, handler: Handler, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        if self.complaints:
+            handler.reply(500, self.complaints)
+        else:
+            handler.reply(status, body, headers)
+
+    def _argument(self, route: Any, sent: Any, name: str) -> Any:
+        argument = json.loads(sent)
+        self.arguments.append((name, argument))
+        self._judge(route.arg_type, argument, f"argument of {name}")
+        scope = SCOPES.get(name, "account_info.read")
+        if scope not in SERVICE.extra["scope"].split():
+            self.complaints.append(f"{name} needs {scope}, which was not asked for")
+        return argument
+
+    def _judge(self, kind: Any, value: Any, what: str) -> None:
+        from dropbox.stone_serializers import json_compat_obj_decode
+        from dropbox.stone_validators import ValidationError
+
+        try:
+            json_compat_obj_decode(kind, value, strict=True)
+        except ValidationError as error:
+            self.complaints.append(f"{what}: {error}")
+
+    def _check_root(self, header: str | None) -> None:
+        self.rooted = header is not None
+        if header is None:
+            return
+        if self.one_folder_only:
+            raise Refusal({".tag": "no_permission"}, 422)
+        if json.loads(header) != {".tag": "root", "root": TEAM if self.team else HOME}:
+            raise Refusal({".tag": "invalid_root", "invalid_root": self._roots()}, 422)
+
+    def _roots(self) -> dict[str, Any]:
+        if not self.team:
+            return {".tag": "user", "root_namespace_id": HOME, "home_namespace_id": HOME}
+        return {".tag": "team", "root_namespace_id": TEAM, "home_namespace_id": HOME, "home_path": "/Ann"}
+
+    def _get_current_account(self, _argument: Any, _handler: Any) -> tuple[Any, None]:
+        name = dict.fromkeys(("given_name", "surname", "familiar_name", "display_name", "abbreviated_name"), "Ann")
+        answer = {
+            "account_id": "dbid:" + "A" * 35,
+            "name": name,
+            "email": "ann@example.org",
+            "email_verified": True,
+            "disabled": False,
+            "locale": "en",
+            "referral_link": "https://db.tt/x",
+            "is_paired": False,
+            "account_type": {".tag": "business"},
+            "root_info": self._roots(),
+        }
+        return answer, None
+
+    def _list_folder(self, argument: Any, handler: Any) -> tuple[Any, None]:
+        if argument["path"] != "" or not argument["recursive"]:
+            raise Refusal(NOT_FOUND)
+        entries = [self._folder(one) for one in self.folders] + [self._file(one) for one in self.files]
+        seen = sorted((one for one in entries if self._is_seen(one["path_lower"])), key=lambda one: one["path_lower"])
+        return self._some([] if self.lost else seen, len(self.log), min(argument["limit"], self.page))
+
+    def _list_folder_continue(self, argument: Any, _handler: Any) -> tuple[Any, None]:
+        if argument["cursor"] not in self.cursors:
+            raise Refusal({".tag": "reset"})
+        rest, at = self.cursors[argument["cursor"]]
+        if not rest:
+            paths = list(dict.fromkeys(reversed(self.log[at:])))[::-1]
+            if self.lost:
+                paths = sorted(self.folders) + [file["path"].lower() for file in self.files.values()]
+            rest, at = [self._entry(path) for path in paths if self._is_seen(path)], len(self.log)
+        return self._some(rest, at, self.page)
+
+    def _some(self, entries: list[dict[str, Any]], at: int, most: int) -> tuple[Any, None]:
+        cursor = f"cursor-{next(self._numbers)}"
+        self.cursors[cursor] = (entries[most:], at)
+        more = bool(entries[most:]) or len(self.log) > at
+        return {"entries": entries[:most], "cursor": cursor, "has_more": more}, None
+
+    def _list_revisions(self, argument: Any, _handler: Any) -> tuple[Any, None]:
+        path = argument["path"]
+        if path not in self.history or path in self.folders:
+            raise Refusal(NOT_FOUND)
+        here = any(file["path"].lower() == path for file in self.files.values())
+        known = [{key: value for key, value in one.items() if key != ".tag"} for one in self.history[path]]
+        most = argument.get("limit", 10)
+        return {"is_deleted": not here, "entries": known[:most], "has_more": len(known) > most}, None
+
+    def _get_metadata(self, argument: Any, _handler: Any) -> tuple[Any, None]:
+        return self._file(self._wanted(argument)), None
+
+    def _download(self, argument: Any, _handler: Any) -> tuple[Any, bytes]:
+        file = self._untagged(self._wanted(argument))
+        if not file.get("is_downloadable", True):
+            raise Refusal({".tag": "unsupported_file"})
+        return file, self.files[file["id"]]["text"].encode()
+
+    def _export(self, argument: Any, _handler: Any) -> tuple[Any, bytes]:
+        file = self._untagged(self._wanted(argument))
+        exports = self.files[file["id"]]["exports"]
+        wanted = argument.get("export_format") or file["export_info"]["export_as"]
+        if wanted not in exports:
+            raise Refusal({".tag": "invalid_export_format"})
+        content = exports[wanted].encode()
+        about = {"name": f"{file['name']}.{wanted}", "size": len(content), "export_hash": _hash(content)}
+        return {"export_metadata": about, "file_metadata": file}, content
+
+    def _wanted(self, argument: Any) -> str:
+        wanted = argument["path"]
+        if wanted not in self.files or not self._is_seen(self.files[wanted]["path"].lower()):
+            raise Refusal(NOT_FOUND)
+        return str(wanted)
+
+    def _is_seen(self, path: str) -> bool:
+        """In a team's space a member sees /ann as home, and all from the team's root."""
+        return not self.team or self.rooted or path == "/ann" or path.startswith("/ann/")
+
+    def _entry(self, path: str) -> dict[str, Any]:
+        """What lies at a path now."""
+        found = next((one for one, file in self.files.items() if file["path"].lower() == path), None)
+        if path in self.folders and not self.lost:
+            return self._folder(path)
+        if found is None or self.lost:
+            name = path.rpartition("/")[2]
+            return {".tag": "deleted", "name": name, "path_lower": path, "path_display": path}
+        return self._file(found)
+
+    def _folder(self, path: str) -> dict[str, Any]:
+        display = self.folders[path]
+        name, number = display.rpartition("/")[2], sum(map(ord, path))
+        return {".tag": "folder", "id": f"id:f{number}", "name": name, "path_lower": path, "path_display": display}
+
+    def _file(self, external_id: str) -> dict[str, Any]:
+        return {".tag": "file"} | self._untagged(external_id)
+
+    def _untagged(self, external_id: str) -> dict[str, Any]:
+        file = self.files[external_id]
+        content = file["text"].encode()
+        return {
+            "id": external_id,
+            "name": file["path"].rpartition("/")[2],
+            "path_lower": file["path"].lower(),
+            "path_display": file["path"],
+            "client_modified": "2026-01-02T03:04:05Z",
+            "server_modified": "2026-02-03T04:05:06Z",
+            "rev": file["rev"],
+            "size": len(content),
+            "content_hash": _hash(content),
+            **file["kind"],
+        }
+
+
+def _route(space: str, name: str) -> Any:
+    from dropbox import files, users
+
+    return {"files": files, "users": users}[space].ROUTES[name]
+
+
+def _hash(content: bytes) -> str:
+    from dropbox.content_hash import content_hash
+
+    return str(content_hash(content))
+
+
+@contextmanager
+def serving() -> Iterator[DropboxAccount]:
+    """The account on loopback; what it complained of fails the test."""
+    account = DropboxAccount()
+    with served(account):
+        yield account
+    assert not account.complaints, account.complaints
