@@ -80,7 +80,7 @@ class DocumentParser:
             page=page,
             unpack=self._unpack(raw),
         )
-        reply = windows.joined(self._answered(task), task, self._answered)
+        reply = windows.joined(self._answered(task), task, self._answered, beside=self.pool.size)
         if reply.pictured and self._recognition is not None:
             return self._recognition.completed(task, reply)
         return reply

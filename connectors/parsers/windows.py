@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -38,7 +39,7 @@ def cut(path: Path, first: int) -> tuple[Path, Reply]:
                     f"The PDF has {count:,} pages; at most {MOST_PAGES:,} are read. "
                     "Split it into smaller files and upload those."
                 )
-            place = path.with_name(f"{path.name}-window")
+            place = path.with_name(f"{path.name}-window-{first}")
             last = min(first + PAGES, count)
             with pypdfium2.PdfDocument.new() as window:
                 window.import_pages(whole, list(range(first, last)))
@@ -79,18 +80,32 @@ def placed(window: Reply, whole: Reply, first: int) -> Reply:
     )
 
 
-def joined(reply: Reply, task: Task, read: Callable[[Task], Reply]) -> Reply:
-    """The reply of a long PDF's first window with those that follow. Skippable if the file holds no text."""
+def joined(reply: Reply, task: Task, read: Callable[[Task], Reply], beside: int = 1) -> Reply:
+    """The reply of a long PDF's first window with those that follow, `beside` of them read beside each other.
+
+    Skippable if the file holds no text.
+    """
     if not reply.following:
         return reply
-    parts, deadline = [reply], time.monotonic() + MOST_WINDOWS * task.cpu_seconds
-    while parts[-1].following:
+    deadline = time.monotonic() + MOST_WINDOWS * task.cpu_seconds
+
+    def window(first: int) -> Reply:
         if time.monotonic() > deadline:
             raise Skippable(
                 f"Reading the file took more than {MOST_WINDOWS * task.cpu_seconds:g} s and was given up. "
                 "Split it into smaller files and upload those."
             )
-        parts.append(read(msgspec.structs.replace(task, first=parts[-1].following)))
+        return read(msgspec.structs.replace(task, first=first, unpack=None))
+
+    pool = ThreadPoolExecutor(beside, thread_name_prefix="window")
+    try:
+        parts = [reply, *pool.map(window, range(reply.following, reply.count, PAGES))]
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return _together(parts)
+
+
+def _together(parts: Sequence[Reply]) -> Reply:
     texts: list[str] = []
     pages: list[int] = []
     length = 0
@@ -104,5 +119,5 @@ def joined(reply: Reply, task: Task, read: Callable[[Task], Reply]) -> Reply:
             "The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans."
         )
     return msgspec.structs.replace(
-        reply, text=text, pages=tuple(min(start, length) for start in pages), pictured=pictured
+        parts[0], text=text, pages=tuple(min(start, length) for start in pages), pictured=pictured
     )

@@ -1,0 +1,89 @@
+"""A PDF of thousands of pages is read to its end within a child's memory, and its batch stays this worker's."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from connectors.parsers import documents, limits
+from flows import steps
+from flows.heartbeat import beating
+from retrieval import batches
+from retrieval.pipeline import items, outcomes
+from tests.flows.configured import STEPS, Configured
+from tests.standins import long_pdf
+
+PAGES = 5_000
+LEASE_SECONDS = 6
+MOST_BYTES = 512 << 20
+
+
+@pytest.fixture
+def house(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    return Configured(db)
+
+
+class Watch:
+    """How much memory the parser's children took at most, and whether the lease ever ran out."""
+
+    def __init__(self, db, lease):
+        self.memory, self.lost = 0, False
+        self._db, self._lease, self._over = db, lease, threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+    def _look(self):
+        while not self._over.wait(0.1):
+            self.memory = max([self.memory, *map(limits.data_bytes_of, children())])
+            row = self._db.row("select lease_until < now() as late from batches where id = %(id)s",
+                               {"id": self._lease.batch_id})  # fmt: skip
+            self.lost = self.lost or row["late"]
+
+
+def children():
+    found = (path.read_text().split() for path in Path(f"/proc/{os.getpid()}/task").glob("*/children"))
+    return [int(pid) for pids in found for pid in pids]
+
+
+@pytest.mark.slow
+@pytest.mark.decision("H30")
+def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
+    path = tmp_path / "rules.pdf"
+    long_pdf.write(path, PAGES, lambda page: [f"Rule number {page} of the harbour holds for every vessel."] * 3)
+    content = path.read_bytes()
+    assert documents.parser().pool._limits.memory_bytes == MOST_BYTES
+    run = house.file("rules.pdf", content).job_run_id
+    batches.form(house.db, size=64, batches=8)
+    (batch,) = batches.undispatched(house.db)
+    batches.dispatched(house.db, batch, "run")
+    lease = batches.claim(house.db, batch.id, batch.attempt, seconds=LEASE_SECONDS)
+    with beating(house.db, lease, seconds=LEASE_SECONDS), Watch(house.db, lease) as watch:
+        for window in items.windows(house.db, lease, documents=64, size=1 << 24):
+            for step in STEPS:
+                step(steps.Work(house.db, house.ring, lease, window))
+        outcomes.settle(house.db, lease)
+        batches.finish(house.db, lease)
+    assert [one.status for one in outcomes.table(house.db, lease)] == ["SUCCESS"]
+    assert house.run(run).status == "COMPLETED"
+    assert not watch.lost
+    assert 0 < watch.memory < MOST_BYTES
+    last = house.db.row(
+        "select c.content, d.properties -> 'pageCount' as pages from chunks c join documents d"
+        " on d.id = c.document_id and d.active_generation = c.generation where d.job_run_id = %(run)s"
+        " order by c.index desc limit 1",
+        {"run": run},
+    )
+    assert last["pages"] == PAGES
+    assert f"Rule number {PAGES} of the harbour" in last["content"]
