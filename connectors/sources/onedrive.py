@@ -1,4 +1,4 @@
-"""OneDrive: its authorization."""
+"""OneDrive, of a person or of work: everything in the account's own drive, by Microsoft Graph."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ from typing import Any
 
 from connectors import oauth
 from connectors.oauth import OAuth, Service
-from retrieval.errors import Fatal
+from connectors.sources import onedrive_changes
+from connectors.sources import onedrive_items as items
+from connectors.sources.onedrive_graph import MALWARE, TITLE, VANISHED, Graph
+from retrieval.errors import Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SERVICE = Service(
-    name="OneDrive",
+    name=TITLE,
     authorize="https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
     token="https://login.microsoftonline.com/common/oauth2/v2.0/token",  # noqa: S106
     extra={"scope": "Files.Read.All offline_access", "prompt": "select_account"},
 )
+_GONE = frozenset({400, 403, 404, 410})
+"""What Graph says of an item that is deleted, or of a drive that the account cannot see."""
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> OneDrive:
     """The connector of a namespace's app."""
-    return OneDrive(oauth.make("ONEDRIVE", SERVICE, app, settings))
+    return OneDrive(oauth.make("ONEDRIVE", SERVICE, app, settings), Graph(settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,23 @@ class OneDrive:
     """A `Connector`."""
 
     authorizer: OAuth
+    graph: Graph
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        raise Fatal("Fetching from the source ONEDRIVE is not part of this version yet.")
+        """Files of the drive and those that others shared into it; no notebooks, no folders of other drives."""
+        return onedrive_changes.pages(self.graph, tokens, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        raise Fatal("Fetching from the source ONEDRIVE is not part of this version yet.")
+        answer = self.graph.get(tokens, items.at(item.external_id))
+        found = answer.body
+        if answer.status != 200 or items.deleted(found) or not items.is_file(found):
+            raise Skippable(VANISHED)
+        now = items.listed(found, items.Folders(lambda _: None).path(found))
+        if now.error:
+            raise Skippable(MALWARE)
+        written = self.graph.download(tokens, items.content_at(found), to, size=items.size(found))
+        return RawContent(to, now.name, now.media_type, written, version=now.version, properties=now.properties)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        raise Fatal("Fetching from the source ONEDRIVE is not part of this version yet.")
+        answer = self.graph.get(tokens, items.at(external_id))
+        return answer.status in _GONE or items.deleted(answer.body)

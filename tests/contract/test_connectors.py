@@ -16,7 +16,10 @@ from tests.standins.place import APP, TestTokens, words
 
 ACCOUNTS = {
     "MEMORY": "tests.standins.memory:serving",
+    "BOX": "tests.standins.box:serving",
+    "ONEDRIVE": "tests.standins.onedrive:serving",
     "DROPBOX": "tests.standins.dropbox:serving",
+    "NOTION": "tests.standins.notion:serving",
 }
 """Connector to a context manager that gives its `Account`."""
 

@@ -1,0 +1,251 @@
+"""OneDrive on loopback: one account's drive behind Graph's own paths, as a work account shows it.
+
+Every answer is judged by what Microsoft documents (contracts/graph-drive-items.json), and every request by what Graph
+takes: a complaint makes the answer a 500, and the test that caused it fails with the complaint.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from retrieval.settings import Endpoint
+from tests.standins.account import Served
+from tests.standins.account import serving as served
+from tests.standins.described import Described
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from retrieval.settings import Settings
+    from tests.standins.faults import Handler
+
+CONTRACT = Described(Path(__file__).parent / "contracts" / "graph-drive-items.json")
+DRIVE, OTHER_DRIVE = "b!drive", "b!other"
+ROOT = "01ROOT"
+SIGNED = "/signed/"
+_DELTA = re.compile(r"/v1\.0/me/drive/(?:root/)?delta(?:\(token='([^']*)'\))?")
+_ITEM = re.compile(r"/v1\.0/me/drive/items/([^/]+)(/content)?")
+_OTHER = re.compile(r"/v1\.0/drives/([^/]+)/items/([^/]+)/content")
+
+
+class OneDriveAccount(Served):
+    """Items by id; `change` numbers what happened, and a token of the feed is such a number, its page and an epoch."""
+
+    connector = "ONEDRIVE"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unauthorized = _error("InvalidAuthenticationToken")
+        self.items: dict[str, dict[str, Any]] = {ROOT: {"id": ROOT, "name": "root", "parent": "", "change": 1}}
+        self.changes = 1
+        self.epoch = 0
+        self.lost = False
+        self.personal = False
+        self.complaints: list[str] = []
+        self.locations: list[str | None] = []
+        """Of the next downloads, where they lead instead; None for the right place."""
+        self.short = 0
+        """Bytes that downloads lack at their end, announced as if that was all."""
+        self.twist = lambda body: body
+        """What is done to an answer of the feed before it is sent."""
+
+    @property
+    def settings(self) -> Settings:
+        endpoint = Endpoint(base_url=self.base + "/v1.0")
+        return super().settings.model_copy(update={"endpoints": {self.connector: endpoint}})
+
+    def is_open(self, path: str) -> bool:
+        return path.startswith(SIGNED)
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        with self.lock:
+            if path.startswith(SIGNED):
+                self._download(handler, path.removeprefix(SIGNED), query.pop("sig", ""))
+            elif found := _DELTA.fullmatch(path):
+                self._delta(handler, found[1] or query.pop("token", ""))
+            elif found := _ITEM.fullmatch(path):
+                self._item(handler, found[1], content=bool(found[2]))
+            elif found := _OTHER.fullmatch(path):
+                self._moved(handler, found[2])
+            else:
+                self._complain(handler, f"no such path: {path}")
+            if query:
+                self._complain(handler, f"unknown parameters: {query}")
+
+    def _delta(self, handler: Handler, token: str) -> None:
+        since, after, upto, epoch = (int(part) for part in token.split("-")) if token else (0, 0, 0, self.epoch)
+        if epoch != self.epoch:
+            fresh = f"{self.base}/v1.0/me/drive/root/delta?token=0-0-{self.changes}-{self.epoch}"
+            return handler.reply(410, _error("resyncChangesApplyDifferences"), {"Location": fresh})
+        upto = upto or self.changes
+        wanted = sorted(
+            (one for one in self.items.values() if max(since, after) < one["change"] <= upto and one["id"] != ROOT),
+            key=lambda one: one["change"],
+        )
+        wanted = [one for one in wanted if not self.lost and (since or "deleted" not in one)]
+        here, more = wanted[: self.page], len(wanted) > self.page
+        body: dict[str, Any] = {"value": [self._listed(one) for one in [*self._above(here), *here]]}
+        if more:
+            following = f"{since}-{here[-1]['change']}-{upto}-{epoch}"
+            body["@odata.nextLink"] = f"{self.base}/v1.0/me/drive/delta(token='{following}')"
+        else:
+            body["@odata.deltaLink"] = f"{self.base}/v1.0/me/drive/root/delta?token={upto}-0-0-{epoch}"
+        return self._reply(handler, "/me/drive/root/delta", body)
+
+    def _above(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The feed names the folders above what changed, the root first."""
+        found: dict[str, dict[str, Any]] = {} if self.lost else {ROOT: self.items[ROOT]}
+        for item in items:
+            found |= {one["id"]: one for one in reversed(self._chain(item)[1:])}
+        return list(found.values())
+
+    def _chain(self, item: dict[str, Any]) -> list[dict[str, Any]]:
+        return [item, *self._chain(self.items[item["parent"]])] if item["parent"] else [item]
+
+    def _item(self, handler: Handler, item_id: str, *, content: bool) -> None:
+        item = self.items.get(item_id)
+        if item is None or "deleted" in item:
+            return handler.reply(404, _error("itemNotFound"))
+        if content:
+            return self._moved(handler, item_id)
+        return self._reply(handler, "/me/drive/items/{item-id}", self._shown(item))
+
+    def _moved(self, handler: Handler, item_id: str) -> None:
+        """Graph gives no content itself: it names an address that was signed before."""
+        elsewhere = self.locations.pop(0) if self.locations else None
+        handler.reply(302, b"", {"Location": elsewhere or f"{self.base}{SIGNED}{quote(item_id)}?sig=canary"})
+
+    def _download(self, handler: Handler, item_id: str, signature: str) -> None:
+        if handler.headers.get("authorization") or signature != "canary":
+            return self._complain(handler, "a bearer, or no signature, came to a signed address")
+        text = self.items[item_id]["text"].encode()
+        return handler.reply(200, text[: len(text) - self.short], {"Content-Type": "application/octet-stream"})
+
+    def _reply(self, handler: Handler, path: str, body: Any) -> None:
+        if complaint := CONTRACT.complaint_on_answer(path, "get", body):
+            return self._complain(handler, complaint)
+        return handler.reply(200, self.twist(body) if "delta" in path else body)
+
+    def _complain(self, handler: Handler, complaint: str) -> None:
+        self.complaints.append(complaint)
+        handler.reply(500, _error("generalException"))
+
+    def _listed(self, item: dict[str, Any]) -> dict[str, Any]:
+        """As the feed has it: without a path, and with less for work accounts and for what is deleted."""
+        shown = self._shown(item)
+        shown["parentReference"].pop("path", None)
+        if "deleted" in item:
+            shown["deleted"] = {"state": "deleted"}
+        lacking = {"size"} if self.personal else {"name"}
+        for name in lacking | {"cTag"} if "deleted" in item else set() if self.personal else {"cTag"}:
+            shown.pop(name, None)
+        if item["id"] == ROOT:
+            shown["parentReference"] = {"driveId": DRIVE, "driveType": "business"}
+        return shown
+
+    def _shown(self, item: dict[str, Any]) -> dict[str, Any]:
+        above = [quote(one["name"]) for one in reversed(self._chain(item)[1:-1])]
+        parent = {"driveType": "business", "driveId": DRIVE, "id": item["parent"], "path": "/drive/root:"}
+        parent["path"] += "".join("/" + name for name in above)
+        shown: dict[str, Any] = {
+            **self._dated(item),
+            "eTag": f'"{{{item["id"]}}},{item["change"]}"',
+            "parentReference": parent,
+        }
+        if item["id"] == ROOT:
+            return {**shown, "root": {}, "folder": {"childCount": 1}, "size": 0}
+        return {**shown, **self._facets(item), **item.get("more", {})}
+
+    def _dated(self, item: dict[str, Any]) -> dict[str, Any]:
+        moment = f"2026-01-01T{item['change'] // 3600:02}:{item['change'] // 60 % 60:02}:{item['change'] % 60:02}Z"
+        person = {"user": {"displayName": "Ada Example", "email": "ada@example.com", "id": "u1"}}
+        return {
+            "id": item["id"],
+            "name": item["name"],
+            "createdBy": person,
+            "createdDateTime": "2025-12-31T12:00:00Z",
+            "lastModifiedBy": person,
+            "lastModifiedDateTime": moment,
+            "webUrl": f"https://example-my.sharepoint.com/personal/ada/Documents/{item['id']}",
+        }
+
+    def _facets(self, item: dict[str, Any]) -> dict[str, Any]:
+        if "text" not in item:
+            return {"size": 0} if "more" in item else {"folder": {"childCount": 0}, "size": 0}
+        data = item["text"].encode()
+        hashes = {"quickXorHash": base64.b64encode(hashlib.sha1(data).digest()).decode()}
+        return {
+            "file": {"mimeType": "text/plain", "hashes": hashes},
+            "size": len(data),
+            "cTag": f'"c:{{{item["id"]}}},{item["version"]}"',
+        }
+
+    def put(self, path: str, text: str) -> str:
+        *folders, name = path.split("/")
+        return self._new(name, self._folder("/".join(folders)), text=text, version=1)
+
+    def change(self, external_id: str, text: str) -> None:
+        self._touch(external_id, text=text, version=self.items[external_id]["version"] + 1)
+
+    def rename(self, external_id: str, name: str) -> None:
+        self._touch(external_id, name=name)
+
+    def move(self, external_id: str, folder: str) -> None:
+        self._touch(external_id, parent=self._folder(folder))
+
+    def delete(self, external_id: str) -> None:
+        """With a folder goes what is in it, of which the feed then says nothing."""
+        self._touch(external_id, deleted=True)
+        for item in self.items.values():
+            if any(one["id"] == external_id for one in self._chain(item)):
+                item["deleted"] = True
+
+    def add(self, path: str, **more: Any) -> str:
+        """An item with facets of its own, such as `package`."""
+        *folders, name = path.split("/")
+        return self._new(name, self._folder("/".join(folders)), more=more)
+
+    def lose(self) -> None:
+        self.lost = True
+
+    def forget_cursors(self) -> None:
+        self.epoch += 1
+
+    def _folder(self, path: str) -> str:
+        place = ROOT
+        for name in filter(None, path.split("/")):
+            there = [one["id"] for one in self.items.values() if one["name"] == name and one["parent"] == place]
+            place = there[0] if there else self._new(name, place)
+        return place
+
+    def _new(self, name: str, parent: str, **fields: Any) -> str:
+        with self.lock:
+            item_id = f"01ITEM{len(self.items)}"
+            self.items[item_id] = {"id": item_id, "name": name, "parent": parent, "change": 0}
+            self._touch(item_id, **fields)
+        return item_id
+
+    def _touch(self, item_id: str, **fields: Any) -> None:
+        with self.lock:
+            self.changes += 1
+            self.items[item_id] |= {**fields, "change": self.changes}
+
+
+def _error(code: str) -> dict[str, Any]:
+    error = {"error": {"code": code, "message": "SECRET VENDOR WORDS", "innerError": {"request-id": "r"}}}
+    assert not CONTRACT.complaint_on_answer("error", "get", error)
+    return error
+
+
+@contextmanager
+def serving() -> Iterator[OneDriveAccount]:
+    account = OneDriveAccount()
+    with served(account):
+        yield account
+    assert not account.complaints, account.complaints
