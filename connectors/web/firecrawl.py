@@ -33,7 +33,8 @@ class Firecrawl:
         """See the port."""
         service = self.client.service
         address = require_allowed(url, service.guard, options)
-        page = self.client.scrape(address, options)
+        with service.turn(address):
+            page = self.client.scrape(address, options)
         if final := page.metadata_typed.url or "":
             require_allowed(final, service.guard, options)
         return content(page, url, to, service.most, final)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -97,14 +98,13 @@ class Client:
         }
 
     def _call(self, request: Callable[[Any], T], missing: type[Skippable] = Skippable, tries: int = TRIES) -> T:
-        sdk = self._sdk()
-
         def once() -> T:
             with self._explained(missing):
-                return request(sdk)
+                return request(self._sdk)
 
         return self.service.ask(once, tries)
 
+    @cached_property
     def _sdk(self) -> Any:
         from firecrawl.v2 import FirecrawlClient  # type: ignore[import-untyped]
 

@@ -40,7 +40,8 @@ class Jina:
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
         """See the port. PDF and office files come as the Markdown that the Reader makes of them."""
         address = require_allowed(url, self._service.guard, options)
-        found = self._service.ask(lambda: self._read(address))
+        with self._service.turn(address):
+            found = self._service.ask(lambda: self._read(address))
         final = _text(found, "url")
         if final:
             require_allowed(final, self._service.guard, options)

@@ -38,7 +38,8 @@ class ScrapingBee:
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:  # noqa: ARG002
         """See the port."""
         address = require_allowed(url, self._service.guard, options)
-        answer = self._service.ask(lambda: self._page(address))
+        with self._service.turn(address):
+            answer = self._service.ask(lambda: self._page(address))
         final = answer.headers.get("spb-resolved-url", "")
         if final:
             require_allowed(final, self._service.guard, options)

@@ -7,14 +7,17 @@ import logging
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from connectors.patience import Bucket, Busy, Passing, Patience
+from connectors.web import robots as robots_files
 from connectors.web.client import seconds_asked
+from connectors.web.manners import Manners
 from retrieval import fetch_guard, web_addresses
-from retrieval.errors import Fatal, Skippable
+from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.fetch_guard import Blocked, Guard
 
 if TYPE_CHECKING:
@@ -66,6 +69,8 @@ class Service:
         self.most = options.max_file_bytes
         self.guard = fetch_guard.guard(options)
         self._bucket = Bucket(PER_MINUTE, AT_ONCE)
+        self._manners = Manners(options.fetch_host_limit, options.fetch_host_delay)
+        self._robots = robots_files.shared() if options.fetch_robots else None
         self._client = _client(headers, endpoint.ca_bundle if endpoint else None)
         self.close = self._client.close
 
@@ -76,15 +81,20 @@ class Service:
         """What `request` returns, asked for until it comes or the patience ends. It may raise Busy and Passing."""
         return Patience(self.title, self._bucket, WAITING, tries).ask(request)
 
+    def turn(self, url: str) -> AbstractContextManager[float]:
+        """A site's turn: its Crawl-delay and our limits for one host hold, whoever fetches for us (D59)."""
+        delay = self._robots.delay(url) if self._robots else 0.0
+        return self._manners.turn(urlsplit(url).netloc, delay)
+
     def send(self, method: str, url: str, *, seconds: float, **given: Any) -> Answer:
-        """One request, whatever the answer. Passing if there is no whole answer in time."""
+        """One request, whatever the answer. Passing if it broke off; Retryable if it took longer than `seconds`."""
         import httpx
 
         try:
             with self._client.stream(method, url, timeout=seconds, **given) as got:
                 content = self._read(got, time.monotonic() + seconds)
         except httpx.TimeoutException as error:
-            raise Passing(f"{self.title} did not answer within {seconds:.0f} s.") from error
+            raise Retryable(f"{self.title} did not answer within {seconds:.0f} s.") from error
         except httpx.InvalidURL as error:
             raise Fatal(f"The endpoint of {self.title} cannot be read: check RETRIEVAL_ENDPOINTS.") from error
         except httpx.HTTPError as error:
@@ -98,7 +108,7 @@ class Service:
             if size > 2 * self.most + 2**20:
                 raise too_large(self.most)
             if time.monotonic() > ends:
-                raise Passing(f"{self.title} did not send its answer in time.")
+                raise Retryable(f"{self.title} did not send its answer within the time that it had.")
             parts.append(part)
         return b"".join(parts)
 
@@ -153,10 +163,10 @@ def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
     return tidy
 
 
-def site_said(status: int) -> Passing | Skippable:
-    """What an error of the site itself means, told through the service."""
+def site_said(status: int) -> Retryable | Skippable:
+    """What an error of the site itself means, told by the service, which has tried more than once."""
     if status in _LATER or status >= 500:
-        return Passing(f"The site answers {status}.")
+        return Retryable(f"The site answers {status}.")
     return Skippable(f"The site answers {status}; there is no page to ingest.")
 
 

@@ -68,7 +68,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def vendor(request: pytest.FixtureRequest) -> Iterator[Place]:
     make, running, endpoint = VENDORS[request.param]
     with running() as found:
-        options = Settings(endpoints={endpoint: Endpoint(base_url=found.base_url)})
+        options = settings(endpoints={endpoint: Endpoint(base_url=found.base_url)})
         scraper = make({"provider": request.param, "apiKey": found.key}, options)
         yield Place(scraper, SITE, lambda path, page: found.web.update({SITE + path: page}), found)
         scraper.close()
@@ -85,7 +85,7 @@ def own() -> Iterator[Place]:
         return answer(page.data or page.html.encode(), content_type=page.media_type, status=f"{page.status} As asked")
 
     with serving(play) as server:
-        options = Settings(fetch_allow=["127.0.0.1/32"], fetch_host_delay=0)
+        options = settings(fetch_allow=["127.0.0.1/32"])
         client = clients.client(options)
         yield Place(builtin.Builtin(client, None), server.url, pages.__setitem__)
         client.close()
@@ -99,10 +99,15 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         return
     make, running, endpoint = VENDORS[request.param]
     with running() as found:
-        options = Settings(endpoints={endpoint: Endpoint(base_url=found.base_url)})
+        options = settings(endpoints={endpoint: Endpoint(base_url=found.base_url)})
         scraper = make({"provider": request.param, "apiKey": found.key}, options)
         yield Place(scraper, SITE, lambda path, page: found.web.update({SITE + path: page}), found)
         scraper.close()
+
+
+def settings(**other: Any) -> Settings:
+    """The site is not there to be asked for its robots.txt."""
+    return Settings(fetch_robots=False, fetch_host_delay=0, **other)
 
 
 def text(raw: RawContent) -> str:
@@ -293,7 +298,7 @@ def test_the_services_are_asked_for_the_page_as_it_is_now_and_safely(tmp_path: P
     """The stand-ins refuse Firecrawl's unsafe defaults; Jina keeps pages for an hour unless it is told not to."""
     with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE), f"{SITE}/tides.pdf": Seen()}) as reader:
         scraper = jina.make(
-            {"apiKey": reader.key}, Settings(endpoints={"JINA_READER": Endpoint(base_url=reader.base_url)})
+            {"apiKey": reader.key}, settings(endpoints={"JINA_READER": Endpoint(base_url=reader.base_url)})
         )
         scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
         assert reader.headers[-1]["x-no-cache"] == "true"
@@ -304,11 +309,36 @@ def test_the_services_are_asked_for_the_page_as_it_is_now_and_safely(tmp_path: P
     assert text(raw) == "Words of a file."
 
 
+@pytest.mark.parametrize("how", ["silent", "dripping"])
+@pytest.mark.parametrize("module", [jina, scrapingbee])
+def test_a_service_that_takes_for_ever_is_left_after_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, how: str
+) -> None:
+    def drip(handler: faults.Handler) -> bool:
+        handler.send_response(200)
+        handler.end_headers()
+        for _ in range(30):
+            handler.wfile.write(b" ")
+            time.sleep(0.1)
+        return True
+
+    monkeypatch.setattr(module, "SECONDS", 0.5)
+    name, standin = ("JINA_READER", jina_reader) if module is jina else ("SCRAPINGBEE", scrapingbee_standin)
+    with standin.running(always=[drip if how == "dripping" else faults.slow(2)]) as found:
+        scraper = module.make({"apiKey": found.key}, settings(endpoints={name: Endpoint(base_url=found.base_url)}))
+        begun = time.monotonic()
+        with pytest.raises(Retryable):
+            scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
+        assert time.monotonic() - begun < 1.5
+        scraper.close()
+    assert len(found.asked) == 1
+
+
 def test_files_come_whole_through_scrapingbee(tmp_path: Path) -> None:
     page = Seen(data=b"a,b\n1,2\n", media_type="text/csv")
     with scrapingbee_standin.running(web={f"{SITE}/table.csv": page}) as bee:
         endpoint = {"SCRAPINGBEE": Endpoint(base_url=bee.base_url)}
-        scraper = scrapingbee.make({"apiKey": bee.key}, Settings(endpoints=endpoint))
+        scraper = scrapingbee.make({"apiKey": bee.key}, settings(endpoints=endpoint))
         raw = scraper.fetch(f"{SITE}/table.csv", ScrapeOptions(), tmp_path / "raw")
         scraper.close()
     assert raw is not None
@@ -326,7 +356,7 @@ def test_files_come_whole_through_scrapingbee(tmp_path: Path) -> None:
 def test_a_page_that_firecrawl_cannot_read_says_why(tmp_path: Path, code: str, words: str) -> None:
     with firecrawl_standin.running(broken={f"{SITE}/tides": code}) as crawler:
         endpoint = {"FIRECRAWL": Endpoint(base_url=crawler.base_url)}
-        scraper = firecrawl.make({"apiKey": crawler.key}, Settings(endpoints=endpoint))
+        scraper = firecrawl.make({"apiKey": crawler.key}, settings(endpoints=endpoint))
         with pytest.raises(Skippable, match=words) as caught:
             scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
         scraper.close()

@@ -1,6 +1,8 @@
 """Scraping services under the three web sources: limits, troubles, crawls that die, are cancelled, or never end."""
 
 import json
+import time
+from itertools import pairwise
 
 import pytest
 
@@ -58,6 +60,7 @@ def at(monkeypatch):
     monkeypatch.setattr(firecrawl_site, "POLL", 0.01)
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
     monkeypatch.setenv("RETRIEVAL_FETCH_HOST_DELAY", "0")
+    monkeypatch.setenv("RETRIEVAL_FETCH_ROBOTS", "false")
 
     def at(name, vendor):
         monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({name: {"base_url": vendor.base_url}}))
@@ -401,8 +404,10 @@ def service(request, at, db):
 
 
 @pytest.fixture
-def site(at):
+def site(at, monkeypatch):
     """It has a robots.txt and a sitemap; its pages are to be seen by the services alone."""
+    monkeypatch.setenv("RETRIEVAL_FETCH_ROBOTS", "true")
+    forget()
     site = Site()
     with serving(site.play) as server:
         site.url = server.url
@@ -445,6 +450,17 @@ def test_a_site_is_walked_through_each_service_within_our_limits(service, site):
     assert site.paths() == []
     assert list(service.space.run(run).progress["skippedReasons"].values()) == [1]
     assert service.space.run(run).failed == []
+
+
+@pytest.mark.decision("D59")
+def test_a_sites_delay_holds_for_pages_that_services_fetch(service, site):
+    service.web = {f"{site.url}/{number}": page(f"/{number}", []) for number in range(3)}
+    site.pages = {"/robots.txt": answer(b"User-agent: *\nCrawl-delay: 0.5\n", content_type="text/plain")}
+    begun = time.monotonic()
+    run = ingest(service.space, *service.web)
+    assert time.monotonic() - begun > 1
+    assert len(run.completed) == 3
+    assert min(later - sooner for sooner, later in pairwise(sorted(service.times))) > 0.4
 
 
 def test_a_busy_service_delays_a_walk_and_loses_nothing(service, site):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,6 +41,7 @@ class Vendor:
     always: list[Fault] = field(default_factory=list)
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     lock: Any = field(default_factory=threading.RLock)
 
@@ -51,7 +54,15 @@ class Vendor:
 
     def next_fault(self) -> Fault | None:
         with self.lock:
+            self.times.append(time.monotonic())
             return self.faults.pop(0) if self.faults else next(iter(self.always), None)
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has left is no trouble of the service."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -61,7 +72,7 @@ def serving(vendor: V, handler: type[Handler]) -> Iterator[V]:
     class Bound(handler):  # type: ignore[valid-type,misc]
         place = vendor
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+    server = _Server(("127.0.0.1", 0), Bound)
     server.daemon_threads = True
     vendor.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
