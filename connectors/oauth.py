@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -55,17 +55,23 @@ class Service:
     account: str | None = None
 
 
-def make(connector: str, service: Service, app: Mapping[str, Any], settings: Settings) -> OAuth:
+Send = Callable[["OAuth", str, dict[str, str]], Any]
+"""A vendor's SDK that sends a flow's request to an address: the JSON of a good answer, None without, or our errors."""
+
+
+def make(
+    connector: str, service: Service, app: Mapping[str, Any], settings: Settings, send: Send | None = None
+) -> OAuth:
     """The flow of a namespace's app. Where the settings name endpoints, those; a Notion app may bring its own page."""
     own = settings.oauth_endpoints.get(connector)
     authorize = app.get("authorizationUrl") or (own and own.authorize) or service.authorize
     token, revoke = (own and own.token) or service.token, (own and own.revoke) or service.revoke
-    return OAuth(service, app["clientId"], app["clientSecret"], authorize, token, revoke)
+    return OAuth(service, app["clientId"], app["clientSecret"], authorize, token, revoke, send)
 
 
 @dataclass(frozen=True, slots=True)
 class OAuth:
-    """An `Authorizer` over plain HTTP. Safe to use from several threads."""
+    """An `Authorizer` over plain HTTP, or by what `send` does. Safe to use from several threads."""
 
     service: Service
     client_id: str
@@ -73,6 +79,7 @@ class OAuth:
     authorize_at: str
     token_at: str
     revoke_at: str | None
+    send: Send | None = field(default=None, repr=False)
 
     @property
     def pkce(self) -> bool:
@@ -132,10 +139,12 @@ class OAuth:
 
     def _post(self, url: str, auth: Auth, content: dict[str, str]) -> Any:
         """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
+        if self.send is not None:
+            return self.send(self, url, content)
         until = time.monotonic() + SECONDS
         try:
             with (
-                httpx.Client(timeout=SECONDS, trust_env=False, verify=_trust(), headers=_ACCEPT) as client,
+                httpx.Client(timeout=SECONDS, trust_env=False, verify=trust(), headers=_ACCEPT) as client,
                 client.stream("POST", url, **self._request(auth, content)) as answer,
             ):
                 return self._judge(answer, _read(answer, until))
@@ -153,23 +162,24 @@ class OAuth:
         return requests[auth]
 
     def _judge(self, answer: httpx.Response, body: Any) -> Any:
-        name = self.service.name
         if answer.is_success:
             return body
-        if answer.status_code in _REFUSALS and isinstance(body, dict):
-            code = body.get("error") or body.get("code")
-            if code in {"invalid_client", "unauthorized_client"}:
-                raise Fatal(f"{name} does not know the app: correct its client id and secret in the namespace.")
-            raise Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")
-        after = answer.headers.get("retry-after", "")
-        raise Retryable(
-            f"{name} cannot answer right now (status {answer.status_code}).",
-            after=float(after) if after.isdigit() else None,
-        )
+        raise refusal(self.service.name, answer.status_code, body, answer.headers.get("retry-after", ""))
+
+
+def refusal(name: str, status: int, body: Any, after: str) -> Fatal | Retryable:
+    """What an answer without success means. `body`: its JSON if it is any; `after`: its Retry-After."""
+    if status in _REFUSALS and isinstance(body, dict):
+        code = body.get("error") or body.get("code")
+        if code in {"invalid_client", "unauthorized_client"}:
+            return Fatal(f"{name} does not know the app: correct its client id and secret in the namespace.")
+        return Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")
+    seconds = float(after) if after.isdigit() else None
+    return Retryable(f"{name} cannot answer right now (status {status}).", after=seconds)
 
 
 @lru_cache(maxsize=1)
-def _trust() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
     """Made once: it costs a tenth of a second."""
     return httpx.create_ssl_context(trust_env=False)
 

@@ -1,15 +1,20 @@
-"""Notion: its authorization."""
+"""Notion: pages and rows of databases as Markdown, by the vendor's SDK."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from connectors import oauth
 from connectors.oauth import Auth, OAuth, Service
-from retrieval.errors import Fatal
+from connectors.sources import notion_pages, notion_wire
+from connectors.sources.notion_content import TOO_LARGE, Content
+from connectors.sources.notion_listing import Listing, Place
+from connectors.sources.notion_paths import Paths
+from connectors.sources.notion_wire import Answer, Closed, Missing, Request, Unfit, Wire
+from retrieval.errors import Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
@@ -24,24 +29,57 @@ SERVICE = Service(
     revoke_auth=Auth.BASIC,
     account="workspace_id",
 )
+GONE = "The page is not in Notion any more, or is not shared with the integration any more."
+CLOSED = "Notion does not let the integration read this page: share it with the integration."
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> Notion:
     """The connector of a namespace's app."""
-    return Notion(oauth.make("NOTION", SERVICE, app, settings))
+    return Notion(oauth.make("NOTION", SERVICE, app, settings, notion_wire.send), Wire(settings))
 
 
 @dataclass(frozen=True, slots=True)
 class Notion:
-    """A `Connector`."""
+    """A `Connector`. There is no list of changes: each listing is of everything, and a page's time is its version."""
 
     authorizer: OAuth
+    wire: Wire
+    paths: Paths = field(default_factory=Paths)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        raise Fatal("Fetching from the source NOTION is not part of this version yet.")
+        return Listing(lambda request: self.wire.ask(tokens, request)).pages(Place.of(cursor))
 
-    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        raise Fatal("Fetching from the source NOTION is not part of this version yet.")
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
+        def ask(request: Request) -> Answer:
+            return self.wire.ask(tokens, request)
+
+        try:
+            page = ask(lambda client, token: client.pages.retrieve(item.external_id, auth=token))
+            if notion_pages.is_out(page):
+                raise Skippable(GONE)
+            content = Content(ask, self.wire.largest).of(item.external_id)
+            rows = notion_pages.rows(page, ask) if notion_pages.is_row(page) else ""
+        except (Missing, Unfit) as error:
+            raise Skippable(GONE) from error
+        except Closed as error:
+            raise Skippable(CLOSED) from error
+        return self._written(page, rows, content, self.paths.of(page, ask), to)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        raise Fatal("Fetching from the source NOTION is not part of this version yet.")
+        """A page that Notion does not let us read may be there; one that it does not know is not."""
+        try:
+            page = self.wire.ask(tokens, lambda client, token: client.pages.retrieve(external_id, auth=token))
+        except Missing:
+            return True
+        except (Unfit, Closed):
+            return False
+        return notion_pages.is_out(page)
+
+    def _written(self, page: Answer, rows: str, content: str, path: str, to: Path) -> RawContent:
+        title = notion_pages.title(page)
+        data = "\n\n".join(part for part in (f"# {title}", rows, content) if part).encode(errors="replace") + b"\n"
+        if len(data) > self.wire.largest:
+            raise Skippable(TOO_LARGE)
+        to.write_bytes(data)
+        said = {**notion_pages.said(page), "title": title, "path": path}
+        return RawContent(to, title, notion_pages.MEDIA_TYPE, len(data), properties=said)

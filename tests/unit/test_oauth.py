@@ -124,10 +124,12 @@ def test_a_refresh_token_that_does_not_rotate_is_carried_over(vendor):
         ((200, b'{"access_token": "' + b"x" * 70_000 + b'"}', {}), Retryable),
     ],
 )
-def test_only_a_refusal_is_a_refusal(vendor, trouble, kind):
+@pytest.mark.parametrize("connector", ["GOOGLE_DRIVE", "NOTION"])
+def test_only_a_refusal_is_a_refusal(vendor, connector, trouble, kind, capfd):
     vendor.trouble = trouble
     with pytest.raises(kind) as raised:
-        flow(vendor).refresh(Tokens("canary-a", "canary-r"))
+        flow(vendor, connector).refresh(Tokens("canary-a", "canary-r"))
+    assert "canary" not in "".join(capfd.readouterr())
     assert "canary" not in str(raised.value)
     if "Retry-After" in trouble[2]:
         assert raised.value.after == 7
@@ -145,6 +147,16 @@ def test_a_senseless_lifetime_is_no_lifetime(vendor, lasts):
     vendor.expires_in = lasts
     expires = granted(flow(vendor), vendor).expires_at
     assert expires is None or expires > datetime.now(UTC) - timedelta(seconds=1)
+
+
+def test_notion_hears_of_the_end_from_its_own_sdk(vendor):
+    made = flow(vendor, "NOTION", authorizationUrl="https://api.notion.com/v1/oauth/authorize?client_id=x&owner=user")
+    first = granted(made, vendor)
+    made.revoke(first)
+    assert vendor.revoked == [first.access_token]
+    assert vendor.asked[0][1] == {"grant_type": "authorization_code", "code": "code-1", "redirect_uri": BACK}
+    assert {headers["notion-version"] for _, _, headers in vendor.asked} == {"2026-03-11"}
+    assert all(headers["authorization"].startswith("Basic ") for _, _, headers in vendor.asked)
 
 
 def test_dropbox_hears_of_the_end_even_with_an_old_token(vendor):

@@ -1,0 +1,206 @@
+"""What there is in a workspace: Notion's search, walked to its end, then the rows of every database that it led to.
+
+    search, newest change first ──▶ (oldest first, where Notion's limit cut it off) ──▶ each database's sources, by row
+
+Search is not complete and its order moves while it is walked: it finds pages, and nothing is concluded from what it
+leaves out. A source's rows come in the order of their creation, which stands still.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import structlog
+
+from connectors.sources import notion_pages
+from connectors.sources.notion_wire import Answer, Closed, Missing, Request, Unfit
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Page, SourceItem
+
+log = structlog.get_logger()
+
+PAGE = 100
+Ask = Callable[[Request], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a listing has come. `at`: Notion's own place; `since`: rows created from then on, past its limit.
+
+    `last`: when the row was created that came last; `cut`: Notion said that it does not give all of what is walked.
+    """
+
+    step: Literal["newest", "oldest", "rows"] = "newest"
+    at: str | None = None
+    databases: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    since: str | None = None
+    last: str | None = None
+    cut: bool = False
+
+    @classmethod
+    def of(cls, cursor: str | None) -> Place:
+        """A cursor that cannot be read is none: everything is listed anew."""
+        try:
+            found = json.loads(cursor or "{}")
+            return cls(**{**found, **{name: tuple(found.get(name, ())) for name in ("databases", "sources")}})
+        except (ValueError, TypeError, AttributeError):
+            return cls()
+
+    def __str__(self) -> str:
+        return json.dumps({name: value for name, value in asdict(self).items() if value})
+
+    @property
+    def is_end(self) -> bool:
+        return self.step == "rows" and not self.databases and not self.sources
+
+
+@dataclass(slots=True)
+class Listing:
+    """One walk through a workspace. `ask` makes a request in the name of the connection."""
+
+    ask: Ask
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _listed: set[str] = field(default_factory=set)
+    _opened: set[str] = field(default_factory=set)
+    _been: set[Place] = field(default_factory=set)
+    _began_again: bool = False
+
+    def pages(self, place: Place) -> Iterator[Page[SourceItem]]:
+        """From `place` to the end, whose page is `whole`; its cursor is the beginning of the next walk."""
+        while True:
+            if place in self._been:
+                raise Retryable("Notion's listing leads back to where it was, and would never end.")
+            self._been.add(place)
+            items, place = self._step(place)
+            is_end = place.is_end
+            yield Page(items, str(Place() if is_end else place), done=is_end, whole=is_end)
+            if is_end:
+                return
+
+    def _step(self, place: Place) -> tuple[list[SourceItem], Place]:
+        try:
+            if place.step != "rows":
+                return self._searched(place)
+            return self._queried(place) if place.sources else self._opened_next(place)
+        except Unfit as error:
+            if place.at is None or self._began_again:
+                raise Retryable("Notion does not go on with the listing.") from error
+            log.info("notion.place_forgotten", step=place.step)
+            self._began_again = True
+            self._been.clear()
+            return [], replace(place, at=None)
+
+    def _searched(self, place: Place) -> tuple[list[SourceItem], Place]:
+        direction = "descending" if place.step == "newest" else "ascending"
+        sort = {"timestamp": "last_edited_time", "direction": direction}
+        try:
+            answer = self.ask(
+                lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=place.at, sort=sort)
+            )
+        except Closed as error:
+            raise Fatal(
+                "Notion does not let the integration read: give it the capability to read content, and authorize again."
+            ) from error
+        found, after = _read(answer, place)
+        items, after = self._items(found), self._told(after, found)
+        if after.at is not None:
+            return items, after
+        if after.cut and place.step == "newest":
+            return items, replace(after, step="oldest", cut=False)
+        if after.cut:
+            log.warning("notion.search_cut", pages=len(self._listed))
+        return items, replace(after, step="rows", cut=False)
+
+    def _opened_next(self, place: Place) -> tuple[list[SourceItem], Place]:
+        """The next database is asked for its sources; one that is gone or not shared has none."""
+        first, rest = place.databases[0], place.databases[1:]
+        self._opened.add(first)
+        try:
+            answer = self.ask(lambda client, token: client.databases.retrieve(first, auth=token))
+        except (Missing, Unfit, Closed):
+            return [], replace(place, databases=rest)
+        named = () if notion_pages.is_out(answer) else answer.get("data_sources") or ()
+        sources = tuple(str(one["id"]) for one in named if str(one["id"]) not in self._opened)
+        return [], replace(place, databases=rest, sources=sources)
+
+    def _queried(self, place: Place) -> tuple[list[SourceItem], Place]:
+        """Rows of the first source. Past Notion's limit of rows another query begins at the last one's creation."""
+        source = place.sources[0]
+        try:
+            answer = self._query(source, place)
+        except (Missing, Closed):
+            return [], self._behind(place)
+        except Unfit:
+            if place.at is not None:
+                raise
+            log.warning("notion.rows_refused", data_source=source)
+            return [], self._behind(place)
+        found, after = _read(answer, place)
+        after = self._told(after, [one for one in found if one.get("object") == "data_source"])
+        after = replace(after, last=max([place.last or "", *(str(one.get("created_time") or "") for one in found)]))
+        if after.at is None and after.cut and after.last and after.last > (place.since or ""):
+            after = replace(after, since=after.last, cut=False)
+        elif after.at is None:
+            if after.cut:
+                log.warning("notion.rows_cut", data_source=source)
+            after = self._behind(after)
+        return self._items(found), after
+
+    def _query(self, source: str, place: Place) -> Answer:
+        more: dict[str, Any] = {}
+        if place.since:
+            more["filter"] = {"timestamp": "created_time", "created_time": {"on_or_after": place.since}}
+        sorts = [{"timestamp": "created_time", "direction": "ascending"}]
+        return self.ask(
+            lambda client, token: client.data_sources.query(
+                source, auth=token, page_size=PAGE, start_cursor=place.at, sorts=sorts, **more
+            )
+        )
+
+    def _behind(self, place: Place) -> Place:
+        self._opened.add(place.sources[0])
+        return replace(place, at=None, since=None, last=None, cut=False, sources=place.sources[1:])
+
+    def _items(self, found: list[Answer]) -> list[SourceItem]:
+        """The pages that are there and were not listed before."""
+        items = []
+        for one in found:
+            if one.get("object") == "page" and one["id"] not in self._listed:
+                self._listed.add(one["id"])
+                page = one if "last_edited_time" in one else self._whole(str(one["id"]))
+                if page is not None and not notion_pages.is_out(page):
+                    items.append(notion_pages.item(page, self.now))
+        return items
+
+    def _whole(self, page_id: str) -> Answer | None:
+        """Of a page of which a listing gave the id alone."""
+        try:
+            return self.ask(lambda client, token: client.pages.retrieve(page_id, auth=token))
+        except (Missing, Unfit):
+            return None
+
+    def _told(self, place: Place, found: list[Answer]) -> Place:
+        """Databases that were not opened before, and sources of which the database is not told."""
+        databases, sources = list(place.databases), list(place.sources)
+        for one in found:
+            parent = one.get("parent") or {}
+            source = one["id"] if one.get("object") == "data_source" else parent.get("data_source_id")
+            told, wanted = (database, databases) if (database := parent.get("database_id")) else (source, sources)
+            if told and told not in self._opened and told not in wanted:
+                wanted.append(str(told))
+        return replace(place, databases=tuple(databases), sources=tuple(sources))
+
+
+def _read(answer: Answer, place: Place) -> tuple[list[Answer], Place]:
+    """What a page of a listing names, and the place behind it. Retryable if it breaks off."""
+    results, has_more, at = answer.get("results"), answer.get("has_more"), answer.get("next_cursor")
+    if not isinstance(results, list) or not isinstance(has_more, bool) or (has_more and not at):
+        raise Retryable("Notion's listing breaks off before its end.")
+    found = [one for one in results if isinstance(one, dict) and one.get("id")]
+    is_cut = place.cut or (answer.get("request_status") or {}).get("type") == "incomplete"
+    return list(found), replace(place, at=str(at) if has_more else None, cut=is_cut)
