@@ -20,6 +20,7 @@ ACCOUNTS = {
     "ONEDRIVE": "tests.standins.onedrive:serving",
     "DROPBOX": "tests.standins.dropbox:serving",
     "NOTION": "tests.standins.notion:serving",
+    "GOOGLE_DRIVE": "tests.standins.google_drive:serving",
 }
 """Connector to a context manager that gives its `Account`."""
 

@@ -1,0 +1,156 @@
+"""The requests that this service makes of Google Drive, each with its fields named and shared drives included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.calls import Manners
+from connectors.sources import google_drive_trouble as trouble
+from connectors.sources.google_drive_wire import Ask, Sink, Wires
+from retrieval.errors import Fatal, Skippable
+from retrieval.ports import TokenSource
+
+MANNERS: Final = Manners(service="Google Drive", per_minute=1500, burst=30)
+"""The vendor allows 325,000 units a minute and user and promises no Retry-After: an even rate is better than a stop."""
+PAGE: Final = 1000
+DRIVES_PAGE: Final = 100
+
+FILE: Final = (
+    "id,name,mimeType,parents,trashed,driveId,md5Checksum,headRevisionId,createdTime,modifiedTime,size,webViewLink,"
+    "owners(displayName,emailAddress),shortcutDetails(targetId,targetMimeType),capabilities(canDownload)"
+)
+EVERYWHERE: Final[dict[str, Any]] = {"supportsAllDrives": True, "includeItemsFromAllDrives": True}
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """What one connection asks. Safe to use from several threads."""
+
+    wires: Wires
+    tokens: TokenSource
+
+    def shared_drives(self) -> dict[str, str]:
+        """Names by id of all that the account is a member of."""
+        listed = every(self._shared_drives)
+        return {one["id"]: one["name"] for answer in listed for one in answer["drives"]}
+
+    def start_token(self, log: str) -> str:
+        """Where changes go on from now: of a shared drive, or for "" of the account itself."""
+        answer = self._listed(
+            "startPageToken",
+            lambda drive: drive.changes.getStartPageToken(
+                supportsAllDrives=True, fields="startPageToken", driveId=log or None
+            ),
+        )
+        return str(answer["startPageToken"])
+
+    def files(self, query: str, log: str, page: str | None) -> Answer:
+        """A page of files: of a shared drive, or for "" of what the account owns or was given."""
+        return self._listed(
+            "files",
+            lambda drive: drive.files.list(
+                q=query,
+                corpora="drive" if log else "user",
+                driveId=log or None,
+                pageSize=PAGE,
+                pageToken=page,
+                fields=f"nextPageToken,incompleteSearch,files({FILE})",
+                **EVERYWHERE,
+            ),
+        )
+
+    def changes(self, log: str, page: str) -> Answer:
+        """A page of changes. One that has no file is of something gone from everywhere."""
+        return self._listed(
+            "changes",
+            lambda drive: drive.changes.list(
+                pageToken=page,
+                driveId=log or None,
+                pageSize=PAGE,
+                includeRemoved=True,
+                includeCorpusRemovals=True,
+                fields=f"nextPageToken,newStartPageToken,changes(changeType,removed,fileId,driveId,file({FILE}))",
+                **EVERYWHERE,
+            ),
+        )
+
+    def file(self, file_id: str, fields: str = FILE) -> Answer:
+        """One file or folder. Missing, a Skippable, if it is not there, or not for this account."""
+
+        def once(token: str) -> Answer:
+            return self.wires.answer(
+                token, lambda drive: drive.files.get(fileId=file_id, fields=fields, supportsAllDrives=True)
+            )
+
+        return MANNERS.call(self.tokens, once)
+
+    def media(self, file_id: str, to: Path, most: int) -> Sink:
+        """A stored file's content."""
+        return self._loaded(lambda drive: drive.files.get_media(fileId=file_id, supportsAllDrives=True), to, most)
+
+    def export(self, file_id: str, media_type: str, to: Path, most: int) -> Sink:
+        """A document of Google's own in another format; TooLarge or Unsupported, both Skippable, if it cannot be."""
+        return self._loaded(lambda drive: drive.files.export_media(fileId=file_id, mimeType=media_type), to, most)
+
+    def _shared_drives(self, page: str | None) -> Answer:
+        fields = "nextPageToken,drives(id,name)"
+        return self._listed(
+            "drives", lambda drive: drive.drives.list(pageSize=DRIVES_PAGE, pageToken=page, fields=fields)
+        )
+
+    def _listed(self, what: str, ask: Ask) -> Answer:
+        """Forgotten if the page token, or the drive that is listed, is no longer known."""
+
+        def once(token: str) -> Answer:
+            answer = self.wires.answer(token, ask)
+            try:
+                _judge(answer, what)
+            except (TypeError, AttributeError, LookupError) as error:
+                raise trouble.senseless() from error
+            return answer
+
+        try:
+            return MANNERS.call(self.tokens, once)
+        except (trouble.Missing, trouble.Unsupported) as error:
+            raise trouble.Forgotten from error
+        except Skippable as error:
+            raise Fatal("Google Drive does not let the connected account list its files.") from error
+
+    def _loaded(self, ask: Ask, to: Path, most: int) -> Sink:
+        """Each try begins anew."""
+
+        def once(token: str) -> Sink:
+            with Sink(to, most) as sink:
+                self.wires.load(token, ask, sink)
+            return sink
+
+        return MANNERS.call(self.tokens, once)
+
+
+def every(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
+    """Page after page, until there are no more. Retryable if they would never end."""
+    page, seen = None, set[str]()
+    while True:
+        answer = ask(page)
+        yield answer
+        page = answer.get("nextPageToken")
+        if not page:
+            return
+        if page in seen:
+            raise trouble.endless()
+        seen.add(page)
+
+
+def _judge(answer: Answer, what: str) -> None:
+    """An answer that is not what was asked for, or only a part of it, is no empty listing."""
+    if what not in answer or (what == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}):
+        raise trouble.senseless()
+    if answer.get("incompleteSearch"):
+        raise trouble.incomplete()
+    files = answer.get("files", []) + [one["file"] for one in answer.get("changes", []) if one.get("file")]
+    if not all(file.keys() >= {"id", "name", "mimeType"} for file in files):
+        raise trouble.senseless()

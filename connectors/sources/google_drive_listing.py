@@ -1,0 +1,196 @@
+"""What there is in Google Drive, and what has changed: of the account itself and of each shared drive it belongs to.
+
+    everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive             (whole)
+    since then ──▶ changes of each log ──▶ folders that changed ──▶ files of drives that are new
+
+Tokens are taken before anything is listed: what changes meanwhile is told by the next listing. A token or drive that is
+not known any more, and a week, start everything anew: what no change tells of is found out then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from connectors.sources import google_drive_items as items
+from connectors.sources import google_drive_trouble as trouble
+from connectors.sources.google_drive_client import Answer, Drive
+from connectors.sources.google_drive_folders import Folders, parent_of
+from connectors.sources.google_drive_state import State, Step
+from retrieval.errors import Retryable, Skippable
+from retrieval.ports import Page, SourceItem
+
+FILES: Final = f"trashed = false and mimeType != '{items.FOLDER}'"
+DAYS: Final = 7
+"""A listing of changes that is further away from the last whole one becomes a whole one."""
+EMPTY_PAGES: Final = 1000
+"""Pages without anything, one after the other, that are believed."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Found:
+    """What a page of Google's holds. `next`: the token of the next one."""
+
+    next: str | None
+    items: list[SourceItem] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+class Listing:
+    """One listing, for one thread."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+        self._shared: dict[str, str] = {}
+        self._folders = Folders(drive, self._shared)
+        self._targets: dict[str, Answer | None] = {}
+        self._seen: set[tuple[Step, str | None]] = set()
+        self._empty = 0
+        self._steps = {"files": self._files, "changes": self._changes, "folder": self._folder}
+
+    def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """See `Connector.iter_changes`. A token that is refused starts everything anew, once."""
+        try:
+            yield from self._pages(self._begin(State.read(cursor)))
+        except trouble.Forgotten:
+            log.info("drive.listed_anew", reason="a token is not known any more")
+            try:
+                yield from self._pages(self._everything())
+            except trouble.Forgotten as error:
+                raise Retryable("Google Drive does not know the place in its listing that it gave itself.") from error
+
+    def _pages(self, state: State) -> Iterator[Page[SourceItem]]:
+        while state.steps:
+            step = state.steps[0]
+            self._turn(step, state.page)
+            found = self._steps[step.kind](state, step)
+            state.page = found.next
+            state.steps = state.steps if found.next else state.steps[1:]
+            self._empty = 0 if found.items or found.skipped or found.next is None else self._empty + 1
+            done = not state.steps
+            yield Page(found.items, str(state), done, found.skipped, whole=done and state.whole)
+
+    def _turn(self, step: Step, page: str | None) -> None:
+        """Retryable if the listing goes in a circle, or comes to nothing without end."""
+        if (step, page) in self._seen or self._empty > EMPTY_PAGES:
+            raise trouble.endless()
+        self._seen.add((step, page))
+
+    def _begin(self, state: State | None) -> State:
+        if state is None:
+            return self._everything()
+        self._shared.update(self._drive.shared_drives())
+        if state.steps:
+            return state
+        if state.tokens.keys() - {""} - self._shared.keys() or _today() - state.day >= DAYS:
+            return self._everything()
+        fresh = self._shared.keys() - state.tokens.keys()
+        state.whole, state.page = False, None
+        state.steps = [Step("changes", known) for known in state.tokens] + [Step("files", new) for new in sorted(fresh)]
+        state.tokens |= {new: self._drive.start_token(new) for new in sorted(fresh)}
+        return state
+
+    def _everything(self) -> State:
+        self._seen.clear()
+        self._shared.clear()
+        self._shared.update(self._drive.shared_drives())
+        logs = ["", *self._shared]
+        tokens = {one: self._drive.start_token(one) for one in logs}
+        return State(tokens, [Step("files", one) for one in logs], _today(), whole=True)
+
+    def _files(self, state: State, step: Step) -> Found:
+        self._folders.load(step.log)
+        answer = self._drive.files(FILES, step.log, state.page)
+        found = Found(answer.get("nextPageToken") or None)
+        for file in answer["files"]:
+            if step.log or file.get("driveId") not in self._shared:  # a shared drive lists its own
+                self._take(file, found)
+        return found
+
+    def _changes(self, state: State, step: Step) -> Found:
+        answer = self._drive.changes(step.log, state.page or state.tokens[step.log])
+        found = Found(answer.get("nextPageToken") or None)
+        for change in answer["changes"]:
+            file: Answer = change.get("file") or {}
+            told_elsewhere = not step.log and {change.get("driveId"), file.get("driveId")} & self._shared.keys()
+            if change.get("changeType", "file") == "file" and not told_elsewhere:
+                self._changed(state, change["fileId"], file, found)
+        if found.next is None:
+            state.tokens[step.log] = str(answer["newStartPageToken"])
+        return found
+
+    def _folder(self, state: State, step: Step) -> Found:
+        """What lies in a folder that changed goes with it, whether the service tells of each file or not."""
+        quoted = step.folder.replace("\\", "\\\\").replace("'", "\\'")
+        answer = self._drive.files(f"'{quoted}' in parents", step.log, state.page)
+        found = Found(answer.get("nextPageToken") or None)
+        for file in answer["files"]:
+            if file["mimeType"] == items.FOLDER:
+                self._walk(state, file)
+            else:
+                self._changed(state, file["id"], file, found)
+        return found
+
+    def _changed(self, state: State, file_id: str, file: Mapping[str, Any], found: Found) -> None:
+        """A change without a file is of something that is gone; so is what lies in the trash."""
+        if file and file["mimeType"] == items.FOLDER:
+            self._folder_changed(state, file)
+        elif not file or file.get("trashed"):
+            found.items.append(SourceItem(file_id, file.get("name", ""), deleted=True))
+        else:
+            self._take(file, found)
+
+    def _folder_changed(self, state: State, folder: Mapping[str, Any]) -> None:
+        """Looked into if it went to the trash, or has another name or place than when it was last looked into."""
+        if folder.get("trashed"):
+            state.folders.pop(folder["id"], None)
+            self._walk(state, folder)
+        elif folder["id"] != self._folders.root and state.is_news(
+            folder["id"], f"{parent_of(folder)}/{folder['name']}"
+        ):
+            self._walk(state, folder)
+
+    def _walk(self, state: State, folder: Mapping[str, Any]) -> None:
+        """Its files and folders come next, once."""
+        self._folders.note(folder)
+        shared = folder.get("driveId") or ""
+        step = Step("folder", shared if shared in self._shared else "", folder["id"])
+        if step not in state.steps and (step, None) not in self._seen:
+            state.steps.insert(1, step)
+
+    def _take(self, file: Mapping[str, Any], found: Found) -> None:
+        """An item, or a count of what is left out. Folders are neither; a shortcut is what it leads to."""
+        wanted: Mapping[str, Any] | None = file
+        reason = ""
+        if file["mimeType"] == items.SHORTCUT:
+            wanted, reason = self._target(file)
+        if reason or wanted is None or (reason := items.left_out(wanted)):
+            found.skipped[reason] += 1
+        elif wanted["mimeType"] != items.FOLDER:
+            found.items.append(items.item(wanted, self._folders.path(wanted)))
+
+    def _target(self, file: Mapping[str, Any]) -> tuple[Answer | None, str]:
+        """What a shortcut leads to, asked for once, or why it counts for nothing."""
+        details = file.get("shortcutDetails") or {}
+        target = str(details.get("targetId") or "")
+        if details.get("targetMimeType") == items.FOLDER:
+            return None, items.FOLDER_SHORTCUT
+        if target and target not in self._targets:
+            try:
+                self._targets[target] = self._drive.file(target)
+            except Skippable:
+                self._targets[target] = None
+        answer = self._targets.get(target)
+        lost = answer is None or bool(answer.get("trashed")) or answer["mimeType"] == items.SHORTCUT
+        return (None, items.LOST_SHORTCUT) if lost else (answer, "")
+
+
+def _today() -> int:
+    return int(time.time() // 86400)

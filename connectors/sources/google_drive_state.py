@@ -1,0 +1,60 @@
+"""How far a listing of Google Drive has come: its cursor, which another process can go on from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+REMEMBERED: Final = 200
+"""Folders whose place and name are remembered between listings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a listing. `log`: a shared drive's id, "" for the account itself.
+
+    files: everything there; changes: what happened since the log's token; folder: what lies in one, trashed or not.
+    """
+
+    kind: str
+    log: str
+    folder: str = ""
+
+
+@dataclass(slots=True)
+class State:
+    """`tokens`: where each log's changes go on. `steps`: what is left to do, the first from `page` on.
+
+    `day`: of the last listing of everything, counted from 1970. `folders`: the mark of each that a change told of.
+    """
+
+    tokens: dict[str, str]
+    steps: list[Step]
+    day: int
+    whole: bool = False
+    page: str | None = None
+    folders: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, cursor: str | None) -> State | None:
+        """None for none, and for one that cannot be read."""
+        try:
+            said: dict[str, Any] = json.loads(cursor or "null")
+            return cls(**{**said, "steps": [Step(*step) for step in said["steps"]]})
+        except (ValueError, TypeError, LookupError):
+            return None
+
+    def __str__(self) -> str:
+        said = {**asdict(self), "steps": [(step.kind, step.log, step.folder) for step in self.steps]}
+        return json.dumps(said, separators=(",", ":"))
+
+    def is_news(self, folder_id: str, mark: str) -> bool:
+        """Whether a folder's mark is another than the last one: many changes of a folder are visits by people."""
+        if self.folders.pop(folder_id, None) == mark:
+            self.folders[folder_id] = mark
+            return False
+        self.folders[folder_id] = mark
+        for oldest in list(self.folders)[:-REMEMBERED]:
+            del self.folders[oldest]
+        return True

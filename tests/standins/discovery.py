@@ -1,0 +1,113 @@
+"""A judge of requests and answers by a discovery document, the way Google describes its APIs. See `contracts`."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft202012Validator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Discovery:
+    """A description. What is wrong with a message is said in words; "" is nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._all = json.loads(path.read_text())
+        self._validator = cache(self._compiled)
+
+    def method(self, http_method: str, path: str) -> tuple[str, dict[str, str]] | None:
+        """The method's id and what its path says; None if there is none such."""
+        for name, method in self._all["methods"].items():
+            pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", "/" + self._all["servicePath"] + method["path"])
+            if (match := re.fullmatch(pattern, path)) and method["httpMethod"] == http_method:
+                return name, match.groupdict()
+        return None
+
+    def complaint_on_request(self, method: str, query: dict[str, str]) -> str:
+        known = self._all["methods"][method]["parameters"]
+        for name, value in query.items():
+            described = known.get(name) or self._all["parameters"].get(name)
+            if described is None:
+                return f"{method} has no parameter {name}"
+            if not _fits(described, value):
+                return f"{method} takes no {name}={value}"
+        missing = [name for name, one in known.items() if one.get("required") and one["location"] == "query"]
+        missing = [name for name in missing if name not in query]
+        return f"{method} needs {missing}" if missing else ""
+
+    def complaint_on_answer(self, method: str, body: Any) -> str:
+        name = self._all["methods"][method]["response"]["$ref"]
+        error = next(self._validator(name).iter_errors(body), None)
+        return f"{method}: {error.message[:300]} at {list(error.absolute_path)}" if error else ""
+
+    def complaint_on_fields(self, method: str, mask: dict[str, Any]) -> str:
+        """A field that is asked for must be one of the answer's."""
+        return self._unknown(mask, {"$ref": self._all["methods"][method]["response"]["$ref"]})
+
+    def _unknown(self, mask: dict[str, Any], schema: dict[str, Any]) -> str:
+        schema = self._all["schemas"][schema["$ref"]] if "$ref" in schema else schema
+        schema = schema.get("items", schema)
+        schema = self._all["schemas"][schema["$ref"]] if "$ref" in schema else schema
+        for name, inner in mask.items():
+            if name not in schema.get("properties", {}):
+                return f"there is no field {name}"
+            if inner and (found := self._unknown(inner, schema["properties"][name])):
+                return found
+        return ""
+
+    def _compiled(self, name: str) -> Draft202012Validator:
+        schemas = {key: _strict(schema) for key, schema in self._all["schemas"].items()}
+        return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": schemas})
+
+
+def masked(value: Any, mask: dict[str, Any]) -> Any:
+    """What is left of an answer where only some fields were asked for."""
+    if isinstance(value, list):
+        return [masked(one, mask) for one in value]
+    if not mask or not isinstance(value, dict):
+        return value
+    return {name: masked(value[name], inner) for name, inner in mask.items() if name in value}
+
+
+def mask_of(text: str) -> dict[str, Any]:
+    """`a,b(c,d(e))` as a tree."""
+    root: dict[str, Any] = {}
+    stack, last = [root], ""
+    for token in re.findall(r"[\w*]+|[(),]", text):
+        if token == "(":
+            stack.append(stack[-1][last])
+        elif token == ")":
+            stack.pop()
+        elif token != ",":
+            last = token
+            stack[-1][last] = {}
+    return root
+
+
+def _fits(described: dict[str, Any], value: str) -> bool:
+    if described["type"] == "boolean":
+        return value in {"true", "false"}
+    if described["type"] == "integer":
+        number = int(value) if value.isdigit() else -1
+        return int(described.get("minimum", 0)) <= number <= int(described.get("maximum", 2**31))
+    return value in described.get("enum", [value])
+
+
+def _strict(schema: Any) -> Any:
+    """As JSON Schema that knows no other fields than those described. Enumerated defaults stay as they are."""
+    if isinstance(schema, list):
+        return [_strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if set(schema) == {"$ref"} or isinstance(schema.get("$ref"), str):
+        return {"$ref": f"#/$defs/{schema['$ref']}"}
+    made = {key: _strict(value) for key, value in schema.items() if key not in {"properties", "format", "default"}}
+    if "properties" in schema:
+        made["properties"] = {name: _strict(one) for name, one in schema["properties"].items()}
+        made.setdefault("additionalProperties", False)
+    return made
