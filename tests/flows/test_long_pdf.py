@@ -86,4 +86,4 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
         {"run": run},
     )
     assert last["pages"] == PAGES
-    assert f"Rule number {PAGES} of the harbour" in last["content"]
+    assert f"{PAGES} of the harbour" in last["content"]
