@@ -258,6 +258,7 @@ def test_a_crawl_that_never_ends_is_ended_at_maxlinks(space, crawler):
     assert crawler.asked[0][2]["limit"] == 5
 
 
+@pytest.mark.decision("H40")
 @pytest.mark.parametrize("bound", ["seconds", "silence"])
 def test_a_crawl_that_never_ends_is_ended_in_time_and_the_run_says_so(space, crawler, monkeypatch, bound):
     crawler.endless = True
@@ -292,6 +293,7 @@ def dying(monkeypatch, after):
     return lambda: monkeypatch.setattr(discover, "_record", record)
 
 
+@pytest.mark.decision("H40")
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler, monkeypatch, after):
     run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
@@ -323,6 +325,7 @@ def test_limits_hold_over_the_death_of_a_worker(space, crawler, monkeypatch):
     assert (crawler.starts(), crawler.given_up) == (1, ["crawl-1"])
 
 
+@pytest.mark.decision("H40")
 def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler, monkeypatch):
     endless(crawler, 200)
     run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=1000)
