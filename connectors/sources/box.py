@@ -1,4 +1,4 @@
-"""Box: its authorization."""
+"""Box: files and Box Notes of an account, with the folders that others share with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 from connectors import oauth
 from connectors.oauth import Auth, OAuth, Service
-from retrieval.errors import Fatal
+from connectors.sources import box_files
+from connectors.sources.box_client import Client, Closed, Missing
+from connectors.sources.box_listing import Walk
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
@@ -25,20 +27,25 @@ SERVICE = Service(
 
 def make(app: Mapping[str, Any], settings: Settings) -> Box:
     """The connector of a namespace's app."""
-    return Box(oauth.make("BOX", SERVICE, app, settings))
+    client = Client(settings.endpoints.get("BOX"), settings.max_file_bytes)
+    return Box(oauth.make("BOX", SERVICE, app, settings), client)
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A `Connector`."""
+    """A `Connector`. An item is a file, by Box's id of it; web links are counted and left out."""
 
     authorizer: OAuth
+    client: Client
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        raise Fatal("Fetching from the source BOX is not part of this version yet.")
+        return Walk(self.client, tokens).pages(cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        raise Fatal("Fetching from the source BOX is not part of this version yet.")
+        return box_files.fetch(self.client, tokens, item.external_id, to)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        raise Fatal("Fetching from the source BOX is not part of this version yet.")
+        try:
+            return box_files.is_gone(self.client.file(tokens, external_id))
+        except (Missing, Closed):
+            return True

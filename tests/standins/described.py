@@ -26,6 +26,18 @@ class Described:
         unknown = sorted(set(body) - set(schema["properties"])) if isinstance(body, dict) else []
         return self._complaint(schema, body) or (f"unknown fields: {unknown}" if unknown else "")
 
+    def complaint_on_query(self, path: str, method: str, query: dict[str, str]) -> str:
+        """Also where it holds parameters that the description does not know."""
+        known = {
+            one["name"]: one["schema"] for one in self._all["paths"][path][method]["parameters"] if one["in"] == "query"
+        }
+        for name, text in query.items():
+            if name not in known:
+                return f"unknown parameter: {name}"
+            if complaint := self._complaint(known[name], _read(text, known[name].get("type"))):
+                return f"{name}: {complaint}"
+        return ""
+
     def complaint_on_answer(self, path: str, method: str, body: Any) -> str:
         """Of an answer of status 200."""
         described = self._all["paths"][path][method]["responses"]["200"]
@@ -46,12 +58,25 @@ class Described:
         return {name: self._resolved(value) for name, value in schema.items()}
 
 
+def _read(text: str, kind: str | None) -> Any:
+    """A query's value, of the kind that is described; the text itself if it is none."""
+    if kind == "integer" and text.lstrip("-").isdigit():
+        return int(text)
+    if kind == "boolean" and text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    return text.split(",") if kind == "array" else text
+
+
 def _mended(schema: Any) -> Any:
-    """One vendor bounds arrays with the words for strings, and has `required` where no object is."""
+    """One vendor bounds arrays with the words for strings, and has `required` where no object is; null may be said
+    with a word of its own."""
     if isinstance(schema, list):
         return [_mended(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
+    if schema.get("nullable") is True:
+        rest = {name: value for name, value in schema.items() if name != "nullable"}
+        return {"anyOf": [{"type": "null"}, _mended(rest)]}
     names = {"minLength": "minItems", "maxLength": "maxItems"} if schema.get("type") == "array" else {}
     misplaced = str(schema.get("type")) in {"array", "string", "integer"}
     return {

@@ -1,0 +1,57 @@
+"""What this service reads of Box's answers; the rest of them is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A folder of a path, or a person."""
+
+    id: str
+    name: str | None = None
+    login: str | None = None
+
+
+class PathCollection(msgspec.Struct, frozen=True):
+    entries: Sequence[Named] = ()
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A file, a folder or a web link, as listed or asked for."""
+
+    type: str
+    id: str
+    name: str | None = None
+    size: int | None = None
+    sha1: str | None = None
+    etag: str | None = None
+    item_status: str | None = None
+    path_collection: PathCollection | None = None
+    owned_by: Named | None = None
+    created_at: str | None = None
+    modified_at: str | None = None
+    content_created_at: str | None = None
+    content_modified_at: str | None = None
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A page of a folder. `next_marker` is empty on its last."""
+
+    entries: Sequence[Entry]
+    next_marker: str | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """`source`: what it happened to, in one of several shapes, or nothing."""
+
+    event_type: str | None = None
+    source: Mapping[str, Any] | None = None
+
+
+class Events(msgspec.Struct, frozen=True):
+    entries: Sequence[Event]
+    next_stream_position: str | int | None = None

@@ -1,0 +1,212 @@
+"""Box's API through Box's own SDK, one request at a time, with nothing but a fresh access token.
+
+The SDK would try again and renew tokens by itself. Box's refresh tokens are good for one use, so it is given none, and
+its tries are set to one: a 401, 429 or 5xx comes back here and `connectors.calls` says what follows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from http.cookiejar import DefaultCookiePolicy
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from connectors.calls import Manners, Refused
+from connectors.patience import Busy, Passing, seconds_asked
+from connectors.sources.box_answers import Entry, Events, Listing
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import TokenSource
+from retrieval.settings import Endpoint
+
+BASE_URL = "https://api.box.com"
+MANNERS = Manners("Box", per_minute=900, burst=20)
+"""Box allows 1000 requests a minute for a user; some are left to people and to token requests."""
+
+LIMIT, EVENT_LIMIT = 1000, 500
+"""Entries of one answer at most, by Box's description."""
+FIELDS = list(Entry.__struct_fields__)
+CONNECT_SECONDS, READ_SECONDS, DOWNLOAD_SECONDS = 10, 60, 1800
+_PIECE = 64 * 1024
+_STRANGE = "Box's answer cannot be read; another server may answer at its address."
+
+T = TypeVar("T")
+
+
+class Missing(Exception):
+    """There is nothing by this id, or nothing that the account can see (404)."""
+
+
+class Closed(Exception):
+    """Box refuses this one thing to the account (403)."""
+
+
+class Outdated(Exception):
+    """Box does not take the request's position or marker (400)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """What came: `sha1` in hexadecimal, `size` in bytes."""
+
+    sha1: str
+    size: int
+    media_type: str
+
+
+class Client:
+    """Safe to share between threads: one pool of connections, no cookies, a token of its own for each request."""
+
+    def __init__(self, endpoint: Endpoint | None, most: int) -> None:
+        self.most = most
+        self._base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
+        self._bundle = endpoint.ca_bundle if endpoint else None
+
+    def folder(self, tokens: TokenSource, folder_id: str, marker: str) -> Listing:
+        """A page of what a folder holds."""
+
+        def ask(sdk: Any) -> Any:
+            return sdk.folders.get_folder_items(
+                folder_id, fields=FIELDS, usemarker=True, marker=marker or None, limit=LIMIT
+            )
+
+        return self._asked(tokens, ask, Listing, (Missing, Closed, Outdated))
+
+    def file(self, tokens: TokenSource, file_id: str) -> Entry:
+        """What Box says of a file now."""
+        return self._asked(
+            tokens, lambda sdk: sdk.files.get_file_by_id(file_id, fields=FIELDS), Entry, (Missing, Closed)
+        )
+
+    def events(self, tokens: TokenSource, position: str) -> Events:
+        """What happened since; `now` gives no events and the position of this moment."""
+
+        def ask(sdk: Any) -> Any:
+            return sdk.events.get_events(stream_type="changes", stream_position=position, limit=EVENT_LIMIT)
+
+        return self._asked(tokens, ask, Events, (Outdated,))
+
+    def download(self, tokens: TokenSource, file_id: str, to: Path) -> Download:
+        """The file's content. Box sends its clients on to another host, to which the SDK takes no token."""
+        return MANNERS.call(tokens, lambda token: self._download(token, file_id, to))
+
+    def _asked(
+        self, tokens: TokenSource, ask: Callable[[Any], Any], kind: type[T], expected: tuple[type[Exception], ...]
+    ) -> T:
+        def request(token: str) -> T:
+            with _explained(expected):
+                return _read(lambda: ask(self._sdk(token)), kind)
+
+        return MANNERS.call(tokens, request)
+
+    def _download(self, token: str, file_id: str, to: Path) -> Download:
+        from box_sdk_gen import FetchOptions, ResponseFormat
+
+        wish = FetchOptions(
+            url=f"{self._base}/2.0/files/{file_id}/content", method="GET", response_format=ResponseFormat.BINARY
+        )
+        with _explained((Missing, Closed)):
+            answer = self._sdk(token).make_request(wish)
+            if answer.status == 202:
+                after = seconds_asked(answer.headers.get("Retry-After"))
+                raise Retryable("Box is still preparing the file (202): it can be had later.", after=after)
+            if answer.status != 200:
+                raise Passing(_STRANGE)
+            size, sha1 = self._write(answer.content, to)
+        media_type = str(answer.headers.get("Content-Type", "")).partition(";")[0].strip()
+        return Download(sha1, size, "" if media_type == "application/octet-stream" else media_type)
+
+    def _write(self, content: Any, to: Path) -> tuple[int, str]:
+        until = time.monotonic() + DOWNLOAD_SECONDS
+        size, digest = 0, hashlib.sha1(usedforsecurity=False)
+        with to.open("wb") as file:
+            while piece := content.read(_PIECE):
+                size += len(piece)
+                if size > self.most:
+                    raise too_large(self.most)
+                if time.monotonic() > until:
+                    raise Passing(f"Box did not send the file within {DOWNLOAD_SECONDS} s.")
+                digest.update(piece)
+                file.write(piece)
+        return size, digest.hexdigest()
+
+    def _sdk(self, token: str) -> Any:
+        """It costs a third of a millisecond; the connections are shared."""
+        from box_sdk_gen import BoxClient, BoxDeveloperTokenAuth
+
+        return BoxClient(auth=BoxDeveloperTokenAuth(token=token), network_session=self._network)
+
+    @cached_property
+    def _network(self) -> Any:
+        """Proxy variables, .netrc and certificate variables of the environment do not count."""
+        import requests
+        from box_sdk_gen import BaseUrls, BoxNetworkClient, BoxRetryStrategy, NetworkSession
+        from box_sdk_gen.networking.timeout_config import TimeoutConfig
+
+        session = requests.Session()
+        session.trust_env = False
+        session.max_redirects = 5
+        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        session.verify = str(self._bundle) if self._bundle else True
+        return NetworkSession(
+            network_client=BoxNetworkClient(session),
+            base_urls=BaseUrls(base_url=self._base, upload_url=self._base, oauth_2_url=self._base),
+            retry_strategy=BoxRetryStrategy(max_attempts=1, max_retries_on_exception=0),
+            timeout_config=TimeoutConfig(
+                connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000
+            ),
+        )
+
+
+def too_large(most: int) -> Skippable:
+    return Skippable(f"The file is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
+
+
+def _read(ask: Callable[[], Any], kind: type[T]) -> T:
+    """The answer in our own types: the SDK takes any JSON, and anything else for an empty answer."""
+    try:
+        return msgspec.convert(ask().raw_data, kind)
+    except (msgspec.ValidationError, AttributeError, TypeError, RecursionError) as error:
+        raise Passing(_STRANGE) from error
+
+
+@contextmanager
+def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
+    """The SDK's trouble in our words: what it says itself repeats Box's. `expected`: refusals that mean something."""
+    import requests
+    from box_sdk_gen import BoxAPIError, BoxSDKError
+
+    try:
+        yield
+    except BoxAPIError as error:
+        raise _meaning(error.response_info.status_code, error.response_info, expected) from error
+    except (BoxSDKError, requests.RequestException) as error:
+        cause = getattr(error, "error", None) or error
+        if isinstance(cause, requests.Timeout):
+            raise Passing(f"Box did not answer within {READ_SECONDS} s.") from error
+        raise Passing("Box could not be reached, or its answer broke off.") from error
+
+
+def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> Exception:
+    if status == 401:
+        return Refused()
+    if status == 429:
+        headers = {name.lower(): value for name, value in said.headers.items()}
+        return Busy(seconds_asked(headers.get("retry-after")))
+    if status == 403 and said.code == "insufficient_scope":
+        return Fatal(
+            "The Box app may not read files: give it the scope 'Read all files and folders stored in Box', and "
+            "authorize the connection again."
+        )
+    kind = {400: Outdated, 403: Closed, 404: Missing, 410: Missing}.get(status)
+    if kind in expected:
+        return kind()
+    if status == 408 or status >= 500:
+        return Passing(f"Box answered with an error of its own ({status}).")
+    return Fatal(f"Box answered with the unexpected status {status}: check RETRIEVAL_ENDPOINTS, if it names BOX.")

@@ -1,0 +1,253 @@
+"""A Box account on loopback, judged by Box's own description of its API (`contracts/box-2024.0.json`).
+
+Its events come as Box's do: some twice, out of order, and each with the item as it was when it happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.standins import account
+from tests.standins.described import Described
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.standins.faults import Handler
+
+DESCRIPTION = Described(Path(__file__).with_name("contracts") / "box-2024.0.json")
+PERSON = {"type": "user", "id": "77", "name": "Ada", "login": "ada@example.com"}
+FIRST = 1_408_838_928_446_360
+ROUTES = {
+    r"/2\.0/folders/(\d+)/items": "/2.0/folders/{folder_id}/items",
+    r"/2\.0/files/(\d+)": "/2.0/files/{file_id}",
+    r"/2\.0/files/(\d+)/content": "/2.0/files/{file_id}/content",
+    r"/2\.0/(events)": "/2.0/events",
+}
+
+
+@dataclass
+class Node:
+    """`closed`: others may see that it is there, and no more."""
+
+    id: str
+    kind: str
+    name: str
+    parent: Node | None
+    content: bytes = b""
+    etag: int = 0
+    trashed: bool = False
+    closed: bool = False
+
+    @property
+    def above(self) -> list[Node]:
+        return [*self.parent.above, self.parent] if self.parent else []
+
+    @property
+    def is_gone(self) -> bool:
+        return any(node.trashed for node in (*self.above, self))
+
+
+class BoxAccount(account.Served):
+    connector = "BOX"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids = itertools.count(1000)
+        self.root = Node("0", "folder", "All Files", None)
+        self.nodes = {"0": self.root}
+        self.log: list[dict[str, Any]] = []
+        self.oldest = 0
+        self.lost = False
+        self.complaints: list[str] = []
+        self._signed: dict[str, Node] = {}
+
+    def put(self, path: str, text: str | bytes) -> str:
+        folder, _, name = path.rpartition("/")
+        content = text.encode() if isinstance(text, str) else text
+        return self._add("file", name, self._folder(folder), content).id
+
+    def change(self, external_id: str, text: str) -> None:
+        self._alter(external_id, "ITEM_UPLOAD", content=text.encode())
+
+    def rename(self, external_id: str, name: str) -> None:
+        self._alter(external_id, "ITEM_RENAME", name=name)
+
+    def move(self, external_id: str, folder: str) -> None:
+        self._alter(external_id, "ITEM_MOVE", parent=self._folder(folder))
+
+    def delete(self, external_id: str) -> None:
+        self._alter(external_id, "ITEM_TRASH", trashed=True)
+
+    def restore(self, external_id: str) -> None:
+        self._alter(external_id, "ITEM_UNDELETE_VIA_TRASH", trashed=False)
+
+    def close(self, external_id: str) -> None:
+        self.nodes[external_id].closed = True
+
+    def link(self, name: str) -> str:
+        return self._add("web_link", name, self.root).id
+
+    def folder(self, path: str) -> str:
+        return self._folder(path).id
+
+    def lose(self) -> None:
+        self.lost = True
+
+    def forget_cursors(self) -> None:
+        self.oldest = len(self.log) + 1
+        self._note("LOCK_CREATE", None)
+
+    def is_open(self, path: str) -> bool:
+        return path.startswith("/dl/")
+
+    def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if self.is_open(path):
+            self._stream(handler, path)
+            return
+        for pattern, described in ROUTES.items():
+            if found := re.fullmatch(pattern, path):
+                with self.lock:
+                    self._judged(handler, described, found[1], query)
+                return
+        self._fail(handler, f"no such call: {path}")
+
+    def _judged(self, handler: Handler, described: str, its: str, query: dict[str, str]) -> None:
+        if complaint := DESCRIPTION.complaint_on_query(described, "get", query):
+            self._fail(handler, f"{described}: {complaint}")
+            return
+        if described.endswith("/content"):
+            self._content(handler, self.nodes[its])
+            return
+        calls = {"/2.0/events": self._events, "/2.0/files/{file_id}": self._file}
+        status, body = calls.get(described, self._items)(its, query)
+        if status == 200 and (complaint := DESCRIPTION.complaint_on_answer(described, "get", body)):
+            self._fail(handler, f"answer of {described}: {complaint}")
+            return
+        handler.reply(status, body)
+
+    def _fail(self, handler: Handler, complaint: str) -> None:
+        self.complaints.append(complaint)
+        handler.reply(500, {"type": "error", "status": 500, "message": complaint})
+
+    def _items(self, its: str, query: dict[str, str]) -> tuple[int, Any]:
+        folder = self.nodes[its]
+        if folder.is_gone or folder.closed:
+            return _refusal(403 if folder.closed else 404)
+        kinds = ["folder", "file", "web_link"]
+        held = [node for node in self.nodes.values() if node.parent is folder and not node.trashed and not self.lost]
+        held.sort(key=lambda node: (kinds.index(node.kind), node.name))
+        belongs, _, start = query.get("marker", f"{its}-0").partition("-")
+        if belongs != its or query.get("usemarker") != "True":
+            return _refusal(400)
+        end = int(start) + min(self.page, int(query.get("limit", 100)))
+        entries = [_shown(node, query["fields"]) for node in held[int(start) : end]]
+        return 200, {"limit": 1000, "entries": entries, "next_marker": f"{its}-{end}" if end < len(held) else None}
+
+    def _file(self, its: str, query: dict[str, str]) -> tuple[int, Any]:
+        node = self.nodes.get(its)
+        if node is None or node.kind != "file" or node.is_gone:
+            return _refusal(404)
+        return 200, _shown(node, query["fields"])
+
+    def _events(self, _its: str, query: dict[str, str]) -> tuple[int, Any]:
+        if query.get("stream_type") != "changes":
+            return _refusal(400)
+        wanted = query["stream_position"]
+        start = len(self.log) if wanted == "now" else int(wanted) - FIRST
+        if start < self.oldest and wanted != "now":
+            return _refusal(400)
+        end = start if self.lost else min(start + min(self.page, int(query["limit"])), len(self.log))
+        entries = [event for event in reversed(self.log[start:end]) for _ in range(2)]
+        return 200, {"chunk_size": len(entries), "next_stream_position": FIRST + end, "entries": entries}
+
+    def _content(self, handler: Handler, node: Node) -> None:
+        if node.is_gone or node.closed:
+            handler.reply(*_refusal(404 if node.is_gone else 403))
+            return
+        ticket = secrets.token_hex(8)
+        self._signed[ticket] = node
+        elsewhere = self.base.replace("127.0.0.1", "localhost")
+        handler.reply(302, b"", {"Location": f"{elsewhere}/dl/{ticket}"})
+
+    def _stream(self, handler: Handler, path: str) -> None:
+        if handler.headers.get("authorization"):
+            self._fail(handler, "a bearer came to the download host")
+            return
+        node = self._signed.pop(path.rpartition("/")[2], None)
+        if node is None:
+            handler.reply(403, b"")
+            return
+        handler.reply(200, node.content, {"Content-Type": "application/octet-stream"})
+
+    def _folder(self, path: str) -> Node:
+        folder = self.root
+        for name in filter(None, path.split("/")):
+            inside = (
+                one for one in self.nodes.values() if one.parent is folder and one.name == name and not one.trashed
+            )
+            folder = next(inside, None) or self._add("folder", name, folder)
+        return folder
+
+    def _add(self, kind: str, name: str, parent: Node, content: bytes = b"") -> Node:
+        with self.lock:
+            node = Node(str(next(self._ids)), kind, name, parent, content)
+            self.nodes[node.id] = node
+            self._note("ITEM_UPLOAD" if kind == "file" else "ITEM_CREATE", node)
+        return node
+
+    def _alter(self, its: str, event: str, **changes: Any) -> None:
+        with self.lock:
+            node = self.nodes[its]
+            for name, value in changes.items():
+                setattr(node, name, value)
+            node.etag += 1
+            self._note(event, node)
+
+    def _note(self, kind: str, node: Node | None) -> None:
+        event = {"type": "event", "event_id": secrets.token_hex(16), "event_type": kind, "created_by": PERSON}
+        event |= {"created_at": "2026-05-01T10:00:00-07:00", "session_id": "70090280850c8d2a1933c1"}
+        if node is not None and node.kind != "web_link":
+            event["source"] = _whole(node)
+        self.log.append(event)
+
+
+def _whole(node: Node) -> dict[str, Any]:
+    """Everything that Box says of it."""
+    said: dict[str, Any] = {"type": node.kind, "id": node.id, "etag": str(node.etag), "sequence_id": str(node.etag)}
+    above = [Node("1", "folder", "Trash", None)] if node.trashed else node.above
+    path = [{"type": "folder", "id": one.id, "sequence_id": None, "etag": None, "name": one.name} for one in above]
+    moment = f"2026-03-04T05:06:{node.etag % 60:02}-08:00"
+    said |= {"name": node.name, "created_at": "2026-01-02T03:04:05-08:00", "modified_at": moment, "owned_by": PERSON}
+    said |= {"path_collection": {"total_count": len(path), "entries": path}, "parent": path[-1] if path else None}
+    said |= {"item_status": "trashed" if node.trashed else "active", "size": len(node.content)}
+    if node.kind == "file":
+        sha1 = hashlib.sha1(node.content).hexdigest()
+        said |= {"sha1": sha1, "content_created_at": "2026-01-01T00:00:00-08:00", "content_modified_at": moment}
+    return said
+
+
+def _shown(node: Node, fields: str) -> dict[str, Any]:
+    """Its smallest form and what was asked for."""
+    return {name: value for name, value in _whole(node).items() if name in {"type", "id", "etag", *fields.split(",")}}
+
+
+def _refusal(status: int) -> tuple[int, Any]:
+    codes = {400: "bad_request", 403: "forbidden", 404: "not_found"}
+    return status, {"type": "error", "status": status, "code": codes[status], "message": "SECRET VENDOR WORDS"}
+
+
+@contextmanager
+def serving() -> Iterator[BoxAccount]:
+    """An empty account; what Box's description says against the requests and answers fails the test."""
+    with account.serving(BoxAccount()) as made:
+        assert isinstance(made, BoxAccount)
+        yield made
+        assert made.complaints == []
