@@ -15,8 +15,9 @@ import psycopg
 import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 
-from flows import context, prefect_server, reconcile
+from flows import context, prefect_server, reconcile, schedules
 from retrieval import batches, logs, settings, sweep
+from retrieval import schedules as connections_by_schedule
 from retrieval.database import AWAY, Database
 from retrieval.runs import CHANNEL
 
@@ -25,6 +26,7 @@ log = structlog.get_logger()
 LOOK_SECONDS = 1.0
 """How long a job run waits if its notice is lost."""
 RECONCILE_SECONDS = 3.0
+SCHEDULE_SECONDS = 10.0
 SWEEP_SECONDS = 5.0
 MAINTAIN_SECONDS = 60.0
 PREFECT_SECONDS = 60.0
@@ -75,6 +77,13 @@ async def run() -> None:
                         wake.set()
                 await asyncio.sleep(RECONCILE_SECONDS)
 
+    async def schedule() -> None:
+        async with get_client() as client:
+            while True:
+                async with asyncio.timeout(PREFECT_SECONDS):
+                    await schedules.reconcile(client, await asyncio.to_thread(connections_by_schedule.wanted, db))
+                await asyncio.sleep(SCHEDULE_SECONDS)
+
     async def clean() -> None:
         while await asyncio.to_thread(sweep.run, db, context.stores):
             pass
@@ -88,6 +97,7 @@ async def run() -> None:
     loops = [
         _for_ever("dispatch", start_waiting),
         _for_ever("reconcile", take_back),
+        _for_ever("schedule", schedule),
         _for_ever("sweep", clean),
         _for_ever("maintain", maintain),
         _for_ever("listen", lambda: _listen(db, wake)),

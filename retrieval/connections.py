@@ -30,6 +30,7 @@ class Connection:
     status: str
     status_reason: str | None
     client_redirect_url: str | None
+    sync_minutes: int | None
     tokens: Tokens | None = field(repr=False)
     created_at: datetime
     updated_at: datetime
@@ -37,16 +38,18 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a PATCH says. `redirect_sent` tells an explicit null, which takes the URL away, from a field left out."""
+    """What a PATCH says. `…_sent` tells an explicit null, which takes the value away, from a field left out."""
 
     name: str | None = None
     client_redirect_url: str | None = None
     redirect_sent: bool = False
+    sync_minutes: int | None = None
+    sync_sent: bool = False
 
 
 COLUMNS: LiteralString = (
-    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.credentials, c.account,"
-    " c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id "
+    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.sync_minutes, c.credentials,"
+    " c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id "
 )
 _PLACE: LiteralString = (
     " partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
@@ -56,7 +59,14 @@ _HERE: LiteralString = " c.partition_id = p.id and p.tenant = %(tenant)s and p.n
 
 
 async def create(
-    db: Database, scope: Scope, start: Start, *, name: str, connector: str, client_redirect_url: str | None
+    db: Database,
+    scope: Scope,
+    start: Start,
+    *,
+    name: str,
+    connector: str,
+    client_redirect_url: str | None,
+    sync_minutes: int | None = None,
 ) -> str:
     """A PENDING connection together with the state that can make it ACTIVE; its id."""
     partition = await scopes.partition(db, scope)
@@ -65,14 +75,15 @@ async def create(
     connection_id = ids.connection_id()
     async with db.async_transaction() as connection:
         await connection.execute(
-            "insert into connections (id, partition_id, name, connector, client_redirect_url)"
-            " values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s)",
+            "insert into connections (id, partition_id, name, connector, client_redirect_url, sync_minutes)"
+            " values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(minutes)s)",
             {
                 "id": connection_id,
                 "partition": partition,
                 "name": name,
                 "connector": connector,
                 "url": client_redirect_url,
+                "minutes": sync_minutes,
             },
         )
         await connection.execute(INSERT_STATE, start.values(connection_id))
@@ -117,11 +128,14 @@ async def change(
         "name": change.name,
         "url": change.client_redirect_url,
         "url_sent": change.redirect_sent,
+        "minutes": change.sync_minutes,
+        "minutes_sent": change.sync_sent,
     }
     async with db.async_transaction() as connection:
         done = await connection.execute(
             "update connections c set name = coalesce(%(name)s, c.name), client_redirect_url ="
-            " case when %(url_sent)s then %(url)s else c.client_redirect_url end, updated_at = now()"
+            " case when %(url_sent)s then %(url)s else c.client_redirect_url end,"
+            " sync_minutes = case when %(minutes_sent)s then %(minutes)s else c.sync_minutes end, updated_at = now()"
             " from" + _PLACE + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _HERE + "returning" + COLUMNS,
             values,
         )
@@ -193,6 +207,7 @@ def opened(ring: KeyRing, row: Row) -> Connection:
         status=row["status"],
         status_reason=row["status_reason"],
         client_redirect_url=row["client_redirect_url"],
+        sync_minutes=row["sync_minutes"],
         tokens=open_tokens(ring, row["id"], row["credentials"], row["account"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],

@@ -77,6 +77,7 @@ async def create_connection(call: Call[CreateConnection, None]) -> Answer | byte
             name=body.name,
             connector=body.connector,
             client_redirect_url=body.client_redirect_url,
+            sync_minutes=body.sync_interval_minutes,
         )
         await call.make_tenant_known()
         return ConnectionCreatedAnswer(

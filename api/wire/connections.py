@@ -37,6 +37,17 @@ class ConnectorName(StrEnum):
     BOX = "BOX"
 
 
+SyncInterval = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=525_600,
+        description="Minutes after which the connection is ingested again by itself; null: only when it is asked for.",
+        examples=[60],
+    ),
+]
+
+
 class CreateConnection(Struct, rename="camel", kw_only=True):
     """A connection to create. The namespace must have the connector's app."""
 
@@ -44,20 +55,24 @@ class CreateConnection(Struct, rename="camel", kw_only=True):
     name: Name
     connector: ConnectorName
     client_redirect_url: RedirectUrl | None = None
+    sync_interval_minutes: SyncInterval | None = None
 
 
 class UpdateConnection(Struct, rename="camel", kw_only=True):
-    """What to change; without anything it only asks for a new authorization. Null takes clientRedirectUrl away."""
+    """What to change; without anything it only asks for a new authorization. Null takes a value away."""
 
     namespace_id: NamespaceId
     name: Name | UnsetType = UNSET
     client_redirect_url: RedirectUrl | UnsetType | None = UNSET
+    sync_interval_minutes: SyncInterval | UnsetType | None = UNSET
 
     def meant(self) -> Change:
         return Change(
             name=None if self.name is UNSET else self.name,
             client_redirect_url=None if self.client_redirect_url is UNSET else self.client_redirect_url,
             redirect_sent=self.client_redirect_url is not UNSET,
+            sync_minutes=None if self.sync_interval_minutes is UNSET else self.sync_interval_minutes,
+            sync_sent=self.sync_interval_minutes is not UNSET,
         )
 
 
@@ -108,6 +123,7 @@ class Connection(Struct, rename="camel", kw_only=True):
     status_reason: str | None
     config: ConnectionConfig
     client_redirect_url: str | None
+    sync_interval_minutes: int | None
     tenant_id: str | None
     namespace: NamespaceReference
     organization: Identified
@@ -126,6 +142,7 @@ class Connection(Struct, rename="camel", kw_only=True):
             status_reason=connection.status_reason,
             config=ConnectionConfig(credentials=ConnectionCredentials.of(tokens) if tokens else None),
             client_redirect_url=connection.client_redirect_url,
+            sync_interval_minutes=connection.sync_minutes,
             tenant_id=connection.scope.tenant or None,
             namespace=NamespaceReference(connection.scope.namespace),
             organization=Identified(connection.scope.organization),

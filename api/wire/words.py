@@ -153,6 +153,7 @@ WORDS: Mapping[str, str] = {
     "embedded": "Documents whose chunks have vectors.",
     "upserted": "Documents whose vectors are stored.",
     "skipped": "What was found and left out.",
+    "syncIntervalMinutes": "Minutes after which it is ingested again by itself; null: only when it is asked for.",
     "removed": "Documents that are gone at the content service and were removed.",
     "awaitingConfirmation": "Documents that are gone at the content service and wait for a person's confirmation.",
     "notices": "What a person is to know of the run beside its documents; empty if there is nothing.",

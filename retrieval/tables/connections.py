@@ -13,7 +13,10 @@ from retrieval.tables.columns import partition_column, reference_column, text_co
 
 
 class Connection(SQLModel, table=True):
-    """OAuth2 access to one account of a content service. `cursor` is how far its listing has come, null before it."""
+    """OAuth2 access to one account of a content service. `cursor` is how far its listing has come, null before it.
+
+    `sync_minutes`: how often it is ingested by itself; null never.
+    """
 
     __tablename__ = "connections"
     __table_args__ = (
@@ -29,6 +32,7 @@ class Connection(SQLModel, table=True):
     client_redirect_url: str | None = text_column(nullable=True)
     credentials: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     account: str | None = text_column(nullable=True)
+    sync_minutes: int | None = None
     cursor: dict[str, Any] | None = Field(sa_column=Column(JSONB, nullable=True))
     created_at: datetime = time_column()
     updated_at: datetime = time_column()

@@ -329,6 +329,20 @@ def test_authorizing_anew(org, space, vendor):
     assert kept["config"] == active["config"]
 
 
+def test_a_connection_may_be_ingested_by_itself(org, space):
+    made, _ = create(org, space)
+    assert read(org, made)["syncIntervalMinutes"] is None
+    assert change(org, space, made, syncIntervalMinutes=30).json()["data"]["connection"]["syncIntervalMinutes"] == 30
+    assert change(org, space, made, name="Other").json()["data"]["connection"]["syncIntervalMinutes"] == 30
+    assert (
+        change(org, space, made, syncIntervalMinutes=None).json()["data"]["connection"]["syncIntervalMinutes"] is None
+    )
+    hourly, _ = create(org, space, syncIntervalMinutes=60)
+    assert read(org, hourly)["syncIntervalMinutes"] == 60
+    for wrong in (0, -5, 1.5, "60", 525_601):
+        assert_error(change(org, space, made, syncIntervalMinutes=wrong), 400, "INVALID_REQUEST")
+
+
 @pytest.mark.decision("D52")
 def test_another_account_starts_a_new_cursor(org, space, vendor):
     def cursor():

@@ -1,0 +1,111 @@
+"""Connections with a sync interval: schedules in a real Prefect, and the job runs that they ask for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prefect.client.orchestration import get_client
+
+from connectors import registry
+from flows import schedules as prefect_schedules
+from flows import sync
+from flows.register import register
+from retrieval import schedules, settings
+from tests.flows.connected import ConnectedSpace, lead_to
+from tests.standins import memory
+
+
+@pytest.fixture
+def space(db, monkeypatch):
+    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    db.rows("update connections set sync_minutes = null")
+    with memory.serving("BOX") as account:
+        lead_to(monkeypatch, account)
+        account.put("notes/owls.txt", "Owls hunt mice at night without a sound.")
+        yield ConnectedSpace(db, account)
+    settings.load.cache_clear()
+
+
+def every(space, minutes):
+    space.db.rows(
+        "update connections set sync_minutes = %(minutes)s where id = %(id)s",
+        {"id": space.connection, "minutes": minutes},
+    )
+
+
+async def there():
+    async with get_client() as client:
+        deployment = await client.read_deployment_by_name(prefect_schedules.DEPLOYMENT)
+        found = await client.read_deployment_schedules(deployment.id)
+    return {one.slug: (one.schedule.interval.total_seconds() / 60, one.parameters) for one in found}
+
+
+def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_server):
+    async def reconciled():
+        async with get_client() as client:
+            return await prefect_schedules.reconcile(client, schedules.wanted(space.db))
+
+    asyncio.run(register())
+    assert asyncio.run(reconciled()) == 0
+    for minutes, touched in ((30, 1), (30, 0), (60, 1)):
+        every(space, minutes)
+        assert asyncio.run(reconciled()) == touched
+        assert asyncio.run(there()) == {space.connection: (minutes, {"connection_id": space.connection})}
+    asyncio.run(register())
+    asyncio.run(reconciled())
+    assert list(asyncio.run(there())) == [space.connection]
+    space.db.rows("update connections set status = 'REVOKED' where id = %(id)s", {"id": space.connection})
+    assert asyncio.run(reconciled()) == 1
+    assert asyncio.run(there()) == {}
+
+
+def test_a_schedule_asks_for_one_run_at_a_time_of_one_job(space):
+    first = schedules.ingest(space.db, space.connection)
+    waiting = schedules.ingest(space.db, space.connection)
+    assert (waiting.job_run_id, waiting.reason) == (None, "A job run of this connection is under way.")
+    space.work()
+    assert space.run(first.job_run_id).status == "COMPLETED"
+    assert space.search("owls hunt at night", top_k=1) == ["owls.txt"]
+    second = schedules.ingest(space.db, space.connection)
+    space.work()
+    assert space.run(second.job_run_id).failed == []
+    jobs = space.db.rows(
+        "select distinct job_id from job_runs where id = any(%(ids)s)", {"ids": [first.job_run_id, second.job_run_id]}
+    )
+    assert len(jobs) == 1
+
+
+def test_a_scheduled_run_keeps_the_options_of_the_newest_request(space):
+    run = space.request()
+    space.db.rows(
+        "update jobs set config = config || '{\"chunkSize\": 277}' where id ="
+        " (select job_id from job_runs where id = %(run)s)",
+        {"run": run},
+    )
+    space.work()
+    scheduled = schedules.ingest(space.db, space.connection)
+    row = space.db.row(
+        "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s",
+        {"run": scheduled.job_run_id},
+    )
+    assert (row["config"]["chunkSize"], row["config"]["scheduled"]) == (277, True)
+
+
+@pytest.mark.parametrize("status", ["FAILED", "REVOKED", "PENDING"])
+def test_only_an_active_connection_is_ingested(space, status):
+    every(space, 5)
+    space.db.rows("update connections set status = %(s)s where id = %(id)s", {"s": status, "id": space.connection})
+    assert space.connection not in schedules.wanted(space.db)
+    asked = schedules.ingest(space.db, space.connection)
+    assert (asked.job_run_id, asked.reason) == (None, "The connection is not ACTIVE.")
+
+
+def test_the_flow_says_what_became_of_it(space, monkeypatch):
+    monkeypatch.setattr(sync.context, "database", lambda: space.db)
+    done = asyncio.run(sync.sync_connection.fn(space.connection))
+    assert "waits for its turn" in done.message
+    again = asyncio.run(sync.sync_connection.fn(space.connection))
+    assert again.name == "Skipped"
