@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +26,8 @@ SECONDS = 10.0
 _ACCEPT = {"Accept": "application/json"}
 _ANSWER_BYTES = 64 * 1024
 _REFUSALS = frozenset({400, 401, 403})
+_PASSING = ("temporarily_unavailable", "server_error")
+"""Errors of the service's own, by RFC 6749, which Microsoft also sends with status 400."""
 
 
 NONE = Tokens("")
@@ -42,7 +45,8 @@ class Auth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What one content service wants. `account`: the field of its token answer that says whose tokens these are."""
+    """What one content service wants. `account`: the field of its token answer that says whose tokens these are;
+    `nonce`: its tokens come with a signed word (OpenID Connect), which answers this authorization and no other."""
 
     name: str
     authorize: str
@@ -53,6 +57,7 @@ class Service:
     revoke: str | None = None
     revoke_auth: Auth = Auth.TOKEN
     account: str | None = None
+    nonce: bool = False
 
 
 Send = Callable[["OAuth", str, dict[str, str]], Any]
@@ -96,6 +101,8 @@ class OAuth:
         }
         if challenge is not None:
             ours |= {"code_challenge": challenge, "code_challenge_method": "S256"}
+        if challenge is not None and self.service.nonce:
+            ours["nonce"] = hashlib.sha256(challenge.encode()).hexdigest()
         parts = urlsplit(self.authorize_at)
         kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in ours]
         return urlunsplit(parts._replace(query=urlencode([*kept, *ours.items()])))
@@ -141,15 +148,7 @@ class OAuth:
         """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
         if self.send is not None:
             return self.send(self, url, content)
-        until = time.monotonic() + SECONDS
-        try:
-            with (
-                httpx.Client(timeout=SECONDS, trust_env=False, verify=trust(), headers=_ACCEPT) as client,
-                client.stream("POST", url, **self._request(auth, content)) as answer,
-            ):
-                return self._judge(answer, _read(answer, until))
-        except httpx.HTTPError as error:
-            raise Retryable(f"{self.service.name} cannot be reached right now.") from error
+        return post(self.service.name, url, **self._request(auth, content))
 
     def _request(self, auth: Auth, content: dict[str, str]) -> dict[str, Any]:
         app = {"client_id": self.client_id, "client_secret": self.client_secret}
@@ -161,16 +160,27 @@ class OAuth:
         }
         return requests[auth]
 
-    def _judge(self, answer: httpx.Response, body: Any) -> Any:
-        if answer.is_success:
-            return body
-        raise refusal(self.service.name, answer.status_code, body, answer.headers.get("retry-after", ""))
+
+def post(name: str, url: str, **request: Any) -> Any:
+    """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
+    until = time.monotonic() + SECONDS
+    try:
+        with (
+            httpx.Client(timeout=SECONDS, trust_env=False, verify=trust(), headers=_ACCEPT) as client,
+            client.stream("POST", url, **request) as answer,
+        ):
+            body = _read(answer, until)
+    except httpx.HTTPError as error:
+        raise Retryable(f"{name} cannot be reached right now.") from error
+    if answer.is_success:
+        return body
+    raise refusal(name, answer.status_code, body, answer.headers.get("retry-after", ""))
 
 
 def refusal(name: str, status: int, body: Any, after: str) -> Fatal | Retryable:
     """What an answer without success means. `body`: its JSON if it is any; `after`: its Retry-After."""
-    if status in _REFUSALS and isinstance(body, dict):
-        code = body.get("error") or body.get("code")
+    code = (body.get("error") or body.get("code")) if isinstance(body, dict) else None
+    if status in _REFUSALS and isinstance(body, dict) and code not in _PASSING:
         if code in {"invalid_client", "unauthorized_client"}:
             return Fatal(f"{name} does not know the app: correct its client id and secret in the namespace.")
         return Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")

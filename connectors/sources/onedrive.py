@@ -9,7 +9,7 @@ from typing import Any
 
 from connectors import oauth
 from connectors.oauth import OAuth, Service
-from connectors.sources import onedrive_changes
+from connectors.sources import onedrive_auth, onedrive_changes
 from connectors.sources import onedrive_items as items
 from connectors.sources.onedrive_graph import MALWARE, TITLE, VANISHED, Graph
 from retrieval.errors import Skippable
@@ -18,9 +18,11 @@ from retrieval.settings import Settings
 
 SERVICE = Service(
     name=TITLE,
-    authorize="https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
-    token="https://login.microsoftonline.com/common/oauth2/v2.0/token",  # noqa: S106
-    extra={"scope": "Files.Read.All offline_access", "prompt": "select_account"},
+    authorize=onedrive_auth.AUTHORIZE,
+    token=onedrive_auth.TOKEN,
+    extra={"scope": " ".join(onedrive_auth.SCOPES), "prompt": "select_account"},
+    account=onedrive_auth.ACCOUNT,
+    nonce=True,
 )
 _GONE = frozenset({400, 403, 404, 410})
 """What Graph says of an item that is deleted, or of a drive that the account cannot see."""
@@ -28,7 +30,7 @@ _GONE = frozenset({400, 403, 404, 410})
 
 def make(app: Mapping[str, Any], settings: Settings) -> OneDrive:
     """The connector of a namespace's app."""
-    return OneDrive(oauth.make("ONEDRIVE", SERVICE, app, settings), Graph(settings))
+    return OneDrive(oauth.make("ONEDRIVE", SERVICE, app, settings, onedrive_auth.send), Graph(settings))
 
 
 @dataclass(frozen=True, slots=True)

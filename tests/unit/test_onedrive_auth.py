@@ -1,0 +1,131 @@
+"""Microsoft's part of the code flow, through msal: what it is told, what it makes of answers, what it never does."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from connectors import registry
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Tokens
+from retrieval.settings import OAuthEndpoints, Settings
+from tests.standins.oauth_server import Vendor, serving
+
+APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
+BACK = "https://here.example/v1/oauth/callback/onedrive"
+VERIFIER = "v" * 43
+CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+
+
+@pytest.fixture
+def vendor():
+    with serving(Vendor()) as made:
+        yield made
+
+
+@pytest.fixture
+def flow(vendor):
+    there = OAuthEndpoints(token=vendor.base + "/token")
+    return registry.authorizer("ONEDRIVE", APP, Settings(_env_file=None, oauth_endpoints={"ONEDRIVE": there}))
+
+
+def granted(flow, vendor, verifier=VERIFIER):
+    code, _ = vendor.visit(flow.authorize_url(redirect_uri=BACK, state="s", challenge=CHALLENGE))
+    return flow.exchange_code(code, redirect_uri=BACK, verifier=verifier)
+
+
+def test_a_person_is_asked_for_files_and_who_they_are(flow):
+    sent = dict(parse_qsl(urlsplit(flow.authorize_url(redirect_uri=BACK, state="s", challenge=CHALLENGE)).query))
+    assert sent["scope"].split() == ["Files.Read.All", "offline_access", "openid", "profile"]
+    assert (sent["code_challenge"], sent["code_challenge_method"]) == (CHALLENGE, "S256")
+    assert sent["nonce"] == hashlib.sha256(CHALLENGE.encode()).hexdigest()
+
+
+def test_tokens_say_whose_they_are_also_after_a_refresh(flow, vendor):
+    vendor.account = "ada"
+    first = granted(flow, vendor)
+    assert first.account == "tenant.ada"
+    assert flow.refresh(first).account == "tenant.ada"
+
+
+def test_a_code_without_its_verifier_is_worth_nothing(flow, vendor):
+    with pytest.raises(Fatal, match="Authorize anew"):
+        granted(flow, vendor, verifier="x" * 43)
+
+
+def test_a_word_for_another_authorization_is_not_taken(flow, vendor):
+    claims = json.dumps({"nonce": "of another", "sub": "s", "oid": "eve", "tid": "t"}).encode()
+    word = f"e30.{base64.urlsafe_b64encode(claims).decode()}.e30"
+    answer = {"access_token": "canary", "refresh_token": "canary", "expires_in": 3600, "id_token": word}
+    vendor.trouble = (200, json.dumps(answer).encode(), {})
+    with pytest.raises(Fatal, match="another authorization") as raised:
+        granted(flow, vendor)
+    assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [
+        ((400, b'{"error": "invalid_grant", "error_description": "AADSTS70008 canary"}', {}), Fatal),
+        ((400, b'{"error": "interaction_required"}', {}), Fatal),
+        ((401, b'{"error": "invalid_client"}', {}), Fatal),
+        ((400, b'{"error": "temporarily_unavailable"}', {}), Retryable),
+        ((403, b"<html>canary", {}), Retryable),
+        ((429, b'{"error": "canary"}', {"Retry-After": "7"}), Retryable),
+        ((500, b"canary", {}), Retryable),
+        ((302, b"", {"Location": "http://127.0.0.1:1/"}), Retryable),
+        ((200, b"", {}), Retryable),
+        ((200, b"[]", {}), Retryable),
+        ((200, b'{"error": "canary"}', {}), Retryable),
+        ((200, b'{"access_token": ""}', {}), Retryable),
+        ((200, b'{"access_token": 5}', {}), Retryable),
+        ((200, b'{"access_token": "a", "id_token": "canary"}', {}), Retryable),
+        ((200, b'{"access_token": "a", "id_token": 5}', {}), Retryable),
+        ((200, b'{"access_token": "a", "scope": 5}', {}), Retryable),
+        ((200, b"[" * 5000, {}), Retryable),
+    ],
+)
+def test_only_a_refusal_is_a_refusal(flow, vendor, trouble, kind):
+    vendor.trouble = trouble
+    with pytest.raises(kind) as raised:
+        flow.refresh(Tokens("canary-a", "canary-r"))
+    assert "canary" not in str(raised.value)
+    if "Retry-After" in trouble[2]:
+        assert raised.value.after == 7
+
+
+def test_a_refusal_is_not_remembered(flow, vendor):
+    """msal would keep a refused request from being sent again for a minute, and a full rate for as long as it says."""
+    first = granted(flow, vendor)
+    vendor.trouble = (429, b"{}", {"Retry-After": "60"})
+    with pytest.raises(Retryable):
+        flow.refresh(first)
+    vendor.trouble = None
+    assert flow.refresh(first).access_token != first.access_token
+
+
+@pytest.mark.parametrize("lasts", [0, "3600", None, 10**30, 3.5])
+def test_a_senseless_lifetime_is_no_lifetime(flow, vendor, lasts):
+    vendor.expires_in = lasts
+    assert granted(flow, vendor).expires_at is None
+
+
+def test_what_does_not_rotate_is_carried_over(flow, vendor):
+    vendor.trouble = (200, b'{"access_token": "fresh", "expires_in": 60}', {})
+    fresh = flow.refresh(Tokens("old", "lasting", account="me"))
+    assert (fresh.access_token, fresh.refresh_token, fresh.account) == ("fresh", "lasting", "me")
+    assert fresh.expires_at > datetime.now(UTC)
+
+
+def test_nothing_is_asked_but_the_token_endpoint(flow, vendor, monkeypatch):
+    """Neither Microsoft's metadata nor a region that the environment names; revoking is no request at all."""
+    monkeypatch.setenv("MSAL_FORCE_REGION", "westeurope")
+    flow.revoke(granted(flow, vendor))
+    assert [path for path, _, _ in vendor.asked] == ["/token"]
+    fields = vendor.asked[0][1]
+    assert (fields["client_id"], fields["client_secret"]) == ("client", "canary-client-secret")
