@@ -36,7 +36,7 @@ class Firecrawl:
         with service.turn(address):
             page = self.client.scrape(address, options)
         if final := page.metadata_typed.url or "":
-            require_allowed(final, service.guard, options)
+            final = require_allowed(final, service.guard, options)
         return content(page, url, to, service.most, final)
 
     def check(self) -> None:

@@ -27,6 +27,7 @@ BASE_URL: Final = "https://api.firecrawl.dev"
 PAGE_SECONDS: Final = 60
 """How long Firecrawl may work at one page."""
 _READ: Final = ("title", "description", "language", "robots", "url", "sourceURL", "canonical")
+_STATES: Final = ("scraping", "completed", "failed", "cancelled")
 _REASONS: Final = {
     "SCRAPE_DNS_RESOLUTION_ERROR": "The host name of the address cannot be resolved.",
     "SCRAPE_SSL_ERROR": "The site's certificate is not valid, so nobody knows whose page it is.",
@@ -132,8 +133,7 @@ class Client:
         if status == 408:
             return Retryable(_REASONS["SCRAPE_TIMEOUT"])
         headers = response.headers if response is not None else {}
-        refused = None if status == 403 else self.service.refusal(status, headers)
-        return refused or Skippable(_UNREAD)
+        return self.service.refusal(status, headers) or Skippable(_UNREAD)
 
 
 def _given(page: Document) -> Document:
@@ -173,25 +173,46 @@ class _Sender:
 
 
 class _Tamed(Answer):
-    """Only what we read of each page: one word that the SDK does not know yet would lose it all pages of an answer."""
+    """Only what we read of an answer: one word that the SDK does not know would lose it everything beside that word."""
 
     def json(self) -> Any:
         body = super().json()
-        data = body.get("data") if isinstance(body, dict) else None
-        pages = data if isinstance(data, list) else [data] if isinstance(data, dict) and "metadata" in data else []
-        for page in pages:
-            if isinstance(page, dict):
-                _tame(page)
-        return body
+        if not isinstance(body, dict):
+            return body
+        if isinstance(pages := body.get("data"), list):
+            known = {name: body[name] for name in ("success", "error") if name in body}
+            following = body.get("next")
+            status = body.get("status")
+            return known | {
+                "status": status if status in _STATES else "scraping",
+                "next": following if isinstance(following, str) else None,
+                "data": [_page(page) for page in pages if isinstance(page, dict)],
+            }
+        if isinstance(body.get("errors"), list):
+            blocked = body.get("robotsBlocked")
+            return {
+                "errors": [_error(one) for one in body["errors"] if isinstance(one, dict)],
+                "robotsBlocked": [one for one in blocked if isinstance(one, str)] if isinstance(blocked, list) else [],
+            }
+        page = body.get("data")
+        return body | {"data": _page(page)} if isinstance(page, dict) and "metadata" in page else body
 
 
-def _tame(page: dict[str, Any]) -> None:
+def _page(page: dict[str, Any]) -> dict[str, Any]:
     told = page.get("metadata")
     said = told if isinstance(told, dict) else {}
-    metadata = {name: value for name in _READ if isinstance(value := said.get(name), str)}
-    status = said.get("statusCode")
-    page["metadata"] = metadata | ({"statusCode": status} if isinstance(status, int) else {})
-    for name in set(page) - {"metadata", "markdown", "links"}:
-        del page[name]
-    if not isinstance(page.get("links", []), list):
-        del page["links"]
+    metadata: dict[str, Any] = {name: value for name in _READ if isinstance(value := said.get(name), str)}
+    if isinstance(said.get("statusCode"), int):
+        metadata["statusCode"] = said["statusCode"]
+    text, links = page.get("markdown"), page.get("links")
+    return {
+        "metadata": metadata,
+        "markdown": text if isinstance(text, str) else None,
+        "links": [one for one in links if isinstance(one, str)] if isinstance(links, list) else None,
+    }
+
+
+def _error(told: dict[str, Any]) -> dict[str, Any]:
+    url, code = told.get("url"), told.get("code")
+    known = {"url": url if isinstance(url, str) else "", "code": code if isinstance(code, str) else None}
+    return known | {"id": "", "error": ""}

@@ -44,10 +44,9 @@ class Jina:
             found = self._service.ask(lambda: self._read(address))
         final = _text(found, "url")
         if final:
-            require_allowed(final, self._service.guard, options)
+            final = require_allowed(final, self._service.guard, options)
         if page := _text(found, "html"):
-            data = page.encode("utf-8", "replace")
-            return brought.html(brought.file(data, url, to, self._service.most, HTML, final), options)
+            return brought.html(brought.file(page.encode(), url, to, self._service.most, HTML, final), options)
         return brought.markdown(_text(found, "content"), url, to, self._service.most, final, found)
 
     def check(self) -> None:
@@ -79,4 +78,4 @@ class Jina:
 
 def _text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name)
-    return value if isinstance(value, str) else ""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

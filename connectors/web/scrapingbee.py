@@ -42,7 +42,7 @@ class ScrapingBee:
             answer = self._service.ask(lambda: self._page(address))
         final = answer.headers.get("spb-resolved-url", "")
         if final:
-            require_allowed(final, self._service.guard, options)
+            final = require_allowed(final, self._service.guard, options)
         named = answer.headers.get("spb-content-type") or answer.headers.get("content-type", "")
         made = brought.file(answer.content, url, to, self._service.most, named, final)
         return brought.html(made, options) if html.is_html(named) else made

@@ -135,7 +135,6 @@ class Service:
 _REFUSALS = {
     401: "{title} refuses the key in {field}: check it.",
     402: "The account at {title} has no credit left: add some there, or use another key.",
-    403: "{title} refuses the key in {field}: check it, and what it may do.",
 }
 
 

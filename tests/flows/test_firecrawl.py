@@ -12,6 +12,7 @@ from flows import steps
 from retrieval import frontier, settings
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.pipeline import discover
+from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.flows.configured import Configured
 from tests.flows.crawling import accept, crawl, listing, names, reasons
 from tests.flows.test_url_list import Site, answer, ingest
@@ -312,6 +313,18 @@ def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, cr
     assert crawler.starts() == 1
 
 
+def test_a_crawl_is_remembered_before_it_is_looked_at(space, crawler, monkeypatch):
+    record, asked = discover._record, []
+
+    def recorded(*given):
+        asked.append([method for method, _, _ in crawler.asked])
+        return record(*given)
+
+    monkeypatch.setattr(discover, "_record", recorded)
+    crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert asked[0] == ["POST"]
+
+
 def test_limits_hold_over_the_death_of_a_worker(space, crawler, monkeypatch):
     endless(crawler, 200)
     run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=5)
@@ -370,6 +383,63 @@ def test_a_crawl_that_ends_badly_keeps_what_there_is(space, crawler, how, words)
     steps.discover(listing(space))
     assert paths(space, run)
     assert words in failed(space, run)["/"]
+
+
+def test_a_crawl_that_brings_nothing_says_so(space, crawler):
+    crawler.obedient, crawler.web = False, {}
+    run = crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert "found no page" in failed(space, run)["/"]
+
+
+def test_a_start_that_robots_txt_forbids_is_a_failed_entry(space, crawler):
+    crawler.blocked = [f"{SITE}/"]
+    run = crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert "robots.txt" in failed(space, run)["/"]
+
+
+def test_words_that_the_sdk_does_not_know_lose_nothing(space, crawler):
+    crawler.web = {f"{SITE}/": page("/", ["/a"]), f"{SITE}/a": page("/a", [])}
+    odd = {
+        "success": True,
+        "status": "a new word",
+        "total": None,
+        "expiresAt": "soon",
+        "next": f"{SITE}/v2/crawl/crawl-1?skip=1",
+        "data": [
+            {
+                "markdown": "Words",
+                "links": [None],
+                "metadata": {"sourceURL": f"{SITE}/", "statusCode": 200, "title": 5},
+            },
+            {"markdown": None, "metadata": None},
+            "nothing",
+        ],
+    }
+    trouble = {"errors": [{"url": f"{SITE}/b", "id": None, "timestamp": "soon"}, 5], "robotsBlocked": [None]}
+    run = accept(space, "WEBSITE", url=f"{SITE}/")
+
+    def strange(handler):
+        return handler.reply(200, odd) is None
+
+    def worse(handler):
+        return handler.reply(200, trouble) is None
+
+    usual = [lambda _handler: False]
+    crawler.faults = [*usual, strange, *usual, worse]
+    steps.discover(listing(space))
+    assert paths(space, run) == ["/", "/a"]
+    assert failed(space, run) == {"/b": "Firecrawl could not read the page."}
+    assert {header["host"] for header in crawler.headers} == {f"127.0.0.1:{crawler.port}"}
+
+
+def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", maxDepth=1)
+    source = registry.source("WEBSITE", space.config, space.db, space.ring)
+    request = DiscoveryRequest(space.scope, "WEBSITE", {"url": f"{SITE}/"}, job_run_id=run)
+    raw = source.fetch(SourceItem(f"{SITE}/c", f"{SITE}/c"), request, tmp_path / "raw")
+    assert "This is /c." in raw.path.read_text()
+    with pytest.raises(Skippable, match="404"):
+        source.fetch(SourceItem(f"{SITE}/gone", "gone"), request, tmp_path / "raw")
 
 
 def test_the_frontier_of_a_finished_crawl_is_forgotten(space, crawler):
