@@ -115,11 +115,11 @@ def _session(endpoint: Endpoint | None) -> requests.Session:
 
 def _judge(answer: requests.Response, **_: Any) -> None:
     """Raise for what means the same on every route, before the SDK takes a stranger's answer apart."""
-    status = answer.status_code
-    kind = answer.headers.get("content-type", "")
-    if status == 200 and (kind == "application/json" or "dropbox-api-result" in answer.headers):
+    status, is_json = answer.status_code, answer.headers.get("content-type") == "application/json"
+    content = "dropbox-api-arg" in answer.request.headers
+    if status == 200 and ("dropbox-api-result" in answer.headers if content else is_json):
         return
-    if status in {409, 422} and kind == "application/json":
+    if status in {409, 422} and is_json:
         return
     with closing(answer):
         raise _trouble(status, answer.headers.get("retry-after", ""), answer.raw.read(_WORDS, decode_content=True))

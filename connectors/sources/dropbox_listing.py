@@ -33,6 +33,8 @@ LOOKUPS = 200
 THREADS = 4
 WEEK = 7 * 86400.0
 REVISIONS = 100
+EMPTY = 1000
+"""Pages without a file, one after the other, that are taken for a listing that leads nowhere."""
 STARTS = 3
 """How often one listing may begin from the start."""
 
@@ -62,7 +64,7 @@ class Place:
 
 def pages(client: Client, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
     """See `Connector.iter_changes`."""
-    place, starts, seen = Place.of(cursor), 0, set[str]()
+    place, starts, empty, seen = Place.of(cursor), 0, 0, set[str]()
     while True:
         found = _next(client, tokens, place)
         if found is None:
@@ -75,8 +77,9 @@ def pages(client: Client, tokens: TokenSource, cursor: str | None) -> Iterator[P
         yield page
         if page.done:
             return
-        if place.at is None or place.at in seen:
-            raise Retryable("Dropbox's listing comes back to where it was, again and again.")
+        empty = 0 if page.items else empty + 1
+        if place.at is None or place.at in seen or empty > EMPTY:
+            raise Retryable("Dropbox's listing does not come to an end.")
         seen.add(place.at)
 
 

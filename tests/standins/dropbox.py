@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -140,10 +140,11 @@ class DropboxAccount(Served):
         return self._reply(handler, 200, content, told)
 
     def _reply(self, handler: Handler, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        if self.complaints:
-            handler.reply(500, self.complaints)
-        else:
-            handler.reply(status, body, headers)
+        with suppress(ConnectionError):  # a client need not take all of it
+            if self.complaints:
+                handler.reply(500, self.complaints)
+            else:
+                handler.reply(status, body, headers)
 
     def _argument(self, route: Any, sent: Any, name: str) -> Any:
         argument = json.loads(sent)

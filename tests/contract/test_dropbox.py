@@ -1,0 +1,429 @@
+"""What is Dropbox's own: paths against ids, cursors, Paper, teams, permissions, and answers not to be trusted."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from connectors import patience, registry
+from connectors.sources import dropbox_client, dropbox_files, dropbox_listing
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.settings import Settings
+from tests.standins import faults
+from tests.standins.dropbox import serving
+from tests.standins.place import APP, TestTokens
+
+
+@pytest.fixture
+def account(monkeypatch):
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def connector(account):
+    return registry.connector("DROPBOX", APP, account.settings)
+
+
+@pytest.fixture
+def tokens(account):
+    return TestTokens(account)
+
+
+def listed(connector, tokens, cursor=None):
+    """The items by id, the reasons of what was left out, the last page."""
+    items, skipped, page = {}, {}, None
+    for page in connector.iter_changes(tokens, cursor):
+        items |= {item.external_id: item for item in page.items}
+        skipped |= page.skipped
+    assert page.done
+    return items, skipped, page
+
+
+def asked(account, name: str) -> int:
+    return account.requests.count(f"POST /2/files/{name}")
+
+
+def failing(account, path: str, answer):
+    """Requests that hold `path` are answered so."""
+    account.fault = lambda request: answer if path in request else None
+
+
+def saying(status: int, body, **headers: str):
+    def fault(handler):
+        handler.reply(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        return True
+
+    return fault
+
+
+# What changes took away
+
+
+def test_a_deleted_file_is_told_by_its_id_without_listing_everything(account, connector, tokens):
+    deleted, _ = account.put("plans/one.txt", "1"), account.put("plans/two.txt", "2")
+    _, _, last = listed(connector, tokens)
+    account.delete(deleted)
+    after, _, page = listed(connector, tokens, last.cursor)
+    assert {name for name, item in after.items() if item.deleted} == {deleted}
+    assert not page.whole
+    assert asked(account, "list_folder") == 1
+
+
+def test_a_file_that_took_anothers_place_removes_it(account, connector, tokens):
+    """The change names the new file alone: what lay there before shows in the path's revisions."""
+    before = account.put("report.txt", "old")
+    _, _, last = listed(connector, tokens)
+    account.delete(before)
+    now = account.put("report.txt", "new")
+    after, _, _ = listed(connector, tokens, last.cursor)
+    assert after[before].deleted
+    assert not after[now].deleted
+
+
+def test_a_moved_file_is_not_taken_for_deleted(account, connector, tokens):
+    moved, other = account.put("here/moved.txt", "1"), account.put("other.txt", "2")
+    _, _, last = listed(connector, tokens)
+    account.move(moved, "there")
+    account.rename(other, "renamed.txt")
+    after, _, page = listed(connector, tokens, last.cursor)
+    assert not any(item.deleted for item in after.values())
+    assert after[moved].properties["path"] == "there/moved.txt"
+    assert after[other].name == "renamed.txt"
+    assert not page.whole
+
+
+def test_a_file_that_came_and_went_between_two_listings_is_no_trouble(account, connector, tokens):
+    _, _, last = listed(connector, tokens)
+    account.delete(account.put("short.txt", "x"))
+    after, _, _ = listed(connector, tokens, last.cursor)
+    assert all(item.deleted for item in after.values())
+
+
+def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
+    below, kept = account.put("plans/2026/deep.txt", "1"), account.put("kept.txt", "2")
+    _, _, last = listed(connector, tokens)
+    account.delete_folder("plans")
+    after, _, page = listed(connector, tokens, last.cursor)
+    assert set(after) == {kept}
+    assert page.whole
+    assert connector.gone(tokens, below)
+
+
+def test_many_changes_have_everything_listed(account, connector, tokens, monkeypatch):
+    monkeypatch.setattr(dropbox_listing, "LOOKUPS", 3)
+    account.page = 2
+    _, _, last = listed(connector, tokens)
+    few = {account.put(f"few{number}.txt", "x") for number in range(3)}
+    after, _, page = listed(connector, tokens, last.cursor)
+    assert set(after) == few
+    assert not page.whole
+    many = {account.put(f"many{number}.txt", "x") for number in range(4)}
+    after, _, page = listed(connector, tokens, page.cursor)
+    assert set(after) == few | many
+    assert page.whole
+
+
+def test_a_file_deleted_while_everything_is_listed_is_told(account, connector, tokens):
+    account.page = 1
+    first = account.put("a.txt", "1")
+    account.put("b.txt", "2")
+    found = connector.iter_changes(tokens, None)
+    assert [item.external_id for item in next(found).items] == [first]
+    account.delete(first)
+    rest = [item for page in found for item in page.items]
+    assert first in {item.external_id for item in rest if item.deleted}
+
+
+def test_a_folder_deleted_while_everything_is_listed_has_the_next_listing_whole(account, connector, tokens):
+    account.page = 1
+    first, last = account.put("a/one.txt", "1"), account.put("b.txt", "2")
+    found = connector.iter_changes(tokens, None)
+    next(found)
+    page = next(found)
+    assert [item.external_id for item in page.items] == [first]
+    account.delete_folder("a")
+    *_, page = found
+    assert page.whole
+    after, _, page = listed(connector, tokens, page.cursor)
+    assert set(after) == {last}
+    assert page.whole
+    _, _, page = listed(connector, tokens, page.cursor)
+    assert not page.whole
+
+
+def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
+    one = account.put("one.txt", "1")
+    _, _, last = listed(connector, tokens)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 6 * 86400)
+    assert not listed(connector, tokens, last.cursor)[2].whole
+    monkeypatch.setattr(time, "time", lambda: now + 8 * 86400)
+    after, _, page = listed(connector, tokens, last.cursor)
+    assert page.whole
+    assert set(after) == {one}
+
+
+def test_a_vendor_that_says_everything_was_deleted_is_asked_for_each_file(account, connector, tokens):
+    for number in range(3):
+        account.put(f"{number}.txt", "x")
+    _, _, last = listed(connector, tokens)
+    account.lose()
+    after, _, _ = listed(connector, tokens, last.cursor)
+    assert after == {}
+
+
+def test_a_file_of_a_shared_folder_that_was_left_is_gone(account, connector, tokens):
+    one = account.put("shared/one.txt", "x")
+    account.files[one]["kind"] |= {"path_lower": None, "path_display": None}
+    assert connector.gone(tokens, one)
+
+
+# Content
+
+
+def test_a_paper_document_is_exported_as_markdown(account, connector, tokens, tmp_path):
+    paper = account.put_document("notes/Launch plan.paper", {"html": "<p>no</p>", "markdown": "# Launch\n\nOn Friday."})
+    items, _, last = listed(connector, tokens)
+    raw = connector.fetch(tokens, items[paper], tmp_path / "raw")
+    assert raw.path.read_text() == "# Launch\n\nOn Friday."
+    assert (raw.name, raw.media_type) == ("Launch plan.md", "text/markdown")
+    assert (items[paper].name, items[paper].media_type) == (raw.name, raw.media_type)
+    assert items[paper].properties["path"] == "notes/Launch plan.paper"
+    account.change(paper, "")
+    after, _, _ = listed(connector, tokens, last.cursor)
+    assert after[paper].version != items[paper].version
+
+
+def test_a_google_document_is_exported_as_the_office_file_that_dropbox_offers(account, connector, tokens, tmp_path):
+    sheet = account.put_document("Budget.gsheet", {"xlsx": "PK sheet"}, default="xlsx")
+    items, _, _ = listed(connector, tokens)
+    raw = connector.fetch(tokens, items[sheet], tmp_path / "raw")
+    assert raw.name == items[sheet].name == "Budget.xlsx"
+    assert raw.path.read_bytes() == b"PK sheet"
+
+
+def test_what_can_be_neither_sent_nor_exported_and_links_are_counted_by_their_reason(account, connector, tokens):
+    account.put_document("Board.canvas", {"svg": "<svg/>"})
+    account.put("link.txt", "", symlink_info={"target": "/other.txt"})
+    items, skipped, _ = listed(connector, tokens)
+    assert items == {}
+    assert skipped == {dropbox_files.NO_FORMAT: 1, dropbox_files.SYMLINK: 1}
+
+
+def test_a_file_that_is_too_large_is_left_out_with_its_size_and_not_downloaded(account, tokens, tmp_path):
+    big = account.put("big.txt", "x" * 3_000_000)
+    settings = Settings(_env_file=None, endpoints=account.settings.endpoints, max_file_bytes=2**20)
+    connector = registry.connector("DROPBOX", APP, settings)
+    items, _, _ = listed(connector, tokens)
+    with pytest.raises(Skippable, match=r"2\.9 MiB.*1 MiB"):
+        connector.fetch(tokens, items[big], tmp_path / "raw")
+    assert (tmp_path / "raw").stat().st_size == 0
+
+
+def test_content_that_is_not_what_was_announced_is_not_taken(account, connector, tokens, tmp_path):
+    one = account.put("one.txt", "what it should be")
+    items, _, _ = listed(connector, tokens)
+    wrong = json.dumps(account._untagged(one))
+    failing(account, "download", saying(200, b"what it SHOULD be", Dropbox_API_Result=wrong))
+    with pytest.raises(Retryable):
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+    account.fault = lambda _request: None
+    assert connector.fetch(tokens, items[one], tmp_path / "raw").path.read_text() == "what it should be"
+
+
+@pytest.mark.parametrize("sent", [b"", b"what", b"what it should be and more"])
+def test_content_of_another_length_is_not_taken(sent, account, connector, tokens, tmp_path):
+    one = account.put("one.txt", "what it should be")
+    items, _, _ = listed(connector, tokens)
+    about = {name: value for name, value in account._untagged(one).items() if name != "content_hash"}
+    failing(account, "download", saying(200, sent, Dropbox_API_Result=json.dumps(about)))
+    with pytest.raises(Retryable):
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+
+
+def test_an_export_that_is_not_ready_is_tried_again(account, connector, tokens, tmp_path):
+    paper = account.put_document("a.paper", {"markdown": "ready"})
+    items, _, _ = listed(connector, tokens)
+    left = [saying(409, {"error_summary": "retry_error/", "error": {".tag": "retry_error"}})]
+    account.fault = lambda request: left.pop() if left and "export" in request else None
+    assert connector.fetch(tokens, items[paper], tmp_path / "raw").path.read_text() == "ready"
+    assert not left
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("restricted_content", "restricted"), ("locked", "locked"), ("a_reason_of_tomorrow", "does not give out")],
+)
+def test_a_file_that_is_not_given_out_is_left_out_alone(reason, words, account, connector, tokens, tmp_path):
+    one = account.put("one.txt", "x")
+    items, _, _ = listed(connector, tokens)
+    error = {"error_summary": "SECRET", "error": {".tag": "path", "path": {".tag": reason}}}
+    failing(account, "download", saying(409, error))
+    with pytest.raises(Skippable, match=words) as raised:
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+    assert "SECRET" not in str(raised.value)
+
+
+def test_where_a_file_lies_is_told_as_a_person_finds_it(account, connector, tokens):
+    one = account.put("Ärger & mehr/50 % #1.txt", "x")
+    items, _, _ = listed(connector, tokens)
+    assert items[one].properties == {
+        "url": "https://www.dropbox.com/home/%C3%84rger%20%26%20mehr?preview=50%20%25%20%231.txt",
+        "path": "Ärger & mehr/50 % #1.txt",
+        "modifiedAt": "2026-02-03T04:05:06Z",
+    }
+
+
+# A team's space
+
+
+def test_the_folders_of_the_team_are_seen_beside_a_members_own(account, connector, tokens, tmp_path):
+    account.team = True
+    own, shared = account.put("Ann/own.txt", "mine"), account.put("Marketing/shared.txt", "ours")
+    items, _, last = listed(connector, tokens)
+    assert set(items) == {own, shared}
+    assert connector.fetch(tokens, items[shared], tmp_path / "raw").path.read_text() == "ours"
+    assert not connector.gone(tokens, shared)
+    account.delete(shared)
+    after, _, _ = listed(connector, tokens, last.cursor)
+    assert after[shared].deleted
+
+
+def test_a_member_who_joins_a_team_is_followed_there(account, connector, tokens):
+    account.put("Ann/own.txt", "mine")
+    account.team = True
+    shared = account.put("Marketing/shared.txt", "ours")
+    connector.client._roots[tokens.connection_id] = "3003"
+    items, _, _ = listed(connector, tokens)
+    assert shared in items
+
+
+def test_an_app_that_sees_one_folder_only_lists_that(account, connector, tokens):
+    account.team, account.one_folder_only = True, True
+    own = account.put("Ann/own.txt", "mine")
+    items, _, _ = listed(connector, tokens)
+    assert set(items) == {own}
+
+
+# Refusals
+
+
+def test_a_missing_permission_is_named_and_fails_no_connection(account, connector, tokens):
+    error = {"error_summary": "SECRET", "error": {".tag": "missing_scope", "required_scope": "files.metadata.read"}}
+    failing(account, "list_folder", saying(401, error))
+    with pytest.raises(Fatal, match=r"files\.metadata\.read") as raised:
+        listed(connector, tokens)
+    assert "SECRET" not in str(raised.value)
+    assert not tokens.failed
+    failing(account, "list_folder", saying(400, b"SECRET: the app misses a scope", Content_Type="text/plain"))
+    with pytest.raises(Fatal, match=r"files\.metadata\.read"):
+        listed(connector, tokens)
+
+
+def test_a_token_that_dropbox_calls_malformed_is_renewed(account, connector, tokens):
+    account.put("one.txt", "x")
+    left = [saying(400, b"The given OAuth 2 access token is malformed.", Content_Type="text/plain")]
+    account.fault = lambda _request: left.pop() if left else None
+    assert len(listed(connector, tokens)[0]) == 1
+    assert tokens.renewals == 1
+
+
+def test_a_cursor_that_dropbox_calls_invalid_starts_a_whole_listing(account, connector, tokens):
+    one = account.put("one.txt", "x")
+    _, _, last = listed(connector, tokens)
+    failing(account, "continue", saying(400, b'Invalid "cursor" parameter', Content_Type="text/plain"))
+    after, _, page = listed(connector, tokens, last.cursor)
+    assert set(after) == {one}
+    assert page.whole
+
+
+def test_a_listing_that_is_forgotten_again_and_again_ends(account, connector, tokens):
+    account.page = 1
+    for number in range(3):
+        account.put(f"{number}.txt", "x")
+    reset = {"error_summary": "reset/", "error": {".tag": "reset"}}
+    failing(account, "continue", saying(409, reset))
+    with pytest.raises(Retryable, match="forgets"):
+        listed(connector, tokens)
+    assert asked(account, "list_folder") <= dropbox_listing.STARTS + 1
+
+
+@pytest.mark.parametrize("cursors", [["same"], ["one", "two"], None])
+def test_a_listing_that_leads_nowhere_ends(cursors, account, connector, tokens, monkeypatch):
+    monkeypatch.setattr(dropbox_listing, "EMPTY", 20)
+    numbers = iter(range(1000))
+
+    def on_and_on(handler):
+        number = next(numbers)
+        cursor = cursors[number % len(cursors)] if cursors else f"cursor {number}"
+        handler.reply(200, {"entries": [], "cursor": cursor, "has_more": True})
+        return True
+
+    failing(account, "list_folder", on_and_on)
+    with pytest.raises(Retryable, match="end"):
+        listed(connector, tokens)
+    assert next(numbers) < 30
+
+
+def test_a_full_rate_is_waited_for_as_long_as_dropbox_says(account, connector, tokens):
+    error = {"error_summary": "SECRET", "error": {"reason": {".tag": "too_many_requests"}, "retry_after": 1}}
+    left = [saying(429, error, Retry_After="1")]
+    account.fault = lambda _request: left.pop() if left else None
+    begun = time.monotonic()
+    listed(connector, tokens)
+    assert time.monotonic() - begun >= 1
+
+
+def test_a_redirect_is_not_followed(account, connector, tokens):
+    failing(account, "list_folder", saying(302, b"", Location="https://api.dropboxapi.com/elsewhere"))
+    with pytest.raises(Retryable):
+        listed(connector, tokens)
+    assert not any("elsewhere" in request for request in account.requests)
+
+
+def test_the_machines_own_proxies_and_passwords_are_left_alone(account, connector, tokens, tmp_path, monkeypatch):
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login thief password stolen\ndefault login thief password stolen\n")
+    for name, value in {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("NETRC", str(netrc))
+    one = account.put("one.txt", "x")
+    assert set(listed(connector, tokens)[0]) == {one}
+
+
+def test_a_token_goes_to_dropbox_alone():
+    session = dropbox_client._session(None)
+    assert sorted(session.adapters) == ["https://api.dropboxapi.com/", "https://content.dropboxapi.com/"]
+    assert not session.trust_env
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        faults.html,
+        faults.cut,
+        faults.reset,
+        faults.status(500),
+        saying(200, {}),
+        saying(409, {"SECRET": 1}),
+        saying(404, {}),
+        saying(422, {"error": {}}),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_not_believed(answer, account, connector, tokens, tmp_path):
+    one = account.put("one.txt", "x")
+    items, _, last = listed(connector, tokens)
+    failing(account, "/2/files/", answer)
+    for ask in (
+        lambda: listed(connector, tokens, last.cursor),
+        lambda: connector.gone(tokens, one),
+        lambda: connector.fetch(tokens, items[one], tmp_path / "raw"),
+    ):
+        with pytest.raises(Retryable) as raised:
+            ask()
+        assert "SECRET" not in str(raised.value)
+    assert not tokens.failed
