@@ -19,8 +19,8 @@ PAGE: Final = 1000
 DRIVES_PAGE: Final = 100
 
 FILE: Final = (
-    "id,name,mimeType,parents,trashed,driveId,md5Checksum,headRevisionId,createdTime,modifiedTime,size,webViewLink,"
-    "owners(displayName,emailAddress),shortcutDetails(targetId,targetMimeType),capabilities(canDownload)"
+    "id,name,mimeType,parents,trashed,explicitlyTrashed,driveId,md5Checksum,headRevisionId,createdTime,modifiedTime,"
+    "size,webViewLink,owners(displayName,emailAddress),shortcutDetails(targetId,targetMimeType),capabilities(canDownload)"
 )
 EVERYWHERE: Final[dict[str, Any]] = {"supportsAllDrives": True, "includeItemsFromAllDrives": True}
 Answer = dict[str, Any]

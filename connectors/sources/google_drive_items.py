@@ -31,6 +31,7 @@ _NO_TEXT: Final[Mapping[str, str]] = {
     "vid": "a Google Vids video",
     "mail-layout": "a Google mail layout",
 }
+_ENCRYPTED: Final = "application/vnd.google-gsuite.encrypted"
 FOLDER_SHORTCUT: Final = "a shortcut to a folder"
 LOST_SHORTCUT: Final = "a shortcut to what cannot be opened"
 NO_DOWNLOAD: Final = "The file's owner does not let it be downloaded."
@@ -39,6 +40,8 @@ NO_DOWNLOAD: Final = "The file's owner does not let it be downloaded."
 def left_out(file: Mapping[str, Any]) -> str:
     """Why the file has no text for us, as a reason to be counted; "" if it has."""
     kind = file["mimeType"]
+    if kind.startswith(_ENCRYPTED):
+        return "a file that its organization encrypted"
     if not kind.startswith(GOOGLES) or kind in EXPORTS:
         return ""
     return _NO_TEXT.get(kind.removeprefix(GOOGLES), "a kind of Google's own that cannot be exported")

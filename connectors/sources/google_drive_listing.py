@@ -42,6 +42,9 @@ class Found:
     items: list[SourceItem] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 
+    def gone(self, file_id: str) -> None:
+        self.items.append(SourceItem(file_id, "", deleted=True))
+
 
 class Listing:
     """One listing, for one thread."""
@@ -53,7 +56,12 @@ class Listing:
         self._targets: dict[str, Answer | None] = {}
         self._seen: set[tuple[Step, str | None]] = set()
         self._empty = 0
-        self._steps = {"files": self._files, "changes": self._changes, "folder": self._folder}
+        self._steps = {
+            "files": self._files,
+            "changes": self._changes,
+            "folder": self._folder,
+            "trash": self._folder,
+        }
 
     def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """See `Connector.iter_changes`. A token that is refused starts everything anew, once."""
@@ -127,15 +135,18 @@ class Listing:
         return found
 
     def _folder(self, state: State, step: Step) -> Found:
-        """What lies in a folder that changed goes with it, whether the service tells of each file or not."""
+        """What lies in a folder goes with it, whether the service tells of each file or not."""
         quoted = step.folder.replace("\\", "\\\\").replace("'", "\\'")
         answer = self._drive.files(f"'{quoted}' in parents", step.log, state.page)
         found = Found(answer.get("nextPageToken") or None)
         for file in answer["files"]:
+            is_gone = step.kind == "trash" or bool(file.get("explicitlyTrashed"))
             if file["mimeType"] == items.FOLDER:
-                self._walk(state, file)
+                self._walk(state, file, is_gone=is_gone)
+            elif is_gone:
+                found.gone(file["id"])
             else:
-                self._changed(state, file["id"], file, found)
+                self._take(file, found)
         return found
 
     def _changed(self, state: State, file_id: str, file: Mapping[str, Any], found: Found) -> None:
@@ -143,7 +154,7 @@ class Listing:
         if file and file["mimeType"] == items.FOLDER:
             self._folder_changed(state, file)
         elif not file or file.get("trashed"):
-            found.items.append(SourceItem(file_id, file.get("name", ""), deleted=True))
+            found.gone(file_id)
         else:
             self._take(file, found)
 
@@ -151,17 +162,17 @@ class Listing:
         """Looked into if it went to the trash, or has another name or place than when it was last looked into."""
         if folder.get("trashed"):
             state.folders.pop(folder["id"], None)
-            self._walk(state, folder)
-        elif folder["id"] != self._folders.root and state.is_news(
-            folder["id"], f"{parent_of(folder)}/{folder['name']}"
-        ):
-            self._walk(state, folder)
+            self._walk(state, folder, is_gone=True)
+        elif folder["id"] != self._folders.root:
+            mark = f"{parent_of(folder)}/{folder['name']}"
+            if state.is_news(folder["id"], mark):
+                self._walk(state, folder, is_gone=False)
 
-    def _walk(self, state: State, folder: Mapping[str, Any]) -> None:
+    def _walk(self, state: State, folder: Mapping[str, Any], *, is_gone: bool) -> None:
         """Its files and folders come next, once."""
         self._folders.note(folder)
         shared = folder.get("driveId") or ""
-        step = Step("folder", shared if shared in self._shared else "", folder["id"])
+        step = Step("trash" if is_gone else "folder", shared if shared in self._shared else "", folder["id"])
         if step not in state.steps and (step, None) not in self._seen:
             state.steps.insert(1, step)
 

@@ -14,7 +14,8 @@ REMEMBERED: Final = 200
 class Step:
     """A part of a listing. `log`: a shared drive's id, "" for the account itself.
 
-    files: everything there; changes: what happened since the log's token; folder: what lies in one, trashed or not.
+    files: everything there; changes: what happened since the log's token; folder: what lies in one that changed;
+    trash: what lay in one that is in the trash.
     """
 
     kind: str

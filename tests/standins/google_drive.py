@@ -42,7 +42,10 @@ class Refusal(Exception):
 
 
 class GoogleDriveAccount(Served):
-    """An `Account`. `trouble`: a Refusal for the next request whose method id it names."""
+    """An `Account`. `trouble`: a Refusal for the next request whose method id it names.
+
+    `lags`: what lies in a folder does not know yet that it is in the trash. `endless`: page tokens lead back.
+    """
 
     connector = "GOOGLE_DRIVE"
     unauthorized = Refusal(401, "authError").body
@@ -55,12 +58,15 @@ class GoogleDriveAccount(Served):
         self.drives: dict[str, str] = {}
         self.given: set[str] = set()
         self.log: list[str] = []
+        self.places: dict[str, set[str]] = {}
         self.complaints: list[str] = []
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.trouble: dict[str, Refusal] = {}
         self.extra: dict[str, str] = {}
         self.lost = False
+        self.lags = self.removals = False
         self.age = 0
+        self.endless = False
         self._numbers = itertools.count(1)
         self._made(ROOT, "My Drive", FOLDER, "")
 
@@ -133,6 +139,13 @@ class GoogleDriveAccount(Served):
     def into_drive(self, external_id: str, drive: str) -> None:
         """From My Drive into a shared drive: removed from the one, new in the other."""
         self.nodes[external_id] |= {"driveId": drive, "parents": [drive]}
+        self._touch(external_id, content=False)
+
+    def out_of_drive(self, external_id: str) -> None:
+        """From a shared drive into My Drive."""
+        self._touch(external_id, content=False)
+        del self.nodes[external_id]["driveId"]
+        self.nodes[external_id]["parents"] = [ROOT]
         self._touch(external_id, content=False)
 
     def leave_drive(self, drive: str) -> None:
@@ -218,6 +231,7 @@ class GoogleDriveAccount(Served):
         log = said.get("driveId", "")
         if log and log not in self.drives:
             raise Refusal(404, "notFound")
+        self.removals = said.get("includeCorpusRemovals") == "true"
         last = {file_id: number for number, file_id in enumerate(self.log)}
         start, _, page = said["pageToken"].removeprefix(f"changes-{self.age}-{log}-").partition(".")
         if not start.isdigit():
@@ -239,18 +253,13 @@ class GoogleDriveAccount(Served):
         """A change as it is in a log: the account's own knows of all, a shared drive's of its files alone."""
         node = self.nodes.get(file_id)
         drive = (node or {}).get("driveId", "")
-        if log and node is not None and drive != log:
+        if log not in self.places.get(file_id, set()) | {""}:
             return None
-        change = {
-            "kind": "drive#change",
-            "changeType": "file",
-            "fileId": file_id,
-            "removed": node is None,
-            "time": _time(len(self.log)),
-        }
-        if drive:
-            change["driveId"] = drive
-        return change | ({"file": self._shown(node)} if node is not None else {})
+        is_left = node is None or bool(log and drive != log)
+        change = {"kind": "drive#change", "changeType": "file", "fileId": file_id, "removed": is_left}
+        change |= {"time": _time(len(self.log))} | ({"driveId": log or drive} if log or drive else {})
+        shown = node is not None and (not is_left or self.removals)
+        return change | ({"file": self._shown(node)} if node is not None and shown else {})
 
     def _start(self, said: dict[str, str]) -> dict[str, Any]:
         log = said.get("driveId", "")
@@ -270,6 +279,8 @@ class GoogleDriveAccount(Served):
 
     def _page(self, found: list[dict[str, Any]], said: dict[str, str], what: str) -> tuple[list[Any], dict[str, str]]:
         token = said.get("pageToken", f"{what}-{self.age}-0")
+        if self.endless and what == "files":
+            return [], {"nextPageToken": f"files-{self.age}-{next(self._numbers) % 2}"}
         if not token.startswith(f"{what}-{self.age}-"):
             raise Refusal(400, "invalid")
         at = int(token.rpartition("-")[2])
@@ -310,10 +321,10 @@ class GoogleDriveAccount(Served):
         return node
 
     def _shown(self, node: dict[str, Any]) -> dict[str, Any]:
-        return node | {"trashed": self._is_trashed(node)}
+        return node | {"trashed": self._is_trashed(node), "explicitlyTrashed": bool(node.get("trashed"))}
 
     def _is_trashed(self, node: dict[str, Any]) -> bool:
-        above = (node.get("parents") or [""])[0]
+        above = "" if self.lags else (node.get("parents") or [""])[0]
         return bool(node.get("trashed")) or (above in self.nodes and self._is_trashed(self.nodes[above]))
 
     def _placed(self, path: str, media_type: str, drive: str) -> str:
@@ -355,6 +366,7 @@ class GoogleDriveAccount(Served):
 
     def _touch(self, file_id: str, *, content: bool = True) -> None:
         self.log.append(file_id)
+        self.places.setdefault(file_id, set()).add(self.nodes[file_id].get("driveId", ""))
         if content:
             self.nodes[file_id]["modifiedTime"] = _time(len(self.log))
 

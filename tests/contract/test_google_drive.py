@@ -1,0 +1,481 @@
+"""Google Drive beyond what every connector does: exports, shortcuts, shared drives, trashed folders, refusals."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from connectors import patience, registry
+from connectors.sources import google_drive_listing, google_drive_wire
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import SourceItem
+from retrieval.settings import Endpoint
+from tests.standins import faults, google_drive
+from tests.standins.google_drive import Refusal
+from tests.standins.place import APP, TestTokens
+
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+TOO_LARGE = Refusal(403, "exportSizeLimitExceeded")
+
+
+@pytest.fixture
+def account(monkeypatch):
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    with google_drive.serving() as made:
+        yield made
+
+
+@pytest.fixture
+def connector(account):
+    return registry.connector("GOOGLE_DRIVE", APP, account.settings)
+
+
+@pytest.fixture
+def tokens(account):
+    return TestTokens(account)
+
+
+@pytest.fixture
+def fetch(connector, tokens, tmp_path):
+    return lambda external_id: connector.fetch(tokens, SourceItem(external_id, ""), tmp_path / "raw")
+
+
+@pytest.fixture
+def listed(connector, tokens):
+    """A function: items by id (the last of each), what was left out, the last page."""
+
+    def run(cursor=None):
+        items, skipped, page = {}, {}, None
+        for page in connector.iter_changes(tokens, cursor):
+            items |= {item.external_id: item for item in page.items}
+            skipped |= {reason: skipped.get(reason, 0) + number for reason, number in page.skipped.items()}
+        assert page is not None
+        assert page.done
+        return items, skipped, page
+
+    return run
+
+
+def asked(account, name):
+    return [said for method, said in account.asked if method == name]
+
+
+# Content
+
+
+def test_documents_of_googles_own_come_in_formats_that_keep_their_structure(account, listed, fetch):
+    kinds = {
+        "document": ("text/markdown", b"# Plan"),
+        "spreadsheet": (XLSX, b"PK all sheets"),
+        "presentation": (PPTX, b"PK slides"),
+        "drawing": ("application/pdf", b"%PDF-1.7"),
+    }
+    ids = {kind: account.put_native(f"{kind} 1.0", kind, dict([kinds[kind]])) for kind in kinds}
+    items, _, _ = listed()
+    for kind, external_id in ids.items():
+        raw = fetch(external_id)
+        assert (raw.media_type, raw.path.read_bytes()) == kinds[kind]
+        assert raw.name == items[external_id].name == f"{kind} 1.0"
+        assert raw.properties["title"] == f"{kind} 1.0"
+
+
+def test_the_pictures_in_exported_markdown_leave_their_descriptions_behind(account, fetch):
+    text = b"# Plan\n\nSee ![our owl][image1] and [a link][ref].\n\n[ref]: <https://example.com>\n\n"
+    one = account.put_native(
+        "Plan", "document", {"text/markdown": text + b"[image1]: <data:image/png;base64,iVBORw0K>\n"}
+    )
+    said = fetch(one).path.read_text()
+    assert said.strip() == "# Plan\n\nSee our owl and [a link][ref].\n\n[ref]: <https://example.com>"
+
+
+@pytest.mark.parametrize("refusal", [TOO_LARGE, Refusal(400, "badRequest")])
+def test_what_cannot_be_exported_in_one_format_comes_in_the_next(account, fetch, refusal):
+    one = account.put_native("Plan", "document", {"text/markdown": refusal, DOCX: b"PK docx"})
+    two = account.put_native("Talk", "presentation", {PPTX: refusal, "text/plain": b"Slide 1"})
+    assert fetch(one).media_type == DOCX
+    assert fetch(two).path.read_bytes() == b"Slide 1"
+
+
+def test_what_is_too_large_to_be_exported_says_so(account, fetch):
+    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    with pytest.raises(Skippable, match="10 MB"):
+        fetch(one)
+
+
+def test_forms_and_sites_are_counted_with_their_reason(account, listed, fetch):
+    one = account.put_native("Survey", "form", {})
+    account.put_native("Intranet", "site", {})
+    account.put_native("Diagram", "drive-sdk.796396377186", {})
+    items, skipped, _ = listed()
+    assert items == {}
+    assert skipped == {
+        "a Google Form": 1,
+        "a Google Site": 1,
+        "a kind of Google's own that cannot be exported": 1,
+    }
+    with pytest.raises(Skippable, match="Google Form"):
+        fetch(one)
+
+
+def test_a_file_is_fetched_in_parts_and_whole(account, fetch, monkeypatch):
+    monkeypatch.setattr(google_drive_wire, "PIECE", 1000)
+    text = "".join(f"line {number}\n" for number in range(500))
+    one = account.put("long.txt", text)
+    assert fetch(one).path.read_text() == text
+    assert len([said for said in asked(account, "drive.files.get") if said.get("alt") == "media"]) == 5
+    assert fetch(account.put("empty.txt", "")).size == 0
+
+
+def test_a_download_that_ends_early_or_is_of_another_content_is_tried_again(account, fetch):
+    one = account.put("one.txt", "x" * 2000)
+    account.fault = lambda request, seen=[]: seen.append(request) or (faults.cut if len(seen) > 1 else None)
+    with pytest.raises(Retryable):
+        fetch(one)
+    account.fault = lambda _request: None
+    account.contents[one] = b"y" * 2000
+    with pytest.raises(Retryable):
+        fetch(one)
+
+
+def test_a_file_larger_than_the_limit_is_not_downloaded(account, tokens, tmp_path):
+    one = account.put("large.txt", "x" * 2000)
+    small = registry.connector("GOOGLE_DRIVE", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
+    with pytest.raises(Skippable, match="larger than"):
+        small.fetch(tokens, SourceItem(one, ""), tmp_path / "raw")
+    assert not [said for said in asked(account, "drive.files.get") if said.get("alt") == "media"]
+    grown = account.put_native("Plan", "document", {"text/markdown": b"x" * 2000})
+    with pytest.raises(Skippable, match="larger than"):
+        small.fetch(tokens, SourceItem(grown, ""), tmp_path / "raw")
+
+
+def test_threads_that_fetch_at_once_get_each_its_own_file(account, connector, tokens, tmp_path):
+    ids = {account.put(f"{number}.txt", f"text {number} " * 500): number for number in range(24)}
+
+    def fetched(external_id):
+        raw = connector.fetch(tokens, SourceItem(external_id, ""), tmp_path / external_id)
+        return raw.path.read_text().split()[1]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(fetched, ids)) == [str(number) for number in ids.values()]
+
+
+def test_a_file_that_must_not_be_downloaded_is_named_with_the_reason(account, listed):
+    one = account.put("secret.txt", "x")
+    account.nodes[one]["capabilities"]["canDownload"] = False
+    items, _, _ = listed()
+    assert "owner" in items[one].error
+
+
+# What is listed
+
+
+def test_what_others_shared_is_listed_and_shortcuts_lead_to_their_targets_once(account, listed, fetch):
+    own, given = account.put("a/own.txt", "own"), account.share("given.txt", "given")
+    linked = account.share("linked.txt", "linked", listed=False)
+    account.put_shortcut("to own", own)
+    account.put_shortcut("to linked", linked)
+    account.put_shortcut("again/to linked", linked)
+    account.put_shortcut("to folder", account.folder("a"))
+    account.put_shortcut("to nothing", "1gone")
+    items, skipped, _ = listed()
+    assert set(items) == {own, given, linked}
+    assert items[linked].name == "linked.txt"
+    assert items[given].properties["owner"] == "Grace"
+    assert skipped == {"a shortcut to a folder": 1, "a shortcut to what cannot be opened": 1}
+    assert len([said for said in asked(account, "drive.files.get") if said["fileId"] == linked]) == 1
+    assert fetch(linked).path.read_text() == "linked"
+
+
+def test_files_of_shared_drives_are_listed_once_with_their_place(account, listed):
+    marketing = account.shared_drive("Marketing")
+    inside = account.put("plans/2026/launch.txt", "x", drive=marketing)
+    own = account.put("notes/own.txt", "x")
+    account.given.add(inside)  # the account has opened it: it is among its own files as well
+    items, _, page = listed()
+    assert {one: item.properties["path"] for one, item in items.items()} == {
+        inside: "Marketing/plans/2026/launch.txt",
+        own: "notes/own.txt",
+    }
+    assert "owner" not in items[inside].properties
+    account.change(inside, "changed")
+    after, _, page = listed(page.cursor)
+    assert set(after) == {inside}
+    assert not page.whole
+
+
+def test_a_file_that_goes_to_a_shared_drive_does_not_leave(account, listed):
+    marketing = account.shared_drive("Marketing")
+    one = account.put("one.txt", "x")
+    _, _, page = listed()
+    account.into_drive(one, marketing)
+    after, _, _ = listed(page.cursor)
+    assert not after[one].deleted
+    assert after[one].properties["path"] == "Marketing/one.txt"
+
+
+def test_a_file_that_comes_out_of_a_shared_drive_does_not_leave(account, listed):
+    one = account.put("one.txt", "x", drive=account.shared_drive("Marketing"))
+    _, _, page = listed()
+    account.out_of_drive(one)
+    after, _, _ = listed(page.cursor)
+    assert not after[one].deleted
+    assert after[one].properties["path"] == "one.txt"
+
+
+def test_a_new_shared_drive_is_listed_and_followed(account, listed):
+    account.put("one.txt", "x")
+    _, _, page = listed()
+    late = account.shared_drive("Late")
+    first = account.put("first.txt", "x", drive=late)
+    after, _, page = listed(page.cursor)
+    assert first in after
+    assert not page.whole
+    second = account.put("second.txt", "x", drive=late)
+    after, _, _ = listed(page.cursor)
+    assert set(after) == {second}
+
+
+def test_what_lay_in_a_shared_drive_that_was_left_is_gone(account, listed, connector, tokens):
+    drive = account.shared_drive("Marketing")
+    kept, inside = account.put("kept.txt", "x"), account.put("inside.txt", "x", drive=drive)
+    _, _, page = listed()
+    account.leave_drive(drive)
+    after, _, page = listed(page.cursor)
+    assert set(after) == {kept}
+    assert page.whole
+    assert connector.gone(tokens, inside)
+
+
+def test_paths_cost_few_requests_however_many_folders_there_are(account, listed):
+    for number in range(60):
+        account.put(f"top/folder {number}/file.txt", "x")
+    _, _, page = listed()
+    assert len(account.requests) < 10
+    account.requests.clear()
+    for node in list(account.nodes.values()):
+        if node["mimeType"] == "text/plain":
+            account.change(node["id"], "changed")
+    after, _, _ = listed(page.cursor)
+    assert {item.properties["path"] for item in after.values()} == {f"top/folder {n}/file.txt" for n in range(60)}
+    assert len(account.requests) < 30
+
+
+# Changes
+
+
+def test_nothing_new_costs_two_requests(account, listed):
+    account.put("a/one.txt", "x")
+    _, _, page = listed()
+    account.requests.clear()
+    after, _, _ = listed(page.cursor)
+    assert after == {}
+    assert account.requests == ["GET /drive/v3/drives", "GET /drive/v3/changes"]
+
+
+def test_what_changes_while_everything_is_listed_is_told_by_the_next_listing(account, connector, tokens, listed):
+    account.page = 1
+    one = account.put("one.txt", "x")
+    account.put("two.txt", "x")
+    pages = connector.iter_changes(tokens, None)
+    next(pages)
+    account.change(one, "changed meanwhile")
+    *_, last = pages
+    after, _, _ = listed(last.cursor)
+    assert set(after) == {one}
+
+
+@pytest.mark.parametrize("lags", [False, True])
+def test_a_folder_takes_its_files_into_the_trash_and_back(account, listed, lags):
+    kept = account.put("kept.txt", "x")
+    inside = {account.put("old/one.txt", "x"), account.put("old/deep/er/two.txt", "x")}
+    _, _, page = listed()
+    account.lags = lags
+    account.delete(account.folder("old"))
+    after, _, page = listed(page.cursor)
+    assert {one for one, item in after.items() if item.deleted} == inside
+    account.restore(account.folder("old"))
+    after, _, page = listed(page.cursor)
+    assert {one for one, item in after.items() if not item.deleted} == inside
+    assert kept not in after
+
+
+def test_files_of_a_renamed_or_moved_folder_have_a_new_path_and_the_same_version(account, listed):
+    one = account.put("old/deep/one.txt", "x")
+    before, _, page = listed()
+    account.rename(account.folder("old"), "new")
+    after, _, page = listed(page.cursor)
+    assert after[one].properties["path"] == "new/deep/one.txt"
+    assert after[one].version == before[one].version
+    account.move(account.folder("new/deep"), "else/where")
+    after, _, _ = listed(page.cursor)
+    assert after[one].properties["path"] == "else/where/deep/one.txt"
+
+
+def test_a_folder_that_people_look_into_is_listed_no_more_than_once(account, listed):
+    account.put("old/one.txt", "x")
+    _, _, page = listed()
+    account.visit_folder(google_drive.ROOT)
+    after, _, page = listed(page.cursor)
+    assert after == {}
+    account.visit_folder(account.folder("old"))
+    _, _, page = listed(page.cursor)
+    account.visit_folder(account.folder("old"))
+    after, _, _ = listed(page.cursor)
+    assert after == {}
+
+
+def test_what_was_deleted_for_ever_is_gone(account, listed, connector, tokens):
+    one = account.put("one.txt", "x")
+    _, _, page = listed()
+    account.purge(one)
+    after, _, _ = listed(page.cursor)
+    assert after[one].deleted
+    assert connector.gone(tokens, one)
+
+
+def test_everything_is_listed_again_after_a_week(account, listed, monkeypatch):
+    one = account.put("one.txt", "x")
+    _, _, page = listed()
+    today = google_drive_listing._today()
+    monkeypatch.setattr(google_drive_listing, "_today", lambda: today + 6)
+    _, _, page = listed(page.cursor)
+    assert not page.whole
+    monkeypatch.setattr(google_drive_listing, "_today", lambda: today + 7)
+    after, _, page = listed(page.cursor)
+    assert page.whole
+    assert set(after) == {one}
+
+
+def test_a_page_token_that_is_refused_in_the_middle_starts_everything_anew(account, connector, tokens, listed):
+    account.page = 1
+    ids = {account.put(f"{number}.txt", "x") for number in range(4)}
+    cursor = next(iter(connector.iter_changes(tokens, None))).cursor
+    account.forget_cursors()
+    items, _, page = listed(cursor)
+    assert set(items) == ids
+    assert page.whole
+
+
+@pytest.mark.parametrize("cursor", ["", "no JSON", "[]", '{"tokens": 1}'])
+def test_a_cursor_that_makes_no_sense_starts_everything_anew(account, listed, cursor):
+    one = account.put("one.txt", "x")
+    items, _, page = listed(cursor)
+    assert set(items) == {one}
+    assert page.whole
+
+
+def test_pages_that_lead_back_to_each_other_end(account, listed):
+    account.put("one.txt", "x")
+    account.endless = True
+    with pytest.raises(Retryable, match="never end"):
+        listed()
+    assert len(account.requests) < 20
+
+
+# Refusals
+
+
+def test_a_full_rate_that_google_calls_forbidden_is_waited_for(account, listed, fetch):
+    one = account.put("one.txt", "x")
+    account.trouble = {"drive.files.list": Refusal(403, "userRateLimitExceeded")}
+    items, _, _ = listed()
+    assert set(items) == {one}
+    account.trouble = {"drive.files.get": Refusal(403, "rateLimitExceeded")}
+    assert fetch(one).size == 1
+    assert not account.trouble
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("accessNotConfigured", "enable it"), ("insufficientPermissions", "authorize"), ("domainPolicy", "administrator")],
+)
+def test_refusals_that_hold_for_everything_say_what_to_do(account, listed, tokens, reason, words):
+    account.trouble = {"drive.drives.list": Refusal(403, reason)}
+    with pytest.raises(Fatal, match=words) as raised:
+        listed()
+    assert "SECRET" not in str(raised.value)
+    assert not tokens.failed
+
+
+@pytest.mark.parametrize("reason", ["cannotDownloadFile", "cannotDownloadAbusiveFile", "somethingNew"])
+def test_a_refusal_of_one_file_leaves_it_out_alone(account, fetch, reason):
+    one = account.put("one.txt", "x")
+    account.trouble = {"drive.files.get": Refusal(403, reason)}
+    with pytest.raises(Skippable) as raised:
+        fetch(one)
+    assert "SECRET" not in str(raised.value)
+
+
+def test_a_404_of_some_other_server_is_no_deletion(account, connector, tokens, listed):
+    one = account.put("one.txt", "x")
+    _, _, page = listed()
+    account.fault = lambda _request: faults.status(404)
+    with pytest.raises(Retryable):
+        connector.gone(tokens, one)
+    with pytest.raises(Retryable):
+        listed(page.cursor)
+
+
+def test_an_answer_without_its_list_is_no_empty_listing(account, listed):
+    account.put("one.txt", "x")
+    account.fault = lambda request: (lambda handler: handler.reply(200, {}) or True) if "files" in request else None
+    with pytest.raises(Retryable):
+        listed()
+
+
+@pytest.mark.parametrize("path", ["", "/", "/drive/v3", "/drive/v3/"])
+def test_the_endpoint_may_be_named_with_or_without_its_path(account, tokens, path):
+    one = account.put("one.txt", "x")
+    there = account.settings.model_copy(update={"endpoints": {"GOOGLE_DRIVE": Endpoint(base_url=account.base + path)}})
+    pages = registry.connector("GOOGLE_DRIVE", APP, there).iter_changes(tokens, None)
+    assert [item.external_id for page in pages for item in page.items] == [one]
+
+
+@pytest.fixture
+def stranger():
+    """Another server; what it is asked is noted."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append(self.headers.get("authorization"))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/drive/v3/", seen
+    server.shutdown()
+    thread.join(5)
+    server.server_close()
+
+
+def test_no_bearer_goes_to_another_host(account, fetch, listed, stranger, monkeypatch):
+    address, seen = stranger
+    monkeypatch.setattr(google_drive_wire, "PIECE", 1000)
+    one = account.put("one.txt", "x" * 3000)
+    account.fault = lambda _request: lambda handler: handler.reply(302, b"", {"Location": address}) or True
+    with pytest.raises(Retryable):
+        listed()
+
+    def elsewhere(handler):
+        if not handler.headers.get("range"):
+            return False
+        where = {"Content-Location": address, "Content-Range": "bytes 0-999/3000", "Content-Type": "text/plain"}
+        handler.reply(206, b"x" * 1000, where)
+        return True
+
+    account.fault = lambda _request: elsewhere
+    with pytest.raises(Retryable):
+        fetch(one)
+    assert seen == []
