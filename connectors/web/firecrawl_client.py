@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
+from connectors.web.firecrawl_answers import Tamed
 from connectors.web.vendors import TRIES, Answer, Service, site_said
 from retrieval.errors import Retryable, Skippable
 
@@ -26,8 +27,6 @@ TITLE: Final = "Firecrawl"
 BASE_URL: Final = "https://api.firecrawl.dev"
 PAGE_SECONDS: Final = 60
 """How long Firecrawl may work at one page."""
-_READ: Final = ("title", "description", "language", "robots", "url", "sourceURL", "canonical")
-_STATES: Final = ("scraping", "completed", "failed", "cancelled")
 _REASONS: Final = {
     "SCRAPE_DNS_RESOLUTION_ERROR": "The host name of the address cannot be resolved.",
     "SCRAPE_SSL_ERROR": "The site's certificate is not valid, so nobody knows whose page it is.",
@@ -115,17 +114,17 @@ class Client:
 
     @contextmanager
     def _explained(self, missing: type[Skippable]) -> Iterator[None]:
-        """The SDK's troubles in the words of the ports; none of its own words are passed on."""
+        """The SDK's troubles in the words of the ports; its own words hold what the service and pages say, and end here."""
         from firecrawl.v2.utils.error_handler import FirecrawlError  # type: ignore[import-untyped]
 
         try:
             yield
         except FirecrawlError as error:
             if error.status_code == 404 and missing is NoCrawl:
-                raise NoCrawl(f"{TITLE} does not know the crawl any more: ingest again.") from error
-            raise self._meant(error.status_code or 0, str(error.code or ""), error.response) from error
-        except (ValueError, TypeError, AttributeError, LookupError) as error:
-            raise self.service.strange() from error
+                raise NoCrawl(f"{TITLE} does not know the crawl any more: ingest again.") from None
+            raise self._meant(error.status_code or 0, str(error.code or ""), error.response) from None
+        except (ValueError, TypeError, AttributeError, LookupError):
+            raise self.service.strange() from None
 
     def _meant(self, status: int, code: str, response: Any) -> Exception:
         if code in _REASONS or code.startswith("SCRAPE_"):
@@ -169,50 +168,4 @@ class _Sender:
         url = self._own._build_url(endpoint)  # noqa: SLF001
         headers = self._own._prepare_headers()  # noqa: SLF001
         answer = self._service.send(method, url, seconds=PAGE_SECONDS + 30, headers=headers, **body)
-        return _Tamed(answer.status_code, answer.headers, answer.content)
-
-
-class _Tamed(Answer):
-    """Only what we read of an answer: one word that the SDK does not know would lose it everything beside that word."""
-
-    def json(self) -> Any:
-        body = super().json()
-        if not isinstance(body, dict):
-            return body
-        if isinstance(pages := body.get("data"), list):
-            known = {name: body[name] for name in ("success", "error") if name in body}
-            following = body.get("next")
-            status = body.get("status")
-            return known | {
-                "status": status if status in _STATES else "scraping",
-                "next": following if isinstance(following, str) else None,
-                "data": [_page(page) for page in pages if isinstance(page, dict)],
-            }
-        if isinstance(body.get("errors"), list):
-            blocked = body.get("robotsBlocked")
-            return {
-                "errors": [_error(one) for one in body["errors"] if isinstance(one, dict)],
-                "robotsBlocked": [one for one in blocked if isinstance(one, str)] if isinstance(blocked, list) else [],
-            }
-        page = body.get("data")
-        return body | {"data": _page(page)} if isinstance(page, dict) and "metadata" in page else body
-
-
-def _page(page: dict[str, Any]) -> dict[str, Any]:
-    told = page.get("metadata")
-    said = told if isinstance(told, dict) else {}
-    metadata: dict[str, Any] = {name: value for name in _READ if isinstance(value := said.get(name), str)}
-    if isinstance(said.get("statusCode"), int):
-        metadata["statusCode"] = said["statusCode"]
-    text, links = page.get("markdown"), page.get("links")
-    return {
-        "metadata": metadata,
-        "markdown": text if isinstance(text, str) else None,
-        "links": [one for one in links if isinstance(one, str)] if isinstance(links, list) else None,
-    }
-
-
-def _error(told: dict[str, Any]) -> dict[str, Any]:
-    url, code = told.get("url"), told.get("code")
-    known = {"url": url if isinstance(url, str) else "", "code": code if isinstance(code, str) else None}
-    return known | {"id": "", "error": ""}
+        return Tamed(answer.status_code, answer.headers, answer.content)
