@@ -27,7 +27,7 @@ class Content:
 
     ask: Callable[[Request], Answer]
     largest: int
-    _left: int = REQUESTS
+    _asked: int = 0
 
     def of(self, page_id: str) -> str:
         """Skippable if it is too large; Missing or Closed if it cannot be had."""
@@ -47,7 +47,8 @@ class Content:
             return self._walked(block_id)
         for one in map(str, left_out):
             text = _put(text, one, "" if one in seen else self._left_out(one, seen))
-            self._check(text)
+            if len(text) > self.largest:
+                raise Skippable(TOO_LARGE)
         return text
 
     def _left_out(self, block_id: str, seen: set[str]) -> str:
@@ -104,14 +105,10 @@ class Content:
                 return
 
     def _ask(self, request: Request) -> Answer:
-        if self._left == 0:
+        if self._asked == REQUESTS:
             raise Skippable(TOO_LARGE)
-        self._left -= 1
+        self._asked += 1
         return self.ask(request)
-
-    def _check(self, text: str) -> None:
-        if len(text) > self.largest:
-            raise Skippable(TOO_LARGE)
 
 
 def _put(text: str, block_id: str, found: str) -> str:

@@ -13,11 +13,11 @@ from posixpath import basename
 from urllib.parse import unquote, urlsplit
 
 _FENCE = re.compile(r"\t*(`{3,}|~{3,})")
-_SIGNED = re.compile(r"(https?://[^\s\"<>()?]+)\?[^\s\"<>()]*(?:X-Amz-|[Ss]ignature=|expirationTimestamp=)[^\s\"<>()]*")
-_TABLE = re.compile(r"\t*<table\b[^>]*>(.*?)</table>", re.DOTALL)
-_ROW = re.compile(r"<tr\b[^>]*>(.*?)</tr>", re.DOTALL)
-_CELL = re.compile(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", re.DOTALL)
-_ATTRIBUTES = re.compile(r"[ \t]*(?<!\\)\{[a-z-]+=\"[^\"]*\"(?: [a-z-]+=\"[^\"]*\")*\}[ \t]*$", re.MULTILINE)
+_URL = re.compile(r"https?://[^\s\"<>()]+")
+_SIGNATURE = re.compile(r"X-Amz-|[Ss]ignature=|expirationTimestamp=")
+_BREAK = re.compile(r"<br ?/?>")
+_CELL = re.compile(r"<td\b[^<>]*>")
+_ATTRIBUTES = re.compile(r"(?<!\\)\{[a-z-]+=\"[^\"]*\"(?: [a-z-]+=\"[^\"]*\")*\}[ \t]*$", re.MULTILINE)
 _LINKS = (
     "page|database|mention-page|mention-database|mention-data-source|mention-user|mention-agent"
     "|file|video|audio|pdf|image"
@@ -63,20 +63,42 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _prose(text: str) -> str:
-    text = _SIGNED.sub(r"\1", text)
-    text = _TABLE.sub(lambda table: "\n" + _table(table[1]) + "\n", text)
+    text = _URL.sub(_lasting, text)
+    if "</table>" in text:
+        text = "\n".join(_with_tables(text.split("\n")))
     return _INLINE.sub(_inline, _ATTRIBUTES.sub("", text))
 
 
-def _table(inner: str) -> str:
-    rows = [[" ".join(cell.split()) for cell in _CELL.findall(row)] for row in _ROW.findall(inner)]
+def _lasting(url: re.Match[str]) -> str:
+    """A file's address without the signature that lets it be fetched for an hour."""
+    address, _, query = url[0].partition("?")
+    return address if _SIGNATURE.search(query) else url[0]
+
+
+def _with_tables(lines: list[str]) -> Iterator[str]:
+    table: list[str] = []
+    for line in lines:
+        if not table and not line.lstrip("\t").startswith("<table"):
+            yield line
+            continue
+        table.append(line)
+        if line.endswith("</table>"):
+            yield from ("", _table("\n".join(table)), "")
+            table = []
+    yield from table
+
+
+def _table(text: str) -> str:
+    """Its first row is the head."""
+    found = [row.split("</td>")[:-1] for row in _BREAK.sub(" ", text).split("</tr>")[:-1]]
+    rows = [
+        [" ".join(_CELL.split(cell)[-1].replace("\\|", "|").replace("|", "\\|").split()) for cell in row]
+        for row in found
+    ]
     wide = max(map(len, rows), default=0)
     if not wide:
         return ""
-    lines = [
-        "| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in [*row, *[""] * (wide - len(row))]) + " |"
-        for row in rows
-    ]
+    lines = ["| " + " | ".join([*row, *[""] * (wide - len(row))]) + " |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * wide, *lines[1:]])
 
 

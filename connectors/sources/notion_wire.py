@@ -31,6 +31,8 @@ VERSION = "2026-03-11"
 """Of Notion's API: the first one with databases of several sources, pages as Markdown and `in_trash` alone."""
 SECONDS = 60.0
 TOKEN_BYTES = 64 * 1024
+ESCAPED = 6
+"""How many bytes a byte of text is in JSON, at most."""
 MANNERS = Manners("Notion", per_minute=180, burst=20)
 
 Answer = Mapping[str, Any]
@@ -66,7 +68,7 @@ class Wire:
 
     @functools.cached_property
     def _client(self) -> Client:
-        client, plain = _sdk(self._base, self._verify, self.largest)
+        client, plain = _sdk(self._base, self._verify, ESCAPED * self.largest)
         weakref.finalize(self, plain.close)
         return client
 

@@ -1,0 +1,416 @@
+"""What Notion does beside the others: databases and their rows, a search that leaves things out, pages as Markdown."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from connectors import patience, registry
+from connectors.sources import notion_content, notion_wire
+from retrieval.errors import Fatal, Retryable, Skippable
+from tests.standins import faults
+from tests.standins.notion import rich, serving
+from tests.standins.place import APP, TestTokens
+
+
+@pytest.fixture
+def account(monkeypatch):
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def connector(account):
+    return registry.connector("NOTION", APP, account.settings)
+
+
+@pytest.fixture
+def tokens(account):
+    return TestTokens(account)
+
+
+@pytest.fixture
+def listed(connector, tokens):
+    """A function that lists everything: the items in order, and the last page."""
+
+    def walk(cursor=None):
+        pages = list(connector.iter_changes(tokens, cursor))
+        assert [page.done for page in pages] == [False] * (len(pages) - 1) + [True]
+        return [item for page in pages for item in page.items], pages[-1]
+
+    return walk
+
+
+@pytest.fixture
+def fetched(connector, tokens, listed, tmp_path):
+    """A function that fetches one of the listed pages: its text and its properties."""
+
+    def fetch(page_id):
+        item = next(item for item in listed()[0] if item.external_id == page_id)
+        raw = connector.fetch(tokens, item, tmp_path / "raw")
+        return raw.path.read_text(), {**item.properties, **raw.properties}
+
+    return fetch
+
+
+def searches(account):
+    return account.requests.count("POST /v1/search")
+
+
+def queries(account):
+    return [request for request in account.requests if request.endswith("/query")]
+
+
+def test_rows_that_search_leaves_out_are_listed_and_each_page_once(account, listed):
+    seen, unseen = account.put("plans/seen.txt", "x"), account.put("plans/unseen.txt", "x")
+    account.things[unseen].is_searchable = False
+    items, last = listed()
+    assert sorted(item.external_id for item in items) == sorted([seen, unseen])
+    assert last.whole
+
+
+def test_every_source_of_a_database_is_listed(account, listed):
+    account.put("plans/first.txt", "x")
+    database, _ = account.folders["plans"]
+    other = account.add_source(database, "more plans")
+    account.things[other].is_searchable = False
+    parent = {"type": "data_source_id", "data_source_id": other, "database_id": database}
+    second = account.add("second", "x", parent, is_searchable=False)
+    assert second in {item.external_id for item in listed()[0]}
+
+
+def test_a_database_that_is_not_shared_ends_no_listing(account, listed):
+    hidden, kept = account.put("hidden/row.txt", "x"), account.put("kept/row.txt", "x")
+    for one in account.folders["hidden"]:
+        account.things[one].is_shared = False
+    items, last = listed()
+    assert {item.external_id for item in items} == {hidden, kept}
+    assert last.whole
+
+
+def test_a_listing_costs_a_request_for_a_hundred_pages(account, listed):
+    for number in range(150):
+        account.add(f"page {number}")
+    items, _ = listed()
+    assert len(items) == 150
+    assert account.requests == ["POST /v1/search"] * 2
+
+
+def test_more_rows_than_a_query_gives_are_all_listed(account, listed):
+    account.limit, account.page = 4, 2
+    rows = {account.put(f"plans/{number}.txt", "x") for number in range(11)}
+    for row in rows:
+        account.things[row].is_searchable = False
+    items, last = listed()
+    assert {item.external_id for item in items} == rows
+    assert len(items) == 11
+    assert last.whole
+
+
+def test_rows_of_one_minute_beyond_the_limit_end_the_query_and_not_the_listing(account, listed):
+    account.limit = 3
+    moment = datetime.now(UTC)
+    account.time = lambda: moment
+    for number in range(7):
+        account.things[account.put(f"plans/{number}.txt", "x")].is_searchable = False
+    items, _ = listed()
+    assert len(items) == 3
+    assert len(queries(account)) == 2
+
+
+def test_more_pages_than_search_gives_are_asked_for_from_both_ends(account, listed):
+    account.limit, account.page = 4, 2
+    pages = {account.add(f"page {number}") for number in range(7)}
+    items, _ = listed()
+    assert {item.external_id for item in items} == pages
+
+
+def test_a_page_that_search_names_by_id_alone_is_asked_for(account, listed, monkeypatch):
+    one = account.add("named", "x")
+    shown = type(account)._shown
+    plain = [True]
+
+    def partial(self, name):
+        return {"object": "page", "id": name} if plain and plain.pop() else shown(self, name)
+
+    monkeypatch.setattr(type(account), "_shown", partial)
+    items, _ = listed()
+    assert [(item.external_id, item.name) for item in items] == [(one, "named")]
+
+
+@pytest.mark.parametrize(
+    "broken", [{"next_cursor": "0-0", "has_more": True}, {"next_cursor": None, "has_more": True}, {"results": None}]
+)
+def test_a_listing_that_leads_nowhere_ends_with_words_and_is_never_whole(account, connector, tokens, broken):
+    account.add("page", "x")
+    listed_by = account._listed
+    account._listed = lambda *asked: (200, {**listed_by(*asked)[1], **broken})
+    account._judge.complaint_on_answer = lambda *_: ""
+    seen = []
+    with pytest.raises(Retryable, match="Notion"):
+        seen.extend(connector.iter_changes(tokens, None))
+    assert not any(page.done for page in seen)
+    assert len(account.requests) < 5
+
+
+def test_a_place_that_is_forgotten_within_a_walk_begins_it_again(account, connector, tokens):
+    account.page = 2
+    pages = {account.add(f"page {number}") for number in range(5)}
+    seen = []
+    for number, page in enumerate(connector.iter_changes(tokens, None)):
+        seen += [item.external_id for item in page.items]
+        if number == 0:
+            account.forget_cursors()
+    assert sorted(seen) == sorted(pages)
+    assert page.whole
+
+
+@pytest.mark.parametrize("cursor", ["", "{}", "[]", "nonsense", '{"other": 1}'])
+def test_a_cursor_of_nobody_lists_everything(account, listed, cursor):
+    one = account.add("page", "x")
+    assert [item.external_id for item in listed(cursor)[0]] == [one]
+
+
+def test_two_changes_within_a_minute_are_two_versions(account, listed):
+    """Notion tells times by the minute: the second change bears the time of the first."""
+    account.time = lambda: datetime.now(UTC)
+    account.add("page", "first")
+    versions = [listed()[0][0].version for _ in range(2)]
+    assert versions[0] != versions[1]
+    account.things[next(iter(account.things))].edited = "2026-01-02T03:04:00.000Z"
+    assert {listed()[0][0].version for _ in range(2)} == {"2026-01-02T03:04:00.000Z"}
+
+
+def test_what_is_gone(account, connector, tokens):
+    here, binned, unshared = account.add("here"), account.add("binned"), account.add("unshared")
+    account.delete(binned)
+    account.things[unshared].is_shared = False
+    assert [connector.gone(tokens, one) for one in (here, binned, unshared)] == [False, True, True]
+    account.refuses[f"/v1/pages/{here}"] = (403, "restricted_resource")
+    assert not connector.gone(tokens, here)
+
+
+def test_an_integration_that_may_not_read_is_told_so(account, listed):
+    account.refuses["/v1/search"] = (403, "restricted_resource")
+    with pytest.raises(Fatal, match="capability to read content"):
+        listed()
+
+
+def test_the_path_is_the_titles_of_what_a_page_is_in(account, fetched):
+    top = account.add("Handbook")
+    column = account.put_block(top, "column", {})
+    inner = account.add("Travel", parent={"type": "block_id", "block_id": column})
+    leaf = account.add("Trains", "Second class.", {"type": "page_id", "page_id": inner})
+    text, said = fetched(leaf)
+    assert text == "# Trains\n\nSecond class.\n"
+    assert said["path"] == "Handbook/Travel/Trains"
+    assert said["title"] == "Trains"
+    assert said["url"] == f"https://www.notion.so/{leaf.replace('-', '')}"
+    assert said["createdAt"] <= said["modifiedAt"]
+
+
+def test_a_path_begins_below_what_is_not_shared(account, fetched):
+    top = account.add("Secret", is_shared=False)
+    leaf = account.add("Open", "x", {"type": "page_id", "page_id": top})
+    assert fetched(leaf)[1]["path"] == "Open"
+
+
+def test_a_row_bears_its_properties(account, fetched):
+    person = {"object": "user", "id": "u", "name": "Ada Lovelace", "type": "person", "person": {"email": "a@b.example"}}
+    guest = {"object": "user", "id": "v", "type": "person", "person": {"email": "guest@b.example"}}
+    values = {
+        "Notes": ("rich_text", rich("two\nlines")),
+        "Effort": ("number", 2.5),
+        "Count": ("number", 3),
+        "Stage": ("select", {"id": "1", "name": "Draft", "color": "red"}),
+        "State": ("status", {"id": "1", "name": "In progress", "color": "red"}),
+        "Tags": ("multi_select", [{"name": "red"}, {"name": "blue"}]),
+        "Due": ("date", {"start": "2026-03-01", "end": "2026-03-05", "time_zone": None}),
+        "Owner": ("people", [person, guest]),
+        "Done": ("checkbox", False),
+        "Link": ("url", "https://example.com/x"),
+        "Related": ("relation", [{"id": "aaa"}, {"id": "bbb"}]),
+        "Price": ("formula", {"type": "number", "number": 12}),
+        "Sum": ("rollup", {"type": "array", "array": [{"type": "title", "title": rich("one")}], "function": "x"}),
+        "Number": ("unique_id", {"prefix": "TASK", "number": 7}),
+        "Empty": ("select", None),
+        "Strange": ("telepathy", {"thought": 1}),
+        "Broken": ("date", "no date"),
+    }
+    row = account.put("tasks/Ship it", "The body.")
+    account.things[row].properties = {
+        name: {"id": name[:3], "type": kind, kind: held} for name, (kind, held) in values.items()
+    }
+    text, said = fetched(row)
+    assert text.splitlines() == [
+        "# Ship it", "",
+        "- **Notes**: two lines",
+        "- **Effort**: 2.5",
+        "- **Count**: 3",
+        "- **Stage**: Draft",
+        "- **State**: In progress",
+        "- **Tags**: red, blue",
+        "- **Due**: 2026-03-01 to 2026-03-05",
+        "- **Owner**: Ada Lovelace, guest@b.example",
+        "- **Done**: no",
+        "- **Link**: https://example.com/x",
+        "- **Related**: aaa, bbb",
+        "- **Price**: 12",
+        "- **Sum**: one",
+        "- **Number**: TASK-7",
+        "", "The body.",
+    ]  # fmt: skip
+    assert said["path"] == "tasks/Ship it"
+
+
+def test_a_relation_that_a_page_names_in_part_is_asked_for_whole(account, fetched):
+    row = account.put("tasks/Ship it", "x")
+    held = {"id": "rel", "type": "relation", "relation": [{"id": "0"}], "has_more": True}
+    account.things[row].properties = {"Related": held}
+    account.related[row] = [str(number) for number in range(30)]
+    assert "- **Related**: 0, 1, 2," in fetched(row)[0]
+    assert ", 29\n" in fetched(row)[0]
+
+
+def unknown(block_id):
+    return f'<unknown url="https://www.notion.so/page#{block_id.replace("-", "")}" alt="toggle"/>'
+
+
+def test_what_notion_left_out_of_a_large_page_is_put_in_its_place(account, fetched):
+    first, second, secret = "1" * 8 + "-aaaa-4aaa-8aaa-" + "1" * 12, "2" * 8 + "-aaaa-4aaa-8aaa-" + "2" * 12, "3" * 32
+    account.left_out = {first: f"Part one.\n{unknown(second)}", second: "Part two.", secret: None}
+    page = account.add("Long", f"Begin.\n{unknown(first)}\n{unknown(secret)}\nEnd.")
+    assert fetched(page)[0] == "# Long\n\nBegin.\n\nPart one.\n\nPart two.\n\nEnd.\n"
+
+
+def walked(account):
+    """A page of blocks."""
+    page = account.add("Blocks", "not this")
+    account.put_block(page, "heading_2", {"rich_text": rich("Why")})
+    outer = account.put_block(page, "bulleted_list_item", {"rich_text": rich("outer")})
+    account.put_block(outer, "bulleted_list_item", {"rich_text": rich("inner")})
+    account.put_block(page, "to_do", {"rich_text": rich("ship"), "checked": True})
+    account.put_block(page, "code", {"rich_text": rich("if a < b:\n\tpass"), "language": "python"})
+    table = account.put_block(page, "table", {"table_width": 2})
+    account.put_block(table, "table_row", {"cells": [rich("a"), rich("b|c")]})
+    account.put_block(table, "table_row", {"cells": [rich("1"), rich("2")]})
+    account.put_block(page, "bookmark", {"url": "https://example.com", "caption": rich("A site")})
+    account.put_block(page, "child_page", {"title": "Below"})
+    account.put_block(page, "unsupported", {})
+    synced = account.put_block(page, "synced_block", {"synced_from": None})
+    account.put_block(synced, "paragraph", {"rich_text": rich("Twice <here>.")})
+    return page
+
+
+WALKED = """# Blocks
+
+## Why
+
+- outer
+    - inner
+- [x] ship
+
+```python
+if a < b:
+	pass
+```
+
+| a | b\\|c |
+| --- | --- |
+| 1 | 2 |
+
+[A site](https://example.com)
+
+Below
+
+Twice \\<here>.
+"""
+
+
+@pytest.mark.parametrize("refused", [(404, "object_not_found"), (400, "validation_error")])
+def test_a_page_that_notion_does_not_render_is_read_block_by_block(account, fetched, refused):
+    account.page = 3
+    page = walked(account)
+    account.refuses[f"/v1/pages/{page}/markdown"] = refused
+    assert fetched(page)[0] == WALKED
+
+
+def test_a_page_that_is_cut_and_does_not_say_where_is_read_block_by_block(account, fetched, monkeypatch):
+    page = walked(account)
+    rendered = account._rendered
+    account._rendered = lambda *of: (200, {**rendered(*of)[1], "truncated": True})
+    assert fetched(page)[0] == WALKED
+
+
+def test_a_page_beyond_the_limit_of_a_file_is_skipped_with_words(account, tokens, tmp_path):
+    page = account.add("Long", "x" * 5000)
+    connector = registry.connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 4000}))
+    item = next(iter(connector.iter_changes(tokens, None))).items[0]
+    for refused in ({}, {f"/v1/pages/{page}/markdown": (404, "object_not_found")}):
+        account.refuses = refused
+        account.put_block(page, "paragraph", {"rich_text": rich("y" * 5000)})
+        with pytest.raises(Skippable, match="too large"):
+            connector.fetch(tokens, item, tmp_path / "raw")
+
+
+def test_a_page_of_ever_more_parts_is_given_up(account, fetched, monkeypatch):
+    monkeypatch.setattr(notion_content, "REQUESTS", 10)
+    monkeypatch.setattr(notion_wire, "MANNERS", replace(notion_wire.MANNERS, burst=100))
+    ids = [str(uuid.uuid4()) for _ in range(30)]
+    account.left_out = dict.fromkeys(ids, "part")
+    page = account.add("Endless", "\n".join(unknown(one) for one in ids))
+    with pytest.raises(Skippable, match="too large"):
+        fetched(page)
+    assert len(account.requests) < 20
+
+
+def test_addresses_of_files_are_the_same_at_each_fetch(account, fetched):
+    page = account.add("Picture")
+    texts = []
+    for signature in "ab":
+        address = f"https://files.example/x/plan.png?X-Amz-Date=1&X-Amz-Signature={signature}"
+        account.things[page].text = f'![plan]({address})\n<file src="{address}">Plan</file>'
+        texts.append(fetched(page)[0])
+    assert texts[0] == texts[1]
+    assert "![plan](https://files.example/x/plan.png)" in texts[0]
+    assert "[Plan](https://files.example/x/plan.png)" in texts[0]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        faults.status(429, Retry_After="0"),
+        faults.status(529, Retry_After="0"),
+        faults.status(529),
+        faults.status(504),
+        faults.status(409),
+        faults.status(302, Location="https://elsewhere.example/v1/search"),
+        faults.cut,
+        faults.html,
+    ],
+)
+def test_a_search_is_asked_again(account, listed, trouble, capfd):
+    one, left = account.add("page"), [trouble]
+    account.fault = lambda request: left.pop() if left else None
+    assert [item.external_id for item in listed()[0]] == [one]
+    assert searches(account) == 2
+    assert "SECRET" not in "".join(capfd.readouterr())
+
+
+def test_a_long_wait_is_told_to_the_run(account, listed):
+    account.fault = lambda _request: faults.status(429, Retry_After="300")
+    with pytest.raises(Retryable) as raised:
+        listed()
+    assert 290 < raised.value.after <= 301
+    assert searches(account) == 1
+
+
+def test_a_page_that_may_not_be_read_is_skipped_alone(account, fetched):
+    page = account.add("Closed")
+    account.refuses[f"/v1/pages/{page}/markdown"] = (403, "restricted_resource")
+    with pytest.raises(Skippable, match="share it"):
+        fetched(page)
