@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
+from connectors.parsers import encodings
+
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -16,7 +18,7 @@ HEAD = 4096
 _SAMPLE = 32 * 1024
 _DECLARED = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
 _CONTROL = frozenset(range(32)) - frozenset(b"\0\t\n\r\f\x1b")
-_WINDOWS_ONLY, _CARONS = re.compile(rb"[\x80-\x9f]"), re.compile(rb"[A-Za-z\xc0-\xff][\xb9\xbb\xbe]|[\xb9\xbe][a-z]")
+_FEWEST = 8
 _JAPANESE_MAIL = re.compile(rb"\x1b\$[@B].+?\x1b\([BJ]", re.DOTALL)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
@@ -33,7 +35,7 @@ def decode(data: bytes, *, markup: bool = False) -> str:
     for bom, name in _BOMS:
         if data.startswith(bom):
             return data[len(bom) :].decode(name, "replace")
-    wide = _wide(data[:HEAD])
+    wide = _wide(data[:HEAD]) or _unmarked(data[:HEAD])
     if wide:
         return data.decode(wide, "replace")
     try:
@@ -78,39 +80,31 @@ def _legacy(data: bytes, declared: str | None) -> str:
     if broken * 20 <= sum(character > "\x7f" for character in mended[: _SAMPLE * 8]):
         return mended
     named = {"iso8859-1": "cp1252", "utf-8": None}.get(declared or "utf-8", declared)
-    for name in filter(None, (named or _guess(data), "cp1252")):
-        try:
-            return data.decode(name)
-        except (UnicodeDecodeError, LookupError):
-            continue
-    return data.decode("latin-1")
+    try:
+        if named:
+            return data.decode(named)
+    except (UnicodeDecodeError, LookupError):
+        pass
+    return _likeliest(data)
 
 
-def _guess(data: bytes) -> str | None:
-    """The likely encoding, if there are enough characters beyond ASCII to tell."""
-    sample = data[:_SAMPLE]
-    if sum(byte > 127 for byte in sample) < 64:
+def _likeliest(data: bytes) -> str:
+    name = encodings.guess(data) or "cp1252"
+    text = data.decode(name, "replace")
+    return text if name != "cp1252" or "\ufffd" not in text else data.decode("latin-1")
+
+
+def _unmarked(head: bytes) -> str | None:
+    """UTF-16 without a mark in a script that leaves no zeros: it looks full of controls, or of nothing in a row."""
+    control = sum(byte in _CONTROL for byte in head)
+    if control * 50 < len(head) or len(head) < _FEWEST:
         return None
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(sample).best()
-    return _mended(sample, best.encoding) if best else None
-
-
-def _mended(sample: bytes, guess: str) -> str:
-    """Two confusions set right: Russian taken for narrow Japanese letters, Central European for Windows'."""
-    seen = [character for character in sample.decode(guess, "ignore") if character > "\x7f"]
-    if sum("\uff61" <= character <= "\uff9f" for character in seen) > 0.3 * len(seen):
-        letters = [character for character in sample.decode("koi8-r") if character > "\x7f"]
-        return "koi8-r" if sum("\u0400" <= letter <= "\u04ff" for letter in letters) > 0.8 * len(letters) else guess
-    if guess == "cp1250" and not _WINDOWS_ONLY.search(sample) and _CARONS.search(sample):
-        return "iso8859-2"
-    return guess
+    return encodings.guess(head[: len(head) // 2 * 2], wide=True)
 
 
 def glance(head: bytes) -> str | None:
     """The characters at the start of a file, or None if it is no text."""
-    if any(head.startswith(bom) for bom, _ in _BOMS) or _wide(head):
+    if any(head.startswith(bom) for bom, _ in _BOMS) or _wide(head) or _unmarked(head):
         return decode(head)
     control = sum(byte in _CONTROL for byte in head) / max(len(head), 1)
     allowed = 0.2

@@ -1,0 +1,105 @@
+"""A text without a mark is decoded by what it most likely says, one sentence is enough; what is no text is none."""
+
+# ruff: noqa: RUF001 - letters of many scripts
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from connectors.parsers import kinds, plain
+from retrieval.errors import Skippable
+
+SENTENCES: dict[str, tuple[str, str]] = {
+    "Russian": ("Корабль вышел из гавани на рассвете.", "В журнале отмечены груз и фамилия капитана."),
+    "Ukrainian": ("Корабель вийшов із гавані на світанку.", "У журналі записано вантаж і прізвище капітана."),
+    "Bulgarian": ("Корабът напусна пристанището призори.", "В дневника са записани товарът и капитанът."),
+    "Japanese": ("船は夜明けに港を出ました。", "船長の名前と積荷を日誌に記録する。"),
+    "Japanese in Katakana": ("サーバーのログをチェックしてください。", "コンピュータのデータをコピーする。"),
+    "Simplified Chinese": ("船在黎明时分离开了港口。", "日志里记录了货物和船长的名字。"),
+    "Traditional Chinese": ("船在黎明時分離開了港口。", "日誌裡記錄了貨物和船長的名字。"),
+    "Korean": ("배는 새벽에 항구를 떠났다.", "일지에는 화물과 선장의 이름이 적혀 있다."),
+    "Czech": ("Loď vyplula z přístavu za úsvitu.", "V deníku je zapsán náklad a jméno kapitána lodě."),
+    "Polish": ("Statek wypłynął z portu o świcie.", "W dzienniku zapisano ładunek i nazwisko kapitana."),
+    "Hungarian": ("A hajó hajnalban elhagyta a kikötőt.", "A naplóban szerepel a rakomány és a kapitány nevű mező."),
+    "German": ("Das Schiff verließ den Hafen früh.", "Im Logbuch stehen die Größe der Ladung und der Kapitän."),
+    "French": ("Le navire a quitté le port à l’aube.", "Où est le capitaine ? Le bateau s'arrête ici, forêt comprise."),
+    "Spanish": ("El barco salió del puerto al amanecer.", "¿Dónde está el capitán? Mañana será otro día."),
+    "Portuguese": ("O navio saiu do porto de manhã.", "O comandante não está; a tripulação também não."),
+    "Danish": ("Skibet forlod havnen før daggry på øen.", "Kaptajnens navn står i bogen, også lasten."),
+    "English": ("The captain’s log – “thick” – cost 5 €.", "It’s a naïve café."),
+    "Greek": ("Το πλοίο έφυγε από το λιμάνι την αυγή.", "Στο ημερολόγιο γράφεται το φορτίο."),
+    "Turkish": ("Gemi şafakta limandan ayrıldı.", "Seyir defterinde yük ve kaptanın adı yazılıdır."),
+    "Arabic": ("غادرت السفينة الميناء عند الفجر.", "يسجل الدفتر الحمولة واسم القبطان."),
+    "Hebrew": ("האונייה יצאה מהנמל עם שחר.", "ביומן רשומים המטען ושם הקברניט."),
+    "Thai": ("เรือออกจากท่าเรือตอนรุ่งสาง", "สมุดบันทึกระบุสินค้าและชื่อกัปตัน"),
+}
+ENCODINGS: dict[str, tuple[str, ...]] = {
+    "Russian": ("koi8-r", "cp1251", "iso8859-5", "cp866"),
+    "Ukrainian": ("koi8-u", "cp1251"),
+    "Bulgarian": ("cp1251",),
+    "Japanese": ("shift_jis", "cp932", "euc_jp", "iso2022_jp"),
+    "Japanese in Katakana": ("shift_jis", "euc_jp"),
+    "Simplified Chinese": ("gb2312", "gbk", "gb18030"),
+    "Traditional Chinese": ("big5", "cp950"),
+    "Korean": ("euc_kr", "cp949"),
+    "Czech": ("cp1250", "iso8859-2"),
+    "Polish": ("cp1250", "iso8859-2"),
+    "Hungarian": ("cp1250", "iso8859-2"),
+    "German": ("cp1252", "latin-1", "iso8859-15"),
+    "French": ("cp1252",),
+    "Spanish": ("cp1252", "latin-1"),
+    "Portuguese": ("cp1252", "latin-1"),
+    "Danish": ("cp1252", "latin-1"),
+    "English": ("cp1252",),
+    "Greek": ("cp1253", "iso8859-7"),
+    "Turkish": ("cp1254", "iso8859-9"),
+    "Arabic": ("cp1256", "iso8859-6"),
+    "Hebrew": ("cp1255", "iso8859-8"),
+    "Thai": ("cp874", "tis-620"),
+}
+CASES = [
+    pytest.param(text, encoding, id=f"{language} {number} {encoding}")
+    for language, texts in SENTENCES.items()
+    for encoding in (*ENCODINGS[language], "utf-16-le", "utf-16-be", "utf-8")
+    for number, text in enumerate((*texts, " ".join(texts * 20)))
+]
+
+
+@pytest.mark.parametrize(("text", "encoding"), CASES)
+def test_a_sentence_without_a_mark_is_decoded(text: str, encoding: str) -> None:
+    data = text.encode(encoding)
+    assert plain.text_of(data) == text
+    assert kinds.told(data[: kinds.HEAD], "a.txt", "") is kinds.PLAIN
+
+
+@pytest.mark.parametrize("word", ["Müller", "café", "señor", "smørrebrød", "5 € und 3 °C", "Zürich–Köln", "½ l"])
+def test_few_letters_beyond_ascii_are_western(word: str) -> None:
+    assert plain.text_of(f"Name: {word}, noted.".encode("cp1252")) == f"Name: {word}, noted."
+
+
+def test_one_broken_byte_leaves_the_rest_readable() -> None:
+    text = "船長の名前と積荷を日誌に記録する。\n" * 40
+    data = text.encode("shift_jis")
+    mended = plain.text_of(data[:300] + b"\xff" + data[300:])
+    assert len(mended) >= len(text)
+    assert mended.startswith(text[:100])
+    assert mended.endswith(text[-100:])
+
+
+@pytest.mark.parametrize("encoding", ["shift_jis", "euc_jp", "windows-1251", "gb18030", "big5", "koi8-r"])
+def test_a_declared_encoding_wins_if_it_is_valid(encoding: str) -> None:
+    text = {"windows-1251": "да", "koi8-r": "да", "gb18030": "船", "big5": "船"}.get(encoding, "船は")
+    page = f'<html><head><meta charset="{encoding}"></head><body>{text}</body></html>'
+    assert plain.text_of(page.encode(encoding), markup=True) == page
+    note = f'<?xml version="1.0" encoding="{encoding}"?><n>{text}</n>'
+    assert plain.text_of(note.encode(encoding), markup=True) == note
+
+
+def test_bytes_of_no_text_are_refused() -> None:
+    chance = random.Random(7)
+    for _ in range(200):
+        data = chance.randbytes(chance.choice([512, 4096]))
+        with pytest.raises(Skippable, match="Kinds that are taken"):
+            kinds.told(data, "a.bin", "")
