@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from http.cookiejar import DefaultCookiePolicy
+from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urljoin
 
 import msgspec
 
@@ -24,6 +26,10 @@ from connectors.sources.box_answers import Entry, Events, Listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.settings import Endpoint
+
+if TYPE_CHECKING:
+    import requests
+    from box_sdk_gen import BoxClient, NetworkSession
 
 BASE_URL = "https://api.box.com"
 MANNERS = Manners("Box", per_minute=900, burst=20)
@@ -71,7 +77,7 @@ class Client:
     def folder(self, tokens: TokenSource, folder_id: str, marker: str) -> Listing:
         """A page of what a folder holds."""
 
-        def ask(sdk: Any) -> Any:
+        def ask(sdk: BoxClient) -> Any:
             return sdk.folders.get_folder_items(
                 folder_id, fields=FIELDS, usemarker=True, marker=marker or None, limit=LIMIT
             )
@@ -87,17 +93,20 @@ class Client:
     def events(self, tokens: TokenSource, position: str) -> Events:
         """What happened since; `now` gives no events and the position of this moment."""
 
-        def ask(sdk: Any) -> Any:
-            return sdk.events.get_events(stream_type="changes", stream_position=position, limit=EVENT_LIMIT)
+        def ask(sdk: BoxClient) -> Any:
+            from box_sdk_gen.managers.events import GetEventsStreamType
+
+            kind = GetEventsStreamType.CHANGES
+            return sdk.events.get_events(stream_type=kind, stream_position=position, limit=EVENT_LIMIT)
 
         return self._asked(tokens, ask, Events, (Outdated,))
 
     def download(self, tokens: TokenSource, file_id: str, to: Path) -> Download:
-        """The file's content. Box sends its clients on to another host, to which the SDK takes no token."""
+        """The file's content. Box sends its clients on to another host for it, which is shown no token."""
         return MANNERS.call(tokens, lambda token: self._download(token, file_id, to))
 
     def _asked(
-        self, tokens: TokenSource, ask: Callable[[Any], Any], kind: type[T], expected: tuple[type[Exception], ...]
+        self, tokens: TokenSource, ask: Callable[[BoxClient], Any], kind: type[T], expected: tuple[type[Exception], ...]
     ) -> T:
         def request(token: str) -> T:
             with _explained(expected):
@@ -108,25 +117,35 @@ class Client:
     def _download(self, token: str, file_id: str, to: Path) -> Download:
         from box_sdk_gen import FetchOptions, ResponseFormat
 
-        wish = FetchOptions(
-            url=f"{self._base}/2.0/files/{file_id}/content", method="GET", response_format=ResponseFormat.BINARY
-        )
+        url = f"{self._base}/2.0/files/{file_id}/content"
+        wish = FetchOptions(url=url, method="GET", response_format=ResponseFormat.BINARY, follow_redirects=False)
         with _explained((Missing, Closed)):
             answer = self._sdk(token).make_request(wish)
+            content = answer.content or BytesIO()
+            if answer.status == 200:
+                return self._write(iter(lambda: content.read(_PIECE), b""), answer.headers, to)
+            content.read(_PIECE)  # to its end: the connection serves again
             if answer.status == 202:
                 after = seconds_asked(answer.headers.get("Retry-After"))
                 raise Retryable("Box is still preparing the file (202): it can be had later.", after=after)
-            if answer.status != 200:
+            if not answer.headers.get("Location"):
                 raise Passing(_STRANGE)
-            size, sha1 = self._write(answer.content, to)
-        media_type = str(answer.headers.get("Content-Type", "")).partition(";")[0].strip()
-        return Download(sha1, size, "" if media_type == "application/octet-stream" else media_type)
+            return self._elsewhere(urljoin(url, answer.headers["Location"]), to)
 
-    def _write(self, content: Any, to: Path) -> tuple[int, str]:
+    def _elsewhere(self, url: str, to: Path) -> Download:
+        """From the address that Box signed, without a token."""
+        with self._session.get(url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)) as answer:
+            if answer.status_code == 429:
+                raise Busy(seconds_asked(answer.headers.get("Retry-After")))
+            if answer.status_code != 200:
+                raise Passing(f"The host that Box keeps content on answered with {answer.status_code}.")
+            return self._write(answer.iter_content(_PIECE), answer.headers, to)
+
+    def _write(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
         until = time.monotonic() + DOWNLOAD_SECONDS
         size, digest = 0, hashlib.sha1(usedforsecurity=False)
         with to.open("wb") as file:
-            while piece := content.read(_PIECE):
+            for piece in pieces:
                 size += len(piece)
                 if size > self.most:
                     raise too_large(self.most)
@@ -134,33 +153,38 @@ class Client:
                     raise Passing(f"Box did not send the file within {DOWNLOAD_SECONDS} s.")
                 digest.update(piece)
                 file.write(piece)
-        return size, digest.hexdigest()
+        media_type = headers.get("Content-Type", "").partition(";")[0].strip()
+        return Download(digest.hexdigest(), size, "" if media_type == "application/octet-stream" else media_type)
 
-    def _sdk(self, token: str) -> Any:
+    def _sdk(self, token: str) -> BoxClient:
         """It costs a third of a millisecond; the connections are shared."""
         from box_sdk_gen import BoxClient, BoxDeveloperTokenAuth
 
         return BoxClient(auth=BoxDeveloperTokenAuth(token=token), network_session=self._network)
 
     @cached_property
-    def _network(self) -> Any:
+    def _session(self) -> requests.Session:
         """Proxy variables, .netrc and certificate variables of the environment do not count."""
         import requests
-        from box_sdk_gen import BaseUrls, BoxNetworkClient, BoxRetryStrategy, NetworkSession
-        from box_sdk_gen.networking.timeout_config import TimeoutConfig
 
         session = requests.Session()
         session.trust_env = False
         session.max_redirects = 5
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         session.verify = str(self._bundle) if self._bundle else True
+        return session
+
+    @cached_property
+    def _network(self) -> NetworkSession:
+        from box_sdk_gen import BaseUrls, BoxNetworkClient, BoxRetryStrategy, NetworkSession
+        from box_sdk_gen.networking.timeout_config import TimeoutConfig
+
+        patience = TimeoutConfig(connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000)
         return NetworkSession(
-            network_client=BoxNetworkClient(session),
+            network_client=BoxNetworkClient(self._session),
             base_urls=BaseUrls(base_url=self._base, upload_url=self._base, oauth_2_url=self._base),
             retry_strategy=BoxRetryStrategy(max_attempts=1, max_retries_on_exception=0),
-            timeout_config=TimeoutConfig(
-                connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000
-            ),
+            timeout_config=patience,
         )
 
 

@@ -60,7 +60,7 @@ class BoxAccount(account.Served):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ids = itertools.count(1000)
+        self.ids = itertools.count(1000)
         self.root = Node("0", "folder", "All Files", None)
         self.nodes = {"0": self.root}
         self.log: list[dict[str, Any]] = []
@@ -82,6 +82,9 @@ class BoxAccount(account.Served):
 
     def move(self, external_id: str, folder: str) -> None:
         self._alter(external_id, "ITEM_MOVE", parent=self._folder(folder))
+
+    def put_into(self, external_id: str, folder_id: str) -> None:
+        self._alter(external_id, "ITEM_MOVE", parent=self.nodes[folder_id])
 
     def delete(self, external_id: str) -> None:
         self._alter(external_id, "ITEM_TRASH", trashed=True)
@@ -198,7 +201,7 @@ class BoxAccount(account.Served):
 
     def _add(self, kind: str, name: str, parent: Node, content: bytes = b"") -> Node:
         with self.lock:
-            node = Node(str(next(self._ids)), kind, name, parent, content)
+            node = Node(str(next(self.ids)), kind, name, parent, content)
             self.nodes[node.id] = node
             self._note("ITEM_UPLOAD" if kind == "file" else "ITEM_CREATE", node)
         return node
@@ -215,11 +218,11 @@ class BoxAccount(account.Served):
         event = {"type": "event", "event_id": secrets.token_hex(16), "event_type": kind, "created_by": PERSON}
         event |= {"created_at": "2026-05-01T10:00:00-07:00", "session_id": "70090280850c8d2a1933c1"}
         if node is not None and node.kind != "web_link":
-            event["source"] = _whole(node)
+            event["source"] = whole(node)
         self.log.append(event)
 
 
-def _whole(node: Node) -> dict[str, Any]:
+def whole(node: Node) -> dict[str, Any]:
     """Everything that Box says of it."""
     said: dict[str, Any] = {"type": node.kind, "id": node.id, "etag": str(node.etag), "sequence_id": str(node.etag)}
     above = [Node("1", "folder", "Trash", None)] if node.trashed else node.above
@@ -236,7 +239,7 @@ def _whole(node: Node) -> dict[str, Any]:
 
 def _shown(node: Node, fields: str) -> dict[str, Any]:
     """Its smallest form and what was asked for."""
-    return {name: value for name, value in _whole(node).items() if name in {"type", "id", "etag", *fields.split(",")}}
+    return {name: value for name, value in whole(node).items() if name in {"type", "id", "etag", *fields.split(",")}}
 
 
 def _refusal(status: int) -> tuple[int, Any]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 
 class Described:
@@ -16,6 +19,7 @@ class Described:
     def __init__(self, path: Path) -> None:
         self._all = _mended(json.loads(path.read_text()))
         self._validator = cache(lambda schema: Draft202012Validator(json.loads(schema)))
+        self._answers = cache(self._of_answer)
 
     def complaint_on_request(self, path: str, method: str, body: Any) -> str:
         """Also where it holds fields that the description does not know."""
@@ -40,12 +44,14 @@ class Described:
 
     def complaint_on_answer(self, path: str, method: str, body: Any) -> str:
         """Of an answer of status 200."""
+        return _words(next(self._answers(path, method).iter_errors(_thinned(body)), None))
+
+    def _of_answer(self, path: str, method: str) -> Draft202012Validator:
         described = self._all["paths"][path][method]["responses"]["200"]
-        return self._complaint(self._resolved(described["content"]["application/json"]["schema"]), body)
+        return Draft202012Validator(self._resolved(described["content"]["application/json"]["schema"]))
 
     def _complaint(self, schema: Any, body: Any) -> str:
-        error = next(self._validator(json.dumps(schema)).iter_errors(_thinned(body)), None)
-        return f"{error.message[:200]} at {list(error.absolute_path)}" if error else ""
+        return _words(next(self._validator(json.dumps(schema)).iter_errors(_thinned(body)), None))
 
     def _resolved(self, schema: Any) -> Any:
         """The schema with what it refers to put in its place."""
@@ -56,6 +62,10 @@ class Described:
         if "$ref" in schema:
             return self._resolved(self._all["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
         return {name: self._resolved(value) for name, value in schema.items()}
+
+
+def _words(error: ValidationError | None) -> str:
+    return f"{error.message[:200]} at {list(error.absolute_path)}" if error else ""
 
 
 def _read(text: str, kind: str | None) -> Any:

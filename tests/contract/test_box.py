@@ -1,0 +1,498 @@
+"""What is Box's own: folders that are walked, events that are only reasons to ask, downloads elsewhere, Box Notes."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import replace
+
+import pytest
+
+from connectors import patience, registry
+from connectors.sources import box_client, box_listing
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import SourceItem
+from tests.standins import box, faults
+from tests.standins.place import APP, TestTokens
+
+
+@pytest.fixture
+def account(monkeypatch):
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(box_client, "MANNERS", replace(box_client.MANNERS, burst=5000))
+    with box.serving() as made:
+        yield made
+
+
+@pytest.fixture
+def connector(account):
+    return registry.connector("BOX", APP, account.settings)
+
+
+@pytest.fixture
+def tokens(account):
+    return TestTokens(account)
+
+
+def listed(connector, tokens, cursor=None):
+    """The items by id, and the last page."""
+    pages = list(connector.iter_changes(tokens, cursor))
+    assert [page.done for page in pages] == [False] * (len(pages) - 1) + [True]
+    return {item.external_id: item for page in pages for item in page.items}, pages[-1]
+
+
+def instead(status, body, **headers):
+    """An answer that holds what the test says."""
+
+    def fault(handler):
+        handler.reply(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        return True
+
+    return fault
+
+
+def when(account, part, fault):
+    account.fault = lambda request: fault if part in request else None
+
+
+def asked(account, part):
+    return [request for request in account.requests if part in request]
+
+
+# Folders
+
+
+def test_of_a_folder_in_the_trash_everything_below_is_gone(account, connector, tokens):
+    below = [account.put("plans/a.txt", "a"), account.put("plans/deep/er/b.txt", "b")]
+    kept = account.put("kept/c.txt", "c")
+    _, last = listed(connector, tokens)
+    account.delete(account.folder("plans"))
+    after, page = listed(connector, tokens, last.cursor)
+    assert page.whole
+    assert set(after) == {kept}
+    assert [connector.gone(tokens, one) for one in (*below, kept)] == [True, True, False]
+
+
+def test_a_folder_that_comes_back_brings_its_files_without_a_listing_of_everything(account, connector, tokens):
+    one = account.put("plans/deep/a.txt", "a")
+    account.put("other/b.txt", "b")
+    folder = account.folder("plans")
+    account.delete(folder)
+    _, last = listed(connector, tokens)
+    account.restore(folder)
+    account.requests.clear()
+    after, page = listed(connector, tokens, last.cursor)
+    assert set(after) == {one}
+    assert not page.whole
+    assert len(asked(account, "/items")) == 2
+
+
+def test_files_of_a_moved_folder_have_their_new_path_and_no_new_version(account, connector, tokens):
+    one = account.put("plans/deep/a.txt", "a")
+    before, last = listed(connector, tokens)
+    account.move(account.folder("plans"), "archive/2026")
+    account.rename(account.folder("archive/2026/plans"), "old plans")
+    after, page = listed(connector, tokens, last.cursor)
+    assert before[one].properties["path"] == "plans/deep/a.txt"
+    assert after[one].properties["path"] == "archive/2026/old plans/deep/a.txt"
+    assert after[one].version == before[one].version
+    assert not page.whole
+
+
+def test_a_folder_renamed_around_one_that_was_trashed_hides_nothing(account, connector, tokens):
+    gone, kept = account.put("around/inner/a.txt", "a"), account.put("around/b.txt", "b")
+    _, last = listed(connector, tokens)
+    account.delete(account.folder("around/inner"))
+    account.rename(account.folder("around"), "renamed")
+    after, page = listed(connector, tokens, last.cursor)
+    assert page.whole
+    assert set(after) == {kept}
+    assert connector.gone(tokens, gone)
+
+
+def test_a_new_tree_of_folders_is_walked_once(account, connector, tokens):
+    _, last = listed(connector, tokens)
+    ids = {account.put(f"a/b{number % 5}/c{number}/{number}.txt", "x") for number in range(10)}
+    account.requests.clear()
+    after, _ = listed(connector, tokens, last.cursor)
+    assert set(after) == ids
+    assert len(asked(account, "/items")) == 16
+
+
+def test_a_folder_that_leaves_while_it_waits_is_left_out(account, connector, tokens):
+    kept, gone = account.put("a/kept.txt", "x"), account.put("b/gone.txt", "x")
+    pages = connector.iter_changes(tokens, None)
+    seen = list(next(pages).items)
+    account.delete(account.folder("b"))
+    seen += [item for page in pages for item in page.items]
+    assert {item.external_id for item in seen} == {kept}
+    assert connector.gone(tokens, gone)
+
+
+def test_a_folder_without_access_is_counted(account, connector, tokens):
+    account.put("closed/a.txt", "x")
+    account.close(account.folder("closed"))
+    pages = list(connector.iter_changes(tokens, None))
+    assert [dict(page.skipped) for page in pages if page.skipped] == [{"folder without access": 1}]
+    assert pages[-1].whole
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_account_that_shows_nothing_at_all_is_no_empty_account(account, connector, tokens, status):
+    account.put("a.txt", "x")
+    when(account, "/folders/0/items", faults.status(status))
+    with pytest.raises(Fatal, match="does not show"):
+        listed(connector, tokens)
+
+
+def test_web_links_are_counted_and_left_out(account, connector, tokens):
+    account.link("Our website")
+    one = account.put("a.txt", "x")
+    pages = list(connector.iter_changes(tokens, None))
+    assert [item.external_id for page in pages for item in page.items] == [one]
+    assert dict(pages[-1].skipped) == {"web link": 1}
+
+
+def test_the_cursor_stays_small_in_a_wide_account(account, connector, tokens):
+    account.page = 3
+    for number in range(60):
+        account.put(f"{number % 20}/{number}/a.txt", "x")
+    pages = list(connector.iter_changes(tokens, None))
+    assert max(len(page.cursor) for page in pages) < 400
+    assert sum(len(page.items) for page in pages) == 60
+
+
+# Events
+
+
+def test_a_file_that_many_things_happened_to_is_asked_for_once_and_listed_as_it_is(account, connector, tokens):
+    one = account.put("a.txt", "first")
+    _, last = listed(connector, tokens)
+    account.delete(one)
+    account.restore(one)
+    account.change(one, "second")
+    account.rename(one, "b.txt")
+    account.requests.clear()
+    after, _ = listed(connector, tokens, last.cursor)
+    assert (after[one].name, after[one].deleted) == ("b.txt", False)
+    assert len(asked(account, f"/files/{one}")) == 1
+
+
+def test_a_trashed_file_needs_no_listing_of_everything(account, connector, tokens):
+    one = account.put("a/b/c.txt", "first")
+    _, last = listed(connector, tokens)
+    account.delete(one)
+    account.requests.clear()
+    after, page = listed(connector, tokens, last.cursor)
+    assert after[one].deleted
+    assert not page.whole
+    assert not asked(account, "/items")
+
+
+def test_what_happens_during_a_listing_is_told_by_the_next(account, connector, tokens):
+    account.put("z/first.txt", "x")
+    pages = connector.iter_changes(tokens, None)
+    next(pages)
+    late = account.put("late.txt", "x")
+    last = [*pages][-1]
+    after, _ = listed(connector, tokens, last.cursor)
+    assert late in after
+
+
+def test_a_position_older_than_what_box_keeps_is_not_asked_for(account, connector, tokens, monkeypatch):
+    one = account.put("a.txt", "x")
+    _, last = listed(connector, tokens)
+    now = time.time()
+    monkeypatch.setattr(box_listing.time, "time", lambda: now + 14 * 86400)
+    after, page = listed(connector, tokens, last.cursor)
+    assert set(after) == {one}
+    assert page.whole
+    _, page = listed(connector, tokens, page.cursor)
+    assert not page.whole
+
+
+@pytest.mark.parametrize("position", [0, -1, None, "", "later"])
+def test_a_position_that_makes_no_sense_is_no_place_to_go_on_from(account, connector, tokens, position):
+    account.put("a.txt", "x")
+    when(account, "/events", instead(200, {"entries": [], "next_stream_position": position}))
+    with pytest.raises(Retryable, match="position"):
+        listed(connector, tokens)
+
+
+def test_events_without_end_become_a_listing_of_everything(account, connector, tokens, monkeypatch):
+    one = account.put("a.txt", "x")
+    _, last = listed(connector, tokens)
+    monkeypatch.setattr(box_listing, "MOST_EVENT_PAGES", 5)
+    positions = iter(range(1000, 2000))
+
+    def endless(handler):
+        if "stream_position=now" in handler.path:
+            return False
+        event = {"type": "event", "event_type": "ITEM_UPLOAD", "source": {"type": "file", "id": one}}
+        handler.reply(200, {"chunk_size": 1, "entries": [event], "next_stream_position": next(positions)})
+        return True
+
+    when(account, "/events", endless)
+    after, page = listed(connector, tokens, last.cursor)
+    assert set(after) == {one}
+    assert page.whole
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event_type": "ITEM_TRASH", "source": None},
+        {"event_type": "ITEM_TRASH"},
+        {"event_type": None, "source": {"type": "user", "id": "7"}},
+        {"event_type": "ITEM_UPLOAD", "source": {"type": "file", "id": None}},
+        {"event_type": "COMMENT_CREATE", "source": {"type": "folder", "id": "4711"}},
+        {"event_type": "ITEM_CREATE", "source": {"type": "web_link", "id": "5"}},
+    ],
+)
+def test_events_about_nothing_of_ours_are_passed_over(account, connector, tokens, event):
+    _, last = listed(connector, tokens)
+    position = box.FIRST + 1
+    when(account, "/events", instead(200, {"entries": [event], "next_stream_position": position}))
+    first = next(connector.iter_changes(tokens, last.cursor))
+    assert not first.items
+    assert not first.done
+
+
+def test_an_event_that_names_its_item_the_other_way_counts(account, connector, tokens):
+    one = account.put("a.txt", "x")
+    _, last = listed(connector, tokens)
+    event = {"event_type": "UPLOAD", "source": {"item_type": "file", "item_id": one, "item_name": "a.txt"}}
+    when(account, "/events", instead(200, {"entries": [event], "next_stream_position": box.FIRST + 1}))
+    first = next(connector.iter_changes(tokens, last.cursor))
+    assert [item.external_id for item in first.items] == [one]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_history_ends_in_what_the_account_holds(account, connector, tokens, seed):
+    """Many changes between listings: what is said of them, by the engine's own rules, must give the truth."""
+    chance = random.Random(seed)
+    account.page = chance.choice([2, 7, 100])
+    have: dict[str, SourceItem] = {}
+    cursor = None
+    for _round in range(4):
+        for _ in range(chance.randrange(1, 12)):
+            _something(account, chance)
+        seen, page = listed(connector, tokens, cursor)
+        cursor = page.cursor
+        have |= {its: item for its, item in seen.items() if not item.deleted}
+        left = {its for its, item in seen.items() if item.deleted}
+        left |= {its for its in have if page.whole and its not in seen and connector.gone(tokens, its)}
+        have = {its: item for its, item in have.items() if its not in left}
+        there = {node.id: node for node in account.nodes.values() if node.kind == "file" and not node.is_gone}
+        assert {its: item.properties["path"] for its, item in have.items()} == {
+            its: "/".join([one.name for one in node.above[1:]] + [node.name]) for its, node in there.items()
+        }
+        assert {its: item.version for its, item in have.items()} == {
+            its: box.whole(node)["sha1"] for its, node in there.items()
+        }
+
+
+def _something(account, chance):
+    """One thing that a person does."""
+    nodes = [node for node in account.nodes.values() if node.id != "0"]
+    number = next(account.ids)
+    what = chance.choice(["put", "put", "put", "change", "rename", "move", "delete", "restore"]) if nodes else "put"
+    folders = [node for node in account.nodes.values() if node.kind == "folder"]
+    if what == "put":
+        place = chance.choice(folders)
+        path = "/".join([one.name for one in place.above[1:]] + [place.name] * (place.id != "0"))
+        account.put(f"{path}/{chance.choice(['', f'd{number}/', f'd{number}/e/'])}{number}.txt", f"text {number}")
+        return
+    node = chance.choice(nodes)
+    if what == "change" and node.kind == "file":
+        account.change(node.id, f"changed {number}")
+    elif what == "rename":
+        account.rename(node.id, f"n{number}")
+    elif what == "move":
+        into = chance.choice([folder for folder in folders if node not in (folder, *folder.above)])
+        account.put_into(node.id, into.id)
+    elif what in {"delete", "restore"} and node.trashed == (what == "restore"):
+        (account.delete if what == "delete" else account.restore)(node.id)
+
+
+# Pages without end
+
+
+def test_a_page_that_leads_to_itself_is_no_loop(account, connector, tokens):
+    when(account, "/items", instead(200, {"entries": [], "next_marker": "again"}))
+    with pytest.raises(Fatal, match="pages of a folder"):
+        listed(connector, tokens)
+
+
+def test_folders_without_end_come_to_an_end(account, connector, tokens, monkeypatch):
+    monkeypatch.setattr(box_listing, "MOST_REQUESTS", 20)
+    when(account, "/items", instead(200, {"entries": [{"type": "folder", "id": "0", "name": "itself"}]}))
+    with pytest.raises(Fatal, match="too many folders"):
+        listed(connector, tokens)
+
+
+def test_a_marker_that_box_no_longer_takes_is_told(account, connector, tokens):
+    account.page = 1
+    account.put("a.txt", "x")
+    account.put("b.txt", "x")
+    first = next(connector.iter_changes(tokens, None))
+    when(account, "/items", faults.status(400))
+    with pytest.raises(Fatal, match="ingest again"):
+        list(connector.iter_changes(tokens, first.cursor))
+
+
+@pytest.mark.parametrize("cursor", ["", "{", "[]", '{"at": "5"}', '{"old": 1}', '{"at":"1","since":1,"waiting":[5]}'])
+def test_a_cursor_that_cannot_be_read_begins_anew(account, connector, tokens, cursor):
+    one = account.put("a.txt", "x")
+    after, page = listed(connector, tokens, cursor)
+    assert set(after) == {one}
+    assert page.whole
+
+
+# Content
+
+
+def test_no_token_goes_to_the_host_that_content_comes_from(account, connector, tokens, tmp_path):
+    account.put("a.txt", "x" * 100_000)
+    items, _ = listed(connector, tokens)
+    raw = connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
+    assert raw.size == 100_000
+    assert asked(account, "/dl/")
+    assert account.complaints == []
+
+
+def test_what_box_is_still_preparing_is_asked_for_later(account, connector, tokens, tmp_path):
+    account.put("a.txt", "x")
+    items, _ = listed(connector, tokens)
+    when(account, "/content", instead(202, b"", Retry_After="7"))
+    with pytest.raises(Retryable, match="preparing") as raised:
+        connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
+    assert raised.value.after == 7
+    assert len(asked(account, "/content")) == 1
+
+
+def test_other_content_than_box_names_is_not_taken(account, connector, tokens, tmp_path):
+    account.put("a.txt", "right")
+    items, _ = listed(connector, tokens)
+    when(account, "/dl/", instead(200, b"wrong"))
+    with pytest.raises(Retryable, match="another content"):
+        connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
+
+
+def test_a_file_that_changes_while_it_is_fetched_comes_whole(account, connector, tokens, tmp_path):
+    one = account.put("a.txt", "before")
+    items, _ = listed(connector, tokens)
+
+    def fault(request):
+        if "/dl/" in request and not account.nodes[one].content.startswith(b"after"):
+            account.change(one, "after the change")
+
+    account.fault = fault
+    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
+    assert raw.path.read_text() == "after the change"
+    assert raw.version == box.whole(account.nodes[one])["sha1"]
+
+
+def test_a_file_over_the_limit_is_left_where_it_is(account, tokens, tmp_path):
+    account.put("a.txt", "x" * 2000)
+    connector = registry.connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
+    items, _ = listed(connector, tokens)
+    with pytest.raises(Skippable, match="larger than"):
+        connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
+    assert not asked(account, "/content")
+
+
+def test_more_than_was_announced_is_not_written(account, tokens, tmp_path):
+    account.put("a.txt", "x")
+    connector = registry.connector("BOX", APP, account.settings.model_copy(update={"max_file_bytes": 100_000}))
+    items, _ = listed(connector, tokens)
+    when(account, "/dl/", instead(200, b"y" * 3_000_000))
+    with pytest.raises(Skippable, match="larger than"):
+        connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
+    assert (tmp_path / "raw").stat().st_size <= 100_000
+
+
+def test_a_file_that_may_only_be_previewed_is_left_out_with_its_reason(account, connector, tokens, tmp_path):
+    one = account.put("a.txt", "x")
+    items, _ = listed(connector, tokens)
+    account.close(one)
+    with pytest.raises(Skippable, match="preview"):
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+
+
+def test_an_app_without_the_scope_is_told_so(account, connector, tokens):
+    one = account.put("a.txt", "x")
+    when(account, "/2.0/", instead(403, {"type": "error", "status": 403, "code": "insufficient_scope"}))
+    with pytest.raises(Fatal, match="scope"):
+        listed(connector, tokens)
+    with pytest.raises(Fatal, match="scope"):
+        connector.gone(tokens, one)
+
+
+def test_a_box_note_comes_as_markdown(account, connector, tokens, tmp_path):
+    words = {"type": "paragraph", "content": [{"type": "text", "text": "We meet on Monday."}]}
+    title = {"type": "heading", "attrs": {"level": 2}, "content": [{"type": "text", "text": "Plan"}]}
+    note = {"version": 1, "schema_version": 1, "doc": {"type": "doc", "content": [title, words]}}
+    one = account.put("notes/Weekly.boxnote", json.dumps(note))
+    items, _ = listed(connector, tokens)
+    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
+    assert raw.path.read_text() == "## Plan\n\nWe meet on Monday."
+    assert (items[one].media_type, raw.media_type) == ("text/markdown", "text/markdown")
+    assert raw.properties["title"] == "Weekly"
+    assert raw.version == items[one].version
+
+
+# What is sent
+
+
+@pytest.mark.parametrize(("status", "times"), [(500, 4), (502, 4), (404, 1), (418, 1)])
+def test_the_sdk_tries_nothing_again_by_itself(account, connector, tokens, status, times):
+    when(account, "/2.0/", faults.status(status))
+    with pytest.raises((Retryable, Fatal)) as raised:
+        listed(connector, tokens)
+    assert len(asked(account, "/2.0/")) == times
+    assert "SECRET" not in str(raised.value)
+
+
+def test_a_refused_token_is_tried_once_and_no_token_is_asked_for_by_the_sdk(account, connector, tokens):
+    account.expire()
+    listed(connector, tokens)
+    assert tokens.renewals == 1
+    assert account.requests[0] == account.requests[1] == "GET /2.0/events"
+    assert not asked(account, "/oauth")
+
+
+def test_a_date_in_retry_after_is_waited_for(account, connector, tokens):
+    left = [faults.status(429, Retry_After="Thu, 01 Jan 1970 00:00:00 GMT")]
+    account.fault = lambda _request: left.pop() if left else None
+    _, page = listed(connector, tokens)
+    assert page.whole
+
+
+@pytest.mark.parametrize("body", [[], {"entries": {}}, {"entries": [1]}, {"entries": [{"type": "file"}]}, {}])
+def test_an_answer_of_another_shape_is_no_empty_folder(account, connector, tokens, body):
+    when(account, "/items", instead(200, body))
+    with pytest.raises(Retryable, match="cannot be read"):
+        listed(connector, tokens)
+
+
+def test_the_environment_of_the_machine_does_not_count(account, connector, tokens, tmp_path, monkeypatch):
+    one = account.put("a.txt", "x")
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login canary password canary\n")
+    netrc.chmod(0o600)
+    for name, value in {"NETRC": str(netrc), "http_proxy": "http://127.0.0.1:9", "no_proxy": ""}.items():
+        monkeypatch.setenv(name, value)
+    items, _ = listed(connector, tokens)
+    assert set(items) == {one}
+
+
+def test_no_cookie_is_kept_for_the_next_connection(account, connector, tokens):
+    when(account, "/events", instead(200, {"entries": [], "next_stream_position": 7}, Set_Cookie="who=ada; Path=/"))
+    listed(connector, tokens)
+    sent = []
+    account.fault = lambda _request: lambda handler: sent.append(handler.headers.get("cookie")) or False
+    listed(connector, TestTokens(account))
+    assert sent
+    assert set(sent) == {None}
