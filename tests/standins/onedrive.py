@@ -12,7 +12,7 @@ import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from retrieval.settings import Endpoint
 from tests.standins.account import Served
@@ -46,7 +46,10 @@ class OneDriveAccount(Served):
         self.changes = 1
         self.epoch = 0
         self.lost = False
+        self.foreign: dict[str, str] = {}
+        """Files of another drive, by id."""
         self.personal = False
+        self.hashed = True
         self.complaints: list[str] = []
         self.locations: list[str | None] = []
         """Of the next downloads, where they lead instead; None for the right place."""
@@ -71,7 +74,7 @@ class OneDriveAccount(Served):
                 self._delta(handler, found[1] or query.pop("token", ""))
             elif found := _ITEM.fullmatch(path):
                 self._item(handler, found[1], content=bool(found[2]))
-            elif found := _OTHER.fullmatch(path):
+            elif (found := _OTHER.fullmatch(path)) and unquote(found[1]) == OTHER_DRIVE:
                 self._moved(handler, found[2])
             else:
                 self._complain(handler, f"no such path: {path}")
@@ -124,7 +127,7 @@ class OneDriveAccount(Served):
     def _download(self, handler: Handler, item_id: str, signature: str) -> None:
         if handler.headers.get("authorization") or signature != "canary":
             return self._complain(handler, "a bearer, or no signature, came to a signed address")
-        text = self.items[item_id]["text"].encode()
+        text = (self.foreign.get(item_id) or self.items[item_id]["text"]).encode()
         return handler.reply(200, text[: len(text) - self.short], {"Content-Type": "application/octet-stream"})
 
     def _reply(self, handler: Handler, path: str, body: Any) -> None:
@@ -179,9 +182,9 @@ class OneDriveAccount(Served):
         if "text" not in item:
             return {"size": 0} if "more" in item else {"folder": {"childCount": 0}, "size": 0}
         data = item["text"].encode()
-        hashes = {"quickXorHash": base64.b64encode(hashlib.sha1(data).digest()).decode()}
+        digest = base64.b64encode(hashlib.sha1(data).digest()).decode()
         return {
-            "file": {"mimeType": "text/plain", "hashes": hashes},
+            "file": {"mimeType": "text/plain", "hashes": {"quickXorHash": digest} if self.hashed else {}},
             "size": len(data),
             "cTag": f'"c:{{{item["id"]}}},{item["version"]}"',
         }
@@ -210,6 +213,16 @@ class OneDriveAccount(Served):
         """An item with facets of its own, such as `package`."""
         *folders, name = path.split("/")
         return self._new(name, self._folder("/".join(folders)), more=more)
+
+    def share(self, path: str, text: str) -> str:
+        """A file of another drive, as a person adds it to this one."""
+        name = f"02OTHER{len(self.foreign)}"
+        self.foreign[name] = text
+        facets = self._facets({"id": name, "text": text, "version": 1})
+        parent = {"driveId": OTHER_DRIVE, "driveType": "business", "id": "02ROOT"}
+        return self.add(
+            path, remoteItem={"id": name, **{k: facets[k] for k in ("file", "size")}, "parentReference": parent}
+        )
 
     def lose(self) -> None:
         self.lost = True

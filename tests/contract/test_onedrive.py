@@ -1,0 +1,386 @@
+"""What is OneDrive's own: links and addresses it may lead to, a feed with gaps, facets, and a feed that never ends."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from connectors import patience, registry
+from connectors.sources import onedrive_changes
+from retrieval.errors import Fatal, Retryable, Skippable
+from tests.standins import faults
+from tests.standins.account import Served
+from tests.standins.account import serving as served
+from tests.standins.onedrive import ROOT, serving
+from tests.standins.place import APP, TestTokens
+
+
+@pytest.fixture
+def account(monkeypatch):
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def connector(account):
+    return registry.connector("ONEDRIVE", APP, account.settings)
+
+
+@pytest.fixture
+def tokens(account):
+    return TestTokens(account)
+
+
+@pytest.fixture
+def elsewhere():
+    """Another server, which writes down what it is asked."""
+    with served(Served()) as other:
+        yield other
+
+
+def pages(connector, tokens, cursor=None):
+    return list(connector.iter_changes(tokens, cursor))
+
+
+def items(found):
+    return {item.external_id: item for page in found for item in page.items}
+
+
+def fetched(connector, tokens, item, tmp_path):
+    return connector.fetch(tokens, item, tmp_path / "raw").path.read_text()
+
+
+@pytest.mark.parametrize("link", ["@odata.nextLink", "@odata.deltaLink"])
+def test_the_feed_leads_to_no_other_server(account, connector, tokens, elsewhere, link):
+    def twist(body):
+        rest = {name: value for name, value in body.items() if "Link" not in name}
+        return {**rest, link: elsewhere.base + "/v1.0/me/drive/root/delta?token=x"}
+
+    account.put("one.txt", "x")
+    account.twist = twist
+    with pytest.raises(Fatal, match="another server"):
+        pages(connector, tokens)
+    assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize(
+    "spelled", ["{base}@host/v1.0/x", "{base}0/v1.0/x", "{base}/v1.0@host/x", "//host/v1.0", 5, None]
+)
+def test_no_spelling_of_a_link_leads_elsewhere(account, connector, tokens, spelled):
+    link = spelled.format(base=account.base) if isinstance(spelled, str) else spelled
+    account.twist = lambda body: {**body, "@odata.deltaLink": link}
+    with pytest.raises(Fatal, match="another server"):
+        pages(connector, tokens)
+
+
+def test_a_forgotten_place_leads_to_no_other_server(account, connector, tokens, elsewhere):
+    def fault(handler):
+        handler.reply(410, {}, {"Location": elsewhere.base + "/v1.0/me/drive/root/delta"})
+        return True
+
+    account.fault = lambda _request: fault
+    with pytest.raises(Fatal, match="another server"):
+        pages(connector, tokens)
+    assert elsewhere.requests == []
+
+
+def test_a_download_goes_without_the_token_and_not_in_the_clear(account, connector, tokens, elsewhere, tmp_path):
+    one = account.put("one.txt", "x")
+    found = items(pages(connector, tokens))
+    assert fetched(connector, tokens, found[one], tmp_path) == "x"
+    account.locations = [
+        elsewhere.base + "/signed/one",
+        "ftp://127.0.0.1/one",
+        "https://u:p@127.0.0.1/one",
+        "https:///x",
+    ]
+    for _ in range(4):
+        with pytest.raises(Skippable, match="not https"):
+            connector.fetch(tokens, found[one], tmp_path / "raw")
+    assert elsewhere.requests == []
+
+
+def test_a_signed_address_that_grew_old_is_asked_for_again_and_renews_nothing(account, connector, tokens, tmp_path):
+    one = account.put("one.txt", "x")
+    found = items(pages(connector, tokens))
+    account.locations = [account.base + "/v1.0/me/drive/root/delta"]
+    assert fetched(connector, tokens, found[one], tmp_path) == "x"
+    assert tokens.renewals == 0
+
+
+def test_a_download_that_ends_early_is_not_the_file(account, connector, tokens, tmp_path):
+    one = account.put("one.txt", "x" * 100)
+    found = items(pages(connector, tokens))
+    account.short = 1
+    with pytest.raises(Retryable, match="broke off after 99 of 100 bytes"):
+        connector.fetch(tokens, found[one], tmp_path / "raw")
+
+
+def test_a_file_that_is_too_large_is_not_asked_for(account, tokens, tmp_path):
+    one = account.put("one.txt", "x" * 2000)
+    settings = account.settings.model_copy(update={"max_file_bytes": 1000})
+    connector = registry.connector("ONEDRIVE", APP, settings)
+    with pytest.raises(Skippable, match="larger than"):
+        connector.fetch(tokens, items(pages(connector, tokens))[one], tmp_path / "raw")
+    assert not any(request.endswith("/content") for request in account.requests)
+
+
+def test_paths_are_made_of_the_folders_that_the_feed_names(account, connector, tokens, tmp_path):
+    one = account.put("Pläne & mehr/100 %/launch.txt", "x")
+    found = items(pages(connector, tokens))[one]
+    assert found.properties["path"] == "Pläne & mehr/100 %/launch.txt"
+    assert found.properties["owner"] == "Ada Example"
+    assert connector.fetch(tokens, found, tmp_path / "raw").properties == found.properties
+    assert [request for request in account.requests if "/items/" in request] == [
+        f"GET /v1.0/me/drive/items/{one}",
+        f"GET /v1.0/me/drive/items/{one}/content",
+    ]
+
+
+def test_folders_that_an_earlier_process_saw_are_asked_for(account, connector, tokens):
+    account.page = 1
+    ids = [account.put(f"a/b/{number}.txt", "x") for number in range(3)]
+    account.twist = lambda body: {**body, "value": [one for one in body["value"] if "folder" not in one]}
+    found = items(pages(connector, tokens))
+    assert [found[one].properties["path"] for one in ids] == [f"a/b/{number}.txt" for number in range(3)]
+    assert sum("/items/" in request for request in account.requests) == 1
+
+
+def test_folders_that_go_round_in_circles_have_no_path(account, connector, tokens):
+    one = account.put("a/one.txt", "x")
+    folder = account.items[one]["parent"]
+
+    def twist(body):
+        for item in body["value"]:
+            if item["id"] == folder:
+                item["parentReference"]["id"] = folder
+        return body
+
+    account.twist = twist
+    assert "path" not in items(pages(connector, tokens))[one].properties
+
+
+def test_a_deleted_file_is_said_and_nothing_else_listed(account, connector, tokens):
+    account.put("kept.txt", "x")
+    gone = account.put("gone.txt", "x")
+    before = pages(connector, tokens)
+    account.delete(gone)
+    after = pages(connector, tokens, before[-1].cursor)
+    assert {one: item.deleted for one, item in items(after).items()} == {gone: True}
+    assert not after[-1].whole
+
+
+def test_a_deleted_folder_has_everything_listed_again(account, connector, tokens):
+    """The feed names the folder alone, so what was in it is what the whole listing lacks."""
+    kept, inside = account.put("kept.txt", "x"), account.put("folder/deep/inside.txt", "x")
+    before = pages(connector, tokens)
+    account.delete(account.items[account.items[inside]["parent"]]["parent"])
+    after = pages(connector, tokens, before[-1].cursor)
+    assert inside not in items(after)
+    assert kept in items(after)
+    assert [page.done for page in after] == [False, True]
+    assert after[-1].whole
+    assert connector.gone(tokens, inside)
+    assert not pages(connector, tokens, after[-1].cursor)[-1].whole
+
+
+def test_everything_is_listed_again_after_a_week(account, connector, tokens, monkeypatch):
+    one = account.put("old name/one.txt", "x")
+    before = pages(connector, tokens)
+    account.rename(account.items[one]["parent"], "new name")
+    after = pages(connector, tokens, before[-1].cursor)
+    assert one not in items(after)
+    monkeypatch.setattr(onedrive_changes, "WEEK", -1)
+    later = pages(connector, tokens, after[-1].cursor)
+    assert later[-1].whole
+    assert items(later)[one].properties["path"] == "new name/one.txt"
+    assert items(later)[one].version == items(before)[one].version
+
+
+def test_what_changes_while_it_is_listed_is_in_the_next_listing(account, connector, tokens):
+    account.page = 1
+    first, second = account.put("1.txt", "x"), account.put("2.txt", "x")
+    listing = connector.iter_changes(tokens, None)
+    seen = [next(listing)]
+    account.change(first, "changed meanwhile")
+    third = account.put("3.txt", "x")
+    seen += list(listing)
+    assert second in items(seen)
+    later = items(pages(connector, tokens, seen[-1].cursor))
+    assert {first, third} <= set(later)
+    assert later[first].version != items(seen)[first].version
+
+
+def test_a_new_name_is_no_new_content(account, connector, tokens):
+    one = account.put("one.txt", "x")
+    before = pages(connector, tokens)
+    account.rename(one, "two.txt")
+    after = items(pages(connector, tokens, before[-1].cursor))[one]
+    assert after.name == "two.txt"
+    assert after.version == items(before)[one].version
+
+
+@pytest.mark.parametrize("kind", ["work", "work, without hashes", "private", "private, without hashes"])
+def test_work_and_private_accounts_mark_content(account, connector, tokens, tmp_path, kind):
+    """A work account's feed has no cTag, and some files have no hash: whatever is there marks the content."""
+    account.personal, account.hashed = kind.startswith("private"), "without" not in kind
+    one, gone = account.put("one.txt", "x"), account.put("gone.txt", "x")
+    before = pages(connector, tokens)
+    account.change(one, "y")
+    account.delete(gone)
+    after = items(pages(connector, tokens, before[-1].cursor))
+    assert "" != after[one].version != items(before)[one].version
+    assert after[gone].deleted
+    raw = connector.fetch(tokens, after[one], tmp_path / "raw")
+    assert raw.version == after[one].version or kind == "work, without hashes"
+
+
+def test_of_an_item_that_is_listed_several_times_the_last_counts(account, connector, tokens):
+    one, back = account.put("new name.txt", "x"), account.put("back.txt", "x")
+
+    def twist(body):
+        old = [{**item, "name": "old name.txt"} for item in body["value"] if item["id"] == one]
+        return {**body, "value": [*old, {"id": back, "deleted": {}, "file": {}}, *body["value"]]}
+
+    account.twist = twist
+    found = pages(connector, tokens)
+    assert [item.external_id for item in found[0].items] == [one, back]
+    assert items(found)[one].name == "new name.txt"
+    assert not items(found)[back].deleted
+
+
+def test_malware_is_a_failed_entry_and_never_fetched(account, connector, tokens, tmp_path):
+    good, bad = account.put("good.txt", "x"), account.put("bad.txt", "x")
+    before = items(pages(connector, tokens))
+    account.items[bad]["more"] = {"malware": {"description": "SECRET VENDOR WORDS"}}
+    found = items(pages(connector, tokens))
+    assert "malware" in found[bad].error
+    assert not found[good].error
+    with pytest.raises(Skippable, match="malware"):
+        connector.fetch(tokens, before[bad], tmp_path / "raw")
+    assert "SECRET" not in found[bad].error
+
+
+def test_notebooks_and_folders_of_others_are_counted(account, connector, tokens):
+    remote = {"id": "02X", "folder": {}, "parentReference": {"driveId": "b!other", "id": "02Y"}}
+    account.add("Notebooks/Ideas", package={"type": "oneNote"})
+    account.add("Team", remoteItem=remote)
+    account.add("Album", bundle={}, folder={})
+    found = pages(connector, tokens)
+    assert items(found) == {}
+    assert found[0].skipped == {"OneNote notebook": 1, "folder of another drive": 1}
+
+
+def test_a_file_of_another_drive_is_fetched_there_and_leaves_by_its_entry_here(account, connector, tokens, tmp_path):
+    shared = account.share("From Bob/report.txt", "shared words")
+    before = pages(connector, tokens)
+    item = items(before)[shared]
+    assert (item.properties["path"], item.media_type) == ("From Bob/report.txt", "text/plain")
+    assert fetched(connector, tokens, item, tmp_path) == "shared words"
+    account.delete(shared)
+    assert items(pages(connector, tokens, before[-1].cursor))[shared].deleted
+    assert connector.gone(tokens, shared)
+
+
+def test_the_same_page_again_and_again_is_no_listing(account, connector, tokens):
+    account.put("one.txt", "x")
+    link = account.base + "/v1.0/me/drive/root/delta?token=0-0-9-0"
+    account.twist = lambda body: {"value": body["value"], "@odata.nextLink": link}
+    with pytest.raises(Retryable, match="round in circles"):
+        pages(connector, tokens)
+    assert len(account.requests) == 3
+
+
+def test_ever_new_pages_of_the_same_items_are_no_listing(account, connector, tokens, monkeypatch):
+    monkeypatch.setattr(onedrive_changes, "IDLE_PAGES", 5)
+    numbers = itertools.count(9)
+    account.put("one.txt", "x")
+
+    def twist(body):
+        link = f"{account.base}/v1.0/me/drive/root/delta?token=0-0-{next(numbers)}-0"
+        return {"value": body["value"], "@odata.nextLink": link}
+
+    account.twist = twist
+    with pytest.raises(Retryable, match="round in circles"):
+        pages(connector, tokens)
+    assert len(account.requests) == 7
+
+
+def test_a_feed_that_forgets_at_once_is_left(account, connector, tokens):
+    account.fault = lambda _request: faults.status(410)
+    with pytest.raises(Retryable, match="over and over"):
+        pages(connector, tokens)
+    assert len(account.requests) == 4
+
+
+@pytest.mark.parametrize("forgotten", [400, 404, 410])
+def test_a_place_that_graph_does_not_know_starts_over(account, connector, tokens, forgotten):
+    one = account.put("one.txt", "x")
+    before = pages(connector, tokens)
+    left = [faults.status(forgotten)]
+    account.fault = lambda _request: left.pop() if left else None
+    after = pages(connector, tokens, before[-1].cursor)
+    assert one in items(after)
+    assert after[-1].whole
+
+
+@pytest.mark.parametrize("refused", [400, 403, 404])
+def test_an_account_without_a_drive_is_said(account, connector, tokens, refused):
+    account.fault = lambda _request: faults.status(refused)
+    with pytest.raises(Fatal, match="no OneDrive") as raised:
+        pages(connector, tokens)
+    assert "SECRET" not in str(raised.value)
+    assert not tokens.failed
+
+
+@pytest.mark.parametrize("broken", [{}, {"value": {}}, {"value": None}])
+def test_an_answer_without_items_is_no_empty_listing(account, connector, tokens, broken):
+    account.twist = lambda _body: broken
+    with pytest.raises(Retryable, match="broke off"):
+        pages(connector, tokens)
+
+
+def test_entries_that_make_no_sense_are_passed_over(account, connector, tokens):
+    one = account.put("one.txt", "x")
+    nonsense = [None, 5, {}, {"id": 7}, {"id": "a"}, {"id": "b", "file": 5, "name": 3}, {"id": "c", "remoteItem": 1}]
+    sparse = {"id": "d", "file": {}, "parentReference": None, "createdBy": {"user": 5}, "size": "x", "webUrl": 5}
+    account.twist = lambda body: {**body, "value": [*nonsense, sparse, *body["value"]]}
+    found = pages(connector, tokens)
+    assert set(items(found)) == {one, "d"}
+    assert found[0].skipped == {"neither file nor folder": 3}
+
+
+@pytest.mark.parametrize("asked", [faults.status(503, Retry_After="0"), faults.status(509), faults.status(429)])
+def test_being_told_to_wait_is_no_failure(account, connector, tokens, asked):
+    one = account.put("one.txt", "x")
+    left = [asked] * 6
+    account.fault = lambda _request: left.pop() if left else None
+    assert one in items(pages(connector, tokens))
+
+
+def test_out_of_reach_is_gone_and_trouble_is_not(account, connector, tokens):
+    one = account.put("one.txt", "x")
+    assert connector.gone(tokens, "no such / item")
+    account.fault = lambda _request: faults.status(403)
+    assert connector.gone(tokens, one)
+    account.fault = lambda _request: faults.status(500)
+    with pytest.raises(Retryable):
+        connector.gone(tokens, one)
+
+
+def test_a_cursor_holds_neither_a_host_nor_a_token_of_the_account(account, connector, tokens):
+    account.page = 1
+    for number in range(3):
+        account.put(f"{number}.txt", "x")
+    for page in pages(connector, tokens):
+        place = json.loads(page.cursor)
+        assert place["at"].startswith("/me/drive/")
+        assert account.base not in page.cursor
+        assert "canary" not in page.cursor
+
+
+def test_the_root_is_no_file(account, connector, tokens):
+    assert ROOT not in items(pages(connector, tokens))
