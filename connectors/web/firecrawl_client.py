@@ -114,7 +114,7 @@ class Client:
 
     @contextmanager
     def _explained(self, missing: type[Skippable]) -> Iterator[None]:
-        """The SDK's troubles in the words of the ports; its own words hold what the service and pages say, and end here."""
+        """The SDK's troubles in the words of the ports; its own may hold what others sent, and end here."""
         from firecrawl.v2.utils.error_handler import FirecrawlError  # type: ignore[import-untyped]
 
         try:
