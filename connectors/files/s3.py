@@ -141,7 +141,11 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
 def _url(endpoint: str) -> str:
     """An endpoint without a scheme is meant as https."""
     url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
-    if urlsplit(url).scheme not in {"http", "https"}:
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError as error:
+        raise Fatal("The endpoint of the storage cannot be read.", field="endpoint") from error
+    if scheme not in {"http", "https"}:
         raise Fatal("The endpoint of the storage must be an http:// or https:// address.", field="endpoint")
     return url
 

@@ -57,7 +57,10 @@ class Robots:
 
     def rules(self, url: str) -> Rules:
         """Of the site that `url` lies on. Retryable while the site cannot say: nothing is fetched from it meanwhile."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # no page can be fetched from there either
+            return Rules(self._name)
         origin = f"{parts.scheme}://{parts.netloc}"
         site = self._site(origin)
         with site.lock:
