@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -16,7 +17,7 @@ from prefect.states import Completed
 from flows import context, report, tasks
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
-from retrieval import batches, settings
+from retrieval import batches, runs, settings
 from retrieval.batches import Lease, Superseded
 from retrieval.errors import Fatal, Moved, Retryable, StepError
 from retrieval.pipeline import discover as discovering
@@ -114,7 +115,8 @@ async def _discover(lease: Lease) -> None:
     db = context.database()
     for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
         try:
-            await asyncio.to_thread(tasks.discover, Discovery(db, context.keys(), lease, wanted))
+            async with report.finding(partial(runs.progress, db, wanted.job_run_id)):
+                await asyncio.to_thread(tasks.discover, Discovery(db, context.keys(), lease, wanted))
         except Superseded:
             raise
         except StepError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from prefect import get_client
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from retrieval.pipeline.outcomes import Outcome
 
 ROWS = 500
+LOOK_SECONDS = 2.0
 
 
 async def make_findable(rows: Sequence[Outcome]) -> None:
@@ -49,6 +52,35 @@ class Shown:
         await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
 
 
+@asynccontextmanager
+async def finding(look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
+    """Show what a listing finds while it goes on. `look`: the job run's progress, asked for in a thread."""
+    artifact = await acreate_progress_artifact(progress=0.0, description="Finding out what to ingest.")
+    watching = asyncio.create_task(_watch(artifact, look))
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await aupdate_progress_artifact(artifact, 100.0, _found(await asyncio.to_thread(look)))
+
+
+async def _watch(artifact: UUID, look: Callable[[], Mapping[str, Any]]) -> None:
+    shown = ""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        if (now := _found(await asyncio.to_thread(look))) != shown:
+            await aupdate_progress_artifact(artifact, 0.0, now)
+            shown = now
+
+
+def _found(counts: Mapping[str, Any]) -> str:
+    named = {"found": "found", "fetched": "fetched", "failed": "failed", "skipped": "left out"}
+    return (
+        "Finding out what to ingest: " + ", ".join(f"{counts.get(key, 0)} {word}" for key, word in named.items()) + "."
+    )
+
+
 async def results(rows: Sequence[Outcome], skipped: Mapping[str, int] | None = None) -> None:
     """One row a document; failures first. At most ROWS rows, and then a sentence that says so; what was left out."""
     for row in rows:
@@ -67,6 +99,8 @@ async def results(rows: Sequence[Outcome], skipped: Mapping[str, int] | None = N
         }
         for outcome in ordered[:ROWS]
     ]
+    failed = sum(row.status == "FAILED" for row in rows)
+    total = f"{len(rows)}, {failed} of them failed." if failed else f"{len(rows)}."
     more = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
     left = "".join(f" Left out: {count} ({reason})" for reason, count in (skipped or {}).items())
-    await acreate_table_artifact(table=table, description=f"Documents of this run.{more}{left}")
+    await acreate_table_artifact(table=table, description=f"Documents of this run: {total}{more}{left}")

@@ -208,7 +208,9 @@ def file_key(scope: Scope, owner: str, name: str) -> str:
 PROGRESS: LiteralString = """
     (select jsonb_build_object(
         'found', count(*) filter (where stage <> 'discover'),
-        'fetched', count(*) filter (where stage not in ('discover', 'accepted')),
+        'fetched', count(*) filter (
+            where stage not in ('discover', 'accepted')
+               or (raw_key is not null and r.source not in ('TEXT', 'LOCAL_FILE'))),
         'parsed', count(*) filter (where stage in ('parsed', 'chunked', 'embedded', 'upserted')),
         'chunked', count(*) filter (where stage in ('chunked', 'embedded', 'upserted')),
         'embedded', count(*) filter (where stage in ('embedded', 'upserted')),
@@ -220,7 +222,16 @@ PROGRESS: LiteralString = """
         'awaitingConfirmation', coalesce((r.progress ->> 'awaitingConfirmation')::int, 0)
      ) from run_documents where job_run_id = r.id)
 """
-"""How far the documents of job run `r` have come (D61). An unchanged one was fetched and needed no more."""
+"""How far the documents of job run `r` have come (D61). An unchanged one was fetched and needed no more; what a source
+handed over while it was listed was fetched before its turn."""
+
+
+def progress(db: Database, job_run_id: str) -> dict[str, Any]:
+    """The same of one job run, for who works on it."""
+    statement: LiteralString = "select " + PROGRESS + " as progress from job_runs r where r.id = %(run)s"
+    rows = db.rows(statement, {"run": job_run_id})
+    return dict(rows[0]["progress"]) if rows else {}
+
 
 _READ: LiteralString = (
     "select r.id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id, "

@@ -119,7 +119,8 @@ def test_progress_timings_and_the_flow_run_are_told(org, api_settings):
     space = org.namespace()
     run = run_of(org.text(space))
     before = get(org, space, run)
-    zero = dict.fromkeys(("fetched", "parsed", "chunked", "embedded", "upserted", "failed", "skipped"), 0)
+    counted = ("fetched", "parsed", "chunked", "embedded", "upserted", "failed", "skipped", "removed")
+    zero = dict.fromkeys((*counted, "awaitingConfirmation"), 0)
     assert before["progress"] == {"found": 1, **zero, "skippedReasons": {}}
     assert before["timings"] == {}
     assert before["prefectUrl"] is None
