@@ -162,7 +162,7 @@ class Settings(BaseSettings):
     archive_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
     """What one archive or mail may unfold to."""
     ocr_languages: list[str] = ["eng"]
-    """Languages of scans by tesseract's names; the engine that ships with the packages reads its own set."""
+    """Languages of scans by tesseract's names; without it only Latin, Chinese and Japanese script is read."""
     ocr_page_seconds: float = Field(default=240, gt=0)
     ocr_memory_bytes: int = Field(default=1536 * 1024 * 1024, ge=768 * 1024 * 1024)
     """For each process that recognises: the packaged engine alone takes about 820 MB."""

@@ -124,9 +124,12 @@ def _recognition(chosen: settings.Settings, cores: int) -> Recognition:
     """Children of their own for recognition: it takes more memory, and may start tesseract where that is installed."""
     program = shutil.which("tesseract") or ""
     allowed = Limits(chosen.ocr_page_seconds, chosen.ocr_memory_bytes, programs=bool(program))
-    return Recognition(
+    recognition = Recognition(
         Pool(cores, allowed), program, tuple(chosen.ocr_languages), chosen.ocr_page_seconds, chosen.ocr_pages
     )
+    if unread := recognition.unread():
+        log.warning("ocr.languages_not_read", languages=unread, why="without tesseract only Latin, Chinese, Japanese")
+    return recognition
 
 
 def _after_fork(*pools: Pool) -> None:

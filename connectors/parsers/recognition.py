@@ -18,6 +18,6 @@ def read(task: Task, wanted: Recognise) -> Reply:
     image = pictures.rendered(path, wanted.page, dots) if wanted.pdf else pictures.frame(path, wanted.page)
     if wanted.program:
         text, sure = engines.with_tesseract(image, wanted.program, wanted.languages)
-        if sure >= SURE:
+        if sure >= SURE or not engines.PACKAGED_READS.intersection(wanted.languages):
             return Reply(text=plain.storable(text))
     return Reply(text=plain.storable(engines.packaged(image)))

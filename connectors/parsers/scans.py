@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from connectors.parsers import engines
 from connectors.parsers.messages import Recognise, Reply, Task
 from connectors.parsers.pool import Pool
 from retrieval.errors import Skippable
@@ -33,12 +34,26 @@ class Recognition:
                 f"The file has {len(reply.pictured):,} pages to recognise; at most {self.pages:,} are. "
                 "Split it into smaller files and upload those."
             )
+        self._refuse_scripts()
         with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
             texts = list(threads.map(lambda page: self._one(task, reply, page), reply.pictured))
         text, pages = merged(reply.text, reply.pages, dict(zip(reply.pictured, texts, strict=True)), reply.count)
         if not text.strip():
             raise Skippable("No text was recognised: the file shows pictures or blank pages only.")
         return msgspec.structs.replace(reply, text=text, pages=pages)
+
+    def unread(self) -> tuple[str, ...]:
+        """Languages of the setting whose letters the packaged engine, which reads here, does not know."""
+        return () if self.program else tuple(name for name in self.languages if name not in engines.PACKAGED_READS)
+
+    def _refuse_scripts(self) -> None:
+        """Rather than index what another script's letters look like."""
+        unread = self.unread()
+        if unread and len(unread) == len(self.languages):
+            raise Skippable(
+                f"The text recognition of this installation does not read: {', '.join(unread)}; it reads Latin, "
+                "Chinese and Japanese script. Ask its operator to install tesseract with the data of that language."
+            )
 
     def _one(self, task: Task, reply: Reply, page: int) -> str:
         wanted = Recognise(page, pdf=reply.pdf, program=self.program, languages=self.languages)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers import layout
+from connectors.parsers import documents, layout
 from connectors.parsers.documents import DocumentParser, parser
 from connectors.parsers.layout import Line
 from connectors.parsers.pool import Limits, Pool
 from connectors.parsers.scans import Recognition, merged
+from retrieval import settings
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent
 
@@ -214,3 +217,16 @@ def test_recognised_pages_stand_between_the_others() -> None:
         "two",
         "three",
     ]
+
+
+def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = save("scan.png", encoded(picture(*HARBOUR), "PNG"))
+    monkeypatch.setattr(shutil, "which", lambda _program: None)
+    monkeypatch.setattr(documents, "log", structlog.get_logger())
+    with structlog.testing.capture_logs() as logged:
+        russian = documents._recognition(settings.Settings(ocr_languages=["rus", "ell"]), 1)
+        documents._recognition(settings.Settings(ocr_languages=["eng", "jpn", "deu"]), 1)
+    assert [(one["event"], one["languages"]) for one in logged] == [("ocr.languages_not_read", ("rus", "ell"))]
+    reader = DocumentParser(parser().pool, 512 * MB, 60, russian)
+    with pytest.raises(Skippable, match="does not read: rus, ell; it reads Latin, Chinese and Japanese"):
+        reader.parse(scan, OcrStrategy.STANDARD_OCR)
