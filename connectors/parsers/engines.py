@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 TESSERACT_DOTS, PACKAGED_DOTS = 300, 200
 """Dots an inch at which each recognises best; the packaged one shrinks what is larger."""
 _LATIN = (
-    "afr aze bos cat ceb ces cos cym dan deu deu_latf eng enm epo est eus fao fil fin fra frm fry gla gle glg hat hrv hun"
-    " ind isl ita ita_old jav lat lav lit ltz mlt mri msa nld nor oci pol por que ron slk slv spa spa_old sqi srp_latn sun"
+    "afr aze bos cat ces cym dan deu deu_latf eng enm epo est eus fao fin fra frm fry gla gle glg hat hrv hun"
+    " ind isl ita ita_old jav lat lav lit ltz mlt mri msa nld nor oci pol por que ron slk slv spa spa_old sqi srp_latn"
     " swa swe ton tur uzb yor"
 )
 _EASTERN = "chi_sim chi_sim_vert chi_tra chi_tra_vert jpn jpn_vert"

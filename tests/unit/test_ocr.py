@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import shutil
 import sys
@@ -222,7 +223,8 @@ def test_recognised_pages_stand_between_the_others() -> None:
 def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = save("scan.png", encoded(picture(*HARBOUR), "PNG"))
     monkeypatch.setattr(shutil, "which", lambda _program: None)
-    monkeypatch.setattr(documents, "log", structlog.get_logger())
+    wary = structlog.make_filtering_bound_logger(logging.WARNING)
+    monkeypatch.setattr(documents, "log", structlog.wrap_logger(None, wrapper_class=wary))
     with structlog.testing.capture_logs() as logged:
         russian = documents._recognition(settings.Settings(ocr_languages=["rus", "ell"]), 1)
         documents._recognition(settings.Settings(ocr_languages=["eng", "jpn", "deu"]), 1)
