@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAME = "Dropbox"
-MANNERS = Manners(NAME, per_minute=1200, burst=20)
+MANNERS = Manners(NAME, per_minute=2400, burst=40)
 """Dropbox tells no limit: its 429 does."""
 SECONDS = 30
 """Without a byte, after which an answer is given up."""
