@@ -1,0 +1,29 @@
+"""A worker's part of a crawl, in a process that may be killed: `python -m tests.flows.crawling_child` URL BATCH ATTEMPT.
+
+The key ring comes on standard input.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from flows import steps
+from retrieval import batches
+from retrieval.database import Database
+from retrieval.pipeline import discover
+from retrieval.secrets import KeyRing
+
+LEASE_SECONDS = 1.0
+
+
+def main(url: str, batch: str, attempt: int, ring: KeyRing) -> None:
+    db = Database(url)
+    lease = batches.claim(db, batch, attempt, seconds=LEASE_SECONDS)
+    if lease is None:
+        raise SystemExit("the batch is taken")
+    (wanted,) = discover.waiting(db, lease)
+    steps.discover(steps.Discovery(db, ring, lease, wanted))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), KeyRing.parse(sys.stdin.read()))
