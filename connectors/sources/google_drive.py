@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Lock
@@ -22,18 +24,37 @@ SERVICE = Service(
     authorize="https://accounts.google.com/o/oauth2/v2/auth",
     token="https://oauth2.googleapis.com/token",  # noqa: S106
     extra={
-        "scope": "https://www.googleapis.com/auth/drive.readonly",
+        "scope": "openid https://www.googleapis.com/auth/drive.readonly",
         "access_type": "offline",
         "prompt": "consent",
         "include_granted_scopes": "true",
     },
     revoke="https://oauth2.googleapis.com/revoke",
+    account="account",
 )
+"""`openid` gives no right, but a word in the token answer that says whose tokens these are."""
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> GoogleDrive:
     """The connector of a namespace's app. Its API key is for choosing files in a browser and is not used here."""
-    return GoogleDrive(oauth.make("GOOGLE_DRIVE", SERVICE, app, settings), settings)
+    return GoogleDrive(oauth.make("GOOGLE_DRIVE", SERVICE, app, settings, send), settings)
+
+
+def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:
+    """A request of the flow, as `connectors.oauth.Send`; its answer with the account that it is about."""
+    app = {"client_id": flow.client_id, "client_secret": flow.client_secret} if "grant_type" in content else {}
+    answer = oauth.post(flow.service.name, url, data={**content, **app})
+    return {**answer, "account": _subject(answer)} if isinstance(answer, dict) else answer
+
+
+def _subject(answer: Mapping[str, Any]) -> str | None:
+    """Of the id token (OpenID Connect): from the token endpoint itself, so that its signature proves no more."""
+    try:
+        claims = str(answer["id_token"]).split(".")[1]
+        subject = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["sub"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None
+    return subject if isinstance(subject, str) else None
 
 
 class GoogleDrive:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from connectors import patience, registry
 from connectors.sources import google_drive_listing, google_drive_wire
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.ports import SourceItem
+from retrieval.ports import SourceItem, Tokens
 from retrieval.settings import Endpoint
 from tests.standins import faults, google_drive
 from tests.standins.google_drive import Refusal
@@ -479,3 +481,29 @@ def test_no_bearer_goes_to_another_host(account, fetch, listed, stranger, monkey
     with pytest.raises(Retryable):
         fetch(one)
     assert seen == []
+
+
+# Whose account it is
+
+
+def test_the_account_is_known_by_its_subject(account):
+    made = registry.authorizer("GOOGLE_DRIVE", APP, account.settings)
+    back = "https://here.example/back"
+
+    def granted():
+        sent = account.visit(made.authorize_url(redirect_uri=back, state="s", challenge=None))
+        return made.exchange_code(dict(parse_qsl(urlsplit(sent).query))["code"], redirect_uri=back, verifier=None)
+
+    first = granted()
+    assert first.account == "account-1"
+    assert made.refresh(first).account == "account-1"
+    account.vendor.account = "account-2"
+    assert granted().account == "account-2"
+
+
+@pytest.mark.parametrize("word", [None, 1, "", "x", "x.%%%.x", "x.bnVsbA.x", "x.eyJzdWIiOiAxfQ.x"])
+def test_an_answer_that_does_not_say_whose_it_is_counts_all_the_same(account, word):
+    said = {"access_token": "fresh", "id_token": word}
+    account.vendor.trouble = (200, json.dumps(said).encode(), {})
+    made = registry.authorizer("GOOGLE_DRIVE", APP, account.settings)
+    assert made.refresh(Tokens("old", "lasting", account="me")) == Tokens("fresh", "lasting", None, "me")

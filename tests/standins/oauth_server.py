@@ -82,15 +82,21 @@ class Vendor:
         refresh = f"canary-refresh-{number}"
         self.refresh_tokens.add(refresh)
         content = {"access_token": f"canary-access-{number}", "refresh_token": refresh, "expires_in": self.expires_in}
-        if "nonce" in asked:
-            content["id_token"] = self._word(asked["nonce"])
+        if "openid" in asked.get("scope", "").split():
+            content["id_token"] = self._word(asked.get("nonce", ""))
         if self.account is not None:
             content |= {"account_id": self.account, "workspace_id": self.account}
         return 200, json.dumps(content).encode(), {}
 
     def _word(self, nonce: str) -> str:
         """An id token of OpenID Connect: three parts, the middle one of which says whom it is about."""
-        claims = {"aud": self.client[0], "nonce": nonce, "sub": "s", "oid": self.account or "user", "tid": "tenant"}
+        claims = {
+            "aud": self.client[0],
+            "nonce": nonce,
+            "sub": self.account or "s",
+            "oid": self.account or "user",
+            "tid": "tenant",
+        }
         parts = ({"alg": "none"}, claims, {})
         return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
 
