@@ -1,4 +1,4 @@
-"""A worker's part of a crawl, in a process that may be killed: `python -m tests.flows.crawling_child` URL BATCH ATTEMPT.
+"""A worker's part of a crawl, in a process that may be killed: `python -m tests.flows.crawling_child` and three words.
 
 The key ring comes on standard input.
 """
