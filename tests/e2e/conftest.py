@@ -83,20 +83,21 @@ class Service:
             )
         )
 
-    def job_run(self, job_run_id: str) -> dict:
-        return self.ok(self.client.get(f"/v1/ingest-job-runs/{job_run_id}", params={"namespaceId": self.namespace}))
+    def job_run(self, job_run_id: str, namespace: str = "") -> dict:
+        where = {"namespaceId": namespace or self.namespace}
+        return self.ok(self.client.get(f"/v1/ingest-job-runs/{job_run_id}", params=where))
 
-    def wait(self, *job_run_ids: str, seconds: float = 90) -> list[dict]:
+    def wait(self, *job_run_ids: str, seconds: float = 90, namespace: str = "") -> list[dict]:
         """Until all are COMPLETED; their data."""
         deadline = time.monotonic() + seconds
         done: dict[str, dict] = {}
         while len(done) < len(job_run_ids):
             for job_run in set(job_run_ids) - done.keys():
-                data = self.job_run(job_run)
+                data = self.job_run(job_run, namespace)
                 if data["status"] == "COMPLETED":
                     done[job_run] = data
             if time.monotonic() > deadline:
-                left = [self.job_run(one) for one in list(set(job_run_ids) - done.keys())[:3]]
+                left = [self.job_run(one, namespace) for one in list(set(job_run_ids) - done.keys())[:3]]
                 pytest.fail(f"{len(job_run_ids) - len(done)} job runs not COMPLETED after {seconds} s: {left}")
             time.sleep(0.1)
         return [done[job_run] for job_run in job_run_ids]
@@ -120,6 +121,16 @@ class Service:
 @pytest.fixture
 def new_service():
     """A function that starts a service; all are stopped and their homes removed at the end."""
+    yield from _starting()
+
+
+@pytest.fixture(scope="module")
+def service_of_module():
+    """The same, for services that all tests of a file share."""
+    yield from _starting()
+
+
+def _starting():
     started: list[Service] = []
 
     def make(**settings: str) -> Service:

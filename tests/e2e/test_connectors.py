@@ -1,0 +1,117 @@
+"""Each content service through the real processes: authorized as by a browser, ingested, kept in step, revoked."""
+
+import importlib
+import json
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from retrieval.namespaces import EMBEDDED
+from retrieval.sources import APPS
+from tests.contract.test_connectors import ACCOUNTS
+from tests.standins.place import APP
+
+TEXTS = {
+    "harbour.txt": "The harbour master counts ships at dawn.",
+    "plans/2026/budget.txt": "The budget of the observatory is nearly spent.",
+    "notes/bees.txt": "Bees dance to tell where the clover grows.",
+    "notes/deep/er/tide.txt": "A spring tide follows the full moon.",
+    "notes/owls.txt": "Owls hunt mice at night without a sound.",
+}
+CANARIES = ("canary-access", "canary-refresh", APP["clientSecret"])
+
+
+@pytest.fixture(scope="module")
+def accounts():
+    """Every vendor's account on loopback, in one process."""
+    with ExitStack() as stack:
+        made = {}
+        for name in APPS:
+            module, _, function = ACCOUNTS[name].partition(":")
+            made[name] = stack.enter_context(getattr(importlib.import_module(module), function)())
+        yield made
+
+
+def as_json(accounts, field):
+    found = {}
+    for account in accounts.values():
+        found |= {name: value.model_dump(mode="json") for name, value in getattr(account.settings, field).items()}
+    return json.dumps(found)
+
+
+@pytest.fixture(scope="module")
+def connected(service_of_module, accounts):
+    """A service whose settings lead to the accounts."""
+    return service_of_module(
+        endpoints=as_json(accounts, "endpoints"), oauth_endpoints=as_json(accounts, "oauth_endpoints")
+    )
+
+
+def connect(service, namespace, connector):
+    """A connection that is ACTIVE after a browser has followed the authorization URL to its end."""
+    body = {"namespaceId": namespace, "name": "Team", "connector": connector}
+    data = service.ok(service.client.post("/v1/connections", json=body))
+    with httpx.Client(follow_redirects=True, timeout=20) as browser:
+        page = browser.get(data["authorizationUrl"])
+    assert page.status_code == 200, page.text
+    assert "Connected" in page.text
+    connection = data["connection"]["id"]
+    state = service.ok(service.client.get(f"/v1/connections/{connection}"))["connection"]
+    assert state["status"] == "ACTIVE"
+    assert not [one for one in CANARIES if one in json.dumps(state)]
+    return connection
+
+
+@pytest.mark.parametrize("connector", APPS)
+def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(connected, accounts, connector):
+    service, account = connected, accounts[connector]
+    app = {name: value for name, value in APP.items() if name != "apiKey" or connector == "GOOGLE_DRIVE"}
+    body = {"name": connector, **EMBEDDED, APPS[connector]: app}
+    data = service.ok(service.client.post("/v1/namespaces", json=body))
+    namespace = data["namespace"]["id"]
+    files = {path: account.put(path, text) for path, text in TEXTS.items()}
+    connection = connect(service, namespace, connector)
+    path = f"/v1/ingest/{connector.lower().replace('_', '-')}"
+    asked = {"namespaceId": namespace, "ingestConfig": {"source": connector, "config": {"connectionId": connection}}}
+
+    def ingest():
+        run = service.ok(service.client.post(path, json=asked))["ingestJobRunId"]
+        return service.wait(run, namespace=namespace)[0]
+
+    def found(query):
+        body = {"namespaceId": namespace, "query": query, "topK": 9}
+        return [hit["content"] for hit in service.ok(service.client.post("/v1/search", json=body))["results"]]
+
+    first = ingest()
+    assert first["documents"]["failed"] == []
+    assert len(first["documents"]["completed"]) == len(TEXTS)
+    assert "spring tide" in found("moon and tide")[0]
+
+    account.change(files["notes/owls.txt"], "Owls have moved into the old church tower.")
+    fetched = len(account.requests)
+    second = ingest()
+    assert second["documents"]["failed"] == []
+    assert second["progress"]["embedded"] == 1
+    assert "church tower" in found("the old church tower")[0]
+    assert len(account.requests) - fetched < 20
+
+    account.delete(files["notes/bees.txt"])
+    third = ingest()
+    assert third["progress"]["removed"] == 1
+    assert not [text for text in found("bees dance where the clover grows") if "Bees" in text]
+
+    gone = service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
+    assert (gone["connection"]["status"], gone["connection"]["config"]["credentials"]) == ("REVOKED", None)
+    refused = service.client.post(path, json=asked)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_INGEST_CONFIG")
+
+
+def test_no_token_and_no_secret_lies_in_the_open(connected, accounts):
+    """After all of the above: not in Prefect's database, not in a log, not in a plain file of the home."""
+    spoken = [token.removesuffix(" expired") for account in accounts.values() for token in account.good]
+    assert spoken
+    for file in sorted(connected.home.rglob("*")):
+        if file.is_file() and "postgres" not in file.parts:
+            content = file.read_bytes()
+            assert not [one for one in (*CANARIES, *spoken) if one.encode() in content], file
