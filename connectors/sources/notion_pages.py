@@ -17,18 +17,18 @@ SETTLED = timedelta(minutes=3)
 
 
 def item(page: Answer, now: datetime) -> SourceItem:
-    return SourceItem(
-        str(page["id"]), title(page), MEDIA_TYPE, version(str(page["last_edited_time"]), now), properties=said(page)
-    )
+    return SourceItem(str(page["id"]), title(page), MEDIA_TYPE, version(page, now), properties=said(page))
 
 
-def version(edited: str, now: datetime) -> str:
-    """The mark of what was edited then; one that is good this once where more may follow under the same time."""
+def version(page: Answer, now: datetime) -> str:
+    """When it was edited and where it lies; good this once where more may follow under the same time."""
+    edited, parent = str(page["last_edited_time"]), page.get("parent") or {}
+    mark = f"{edited} in {parent.get(parent.get('type'))}"
     try:
         is_settled = now - datetime.fromisoformat(edited).astimezone(UTC) > SETTLED
     except ValueError:
         is_settled = False
-    return edited if is_settled else f"{edited} seen {now.isoformat()}"
+    return mark if is_settled else f"{mark} seen {now.isoformat()}"
 
 
 def said(page: Answer) -> dict[str, str | int]:

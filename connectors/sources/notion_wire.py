@@ -57,10 +57,9 @@ class Wire:
 
     def __init__(self, settings: Settings) -> None:
         endpoint = settings.endpoints.get("NOTION")
-        bundle = endpoint.ca_bundle if endpoint else None
         self.largest = settings.max_file_bytes
+        self._bundle = endpoint.ca_bundle if endpoint else None
         self._base = ((endpoint.base_url if endpoint else None) or API).rstrip("/")
-        self._verify = oauth.trust() if bundle is None else ssl.create_default_context(cafile=str(bundle))
 
     def ask(self, tokens: TokenSource, request: Request) -> Answer:
         """The answer's JSON object. It raises Missing, Unfit, Closed, or one of the port's errors."""
@@ -68,7 +67,11 @@ class Wire:
 
     @functools.cached_property
     def _client(self) -> Client:
-        client, plain = _sdk(self._base, self._verify, ESCAPED * self.largest)
+        try:
+            verify = ssl.create_default_context(cafile=str(self._bundle)) if self._bundle else oauth.trust()
+        except OSError as error:
+            raise Fatal("The ca_bundle that RETRIEVAL_ENDPOINTS names for NOTION cannot be read.") from error
+        client, plain = _sdk(self._base, verify, ESCAPED * self.largest)
         weakref.finalize(self, plain.close)
         return client
 
