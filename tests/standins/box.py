@@ -1,6 +1,6 @@
 """A Box account on loopback, judged by Box's own description of its API (`contracts/box-2024.0.json`).
 
-Its events come as Box's do: some twice, out of order, and each with the item as it was when it happened.
+Its events come as Box's do: twice, out of order, and some with the item as it was before.
 """
 
 from __future__ import annotations
@@ -209,10 +209,13 @@ class BoxAccount(account.Served):
     def _alter(self, its: str, event: str, **changes: Any) -> None:
         with self.lock:
             node = self.nodes[its]
+            before = whole(node)
             for name, value in changes.items():
                 setattr(node, name, value)
             node.etag += 1
             self._note(event, node)
+            if len(self.log) % 2:
+                self.log[-1]["source"] = before
 
     def _note(self, kind: str, node: Node | None) -> None:
         event = {"type": "event", "event_id": secrets.token_hex(16), "event_type": kind, "created_by": PERSON}
