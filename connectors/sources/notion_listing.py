@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any, Literal
 
 import structlog
@@ -24,6 +25,8 @@ from retrieval.ports import Page, SourceItem
 log = structlog.get_logger()
 
 PAGE = 100
+QUIET = 20
+"""Requests that may bring nothing before the place is saved."""
 Ask = Callable[[Request], Answer]
 
 
@@ -71,14 +74,18 @@ class Listing:
     _began_again: bool = False
 
     def pages(self, place: Place) -> Iterator[Page[SourceItem]]:
-        """From `place` to the end, whose page is `whole`; its cursor is the beginning of the next walk."""
-        while True:
+        """From `place` to the end, whose page is `whole`; its cursor is the beginning of the next walk.
+
+        Most databases hold nothing that search has not named: not each of them is worth a page.
+        """
+        for number in count(1):
             if place in self._been:
                 raise Retryable("Notion's listing leads back to where it was, and would never end.")
             self._been.add(place)
             items, place = self._step(place)
             is_end = place.is_end
-            yield Page(items, str(Place() if is_end else place), done=is_end, whole=is_end)
+            if items or is_end or number % QUIET == 0:
+                yield Page(items, str(Place() if is_end else place), done=is_end, whole=is_end)
             if is_end:
                 return
 
