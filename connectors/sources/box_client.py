@@ -119,7 +119,7 @@ class Client:
 
         url = f"{self._base}/2.0/files/{file_id}/content"
         wish = FetchOptions(url=url, method="GET", response_format=ResponseFormat.BINARY, follow_redirects=False)
-        with _explained((Missing, Closed)):
+        with _explained((Missing, Closed, Skippable)):
             answer = self._sdk(token).make_request(wish)
             content = answer.content or BytesIO()
             if answer.status == 200:
@@ -228,9 +228,15 @@ def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> E
             "The Box app may not read files: give it the scope 'Read all files and folders stored in Box', and "
             "authorize the connection again."
         )
-    kind = {400: Outdated, 403: Closed, 404: Missing, 410: Missing}.get(status)
-    if kind in expected:
-        return kind()
     if status == 408 or status >= 500:
         return Passing(f"Box answered with an error of its own ({status}).")
+    return _refusal(status, expected)
+
+
+def _refusal(status: int, expected: tuple[type[Exception], ...]) -> Exception:
+    kind = {400: Outdated, 403: Closed, 404: Missing, 410: Missing}.get(status)
+    if kind and kind in expected:
+        return kind()
+    if Skippable in expected:
+        return Skippable(f"Box does not give this file's content (status {status}).")
     return Fatal(f"Box answered with the unexpected status {status}: check RETRIEVAL_ENDPOINTS, if it names BOX.")

@@ -128,7 +128,7 @@ class Walk:
         except Outdated as error:
             raise Lost from error
         at = _position(found.next_stream_position)
-        files, folders = _named(found.entries)
+        files, folders = _named(found.entries, (folder for folder, _ in place.waiting))
         waiting = dict.fromkeys([*place.waiting, *((folder, "") for folder in folders)])
         if at is None or place.asked >= MOST_EVENT_PAGES or len(waiting) > MOST_WAITING:
             raise Lost
@@ -184,19 +184,22 @@ def _position(said: str | int | None) -> str | None:
     return text if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
-def _named(events: Iterable[Event]) -> tuple[list[str], list[str]]:
-    """Files and folders that something happened to, each once; a folder made within one of them is found from there."""
-    files: dict[str, None] = {}
-    folders: dict[str, list[frozenset[str]]] = {}
+def _named(events: Iterable[Event], waiting: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Files and folders that something happened to, each once. What was made in a folder that is walked is found there.
+
+    Only if that is all that happened to it: where else it went is not to be seen from there.
+    """
+    places: dict[str, dict[str, list[frozenset[str]]]] = {"file": {}, "folder": {}}
     for event in events:
         kind, its = _subject(event)
-        if kind == "file":
-            files[its] = None
-        elif kind == "folder":
+        if kind in places:
             is_new = event.event_type in _BIRTHS
-            folders.setdefault(its, []).append(_above(event.source or {}) if is_new else frozenset())
-    apart = [one for one, places in folders.items() if not all(place & folders.keys() for place in places)]
-    return list(files), apart
+            places[kind].setdefault(its, []).append(_above(event.source or {}) if is_new else frozenset())
+    walked = {*waiting, *places["folder"]}
+    files, folders = (
+        [one for one, above in each.items() if not all(map(walked.__and__, above))] for each in places.values()
+    )
+    return files, folders
 
 
 def _subject(event: Event) -> tuple[str, str]:

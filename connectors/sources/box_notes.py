@@ -26,7 +26,7 @@ def markdown(data: bytes) -> str:
         if isinstance(note.get("doc"), dict):
             return _blocks(note["doc"])
         return _old(note["atext"]["text"])
-    except (msgspec.DecodeError, UnicodeError, RecursionError, AttributeError, KeyError, TypeError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
         raise Skippable(_UNREADABLE) from error
 
 

@@ -118,6 +118,7 @@ def test_a_new_tree_of_folders_is_walked_once(account, connector, tokens):
     after, _ = listed(connector, tokens, last.cursor)
     assert set(after) == ids
     assert len(asked(account, "/items")) == 16
+    assert not asked(account, "/files/")
 
 
 def test_a_folder_that_leaves_while_it_waits_is_left_out(account, connector, tokens):
@@ -419,6 +420,32 @@ def test_a_file_that_may_only_be_previewed_is_left_out_with_its_reason(account, 
     account.close(one)
     with pytest.raises(Skippable, match="preview"):
         connector.fetch(tokens, items[one], tmp_path / "raw")
+
+
+def test_content_that_box_refuses_in_another_way_is_left_out_alone(account, connector, tokens, tmp_path):
+    one = account.put("a.txt", "x")
+    items, _ = listed(connector, tokens)
+    when(account, "/content", faults.status(412))
+    with pytest.raises(Skippable, match="412"):
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+
+
+def test_content_may_come_at_once(account, connector, tokens, tmp_path):
+    """Without a redirect, as a proxy before Box may answer."""
+    one = account.put("a.txt", "words")
+    items, _ = listed(connector, tokens)
+    when(account, "/content", instead(200, b"words", Content_Type="text/plain; charset=utf-8"))
+    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
+    assert (raw.path.read_bytes(), raw.size, raw.media_type) == (b"words", 5, "text/plain")
+
+
+def test_a_download_host_in_trouble_is_asked_again(account, connector, tokens, tmp_path):
+    one = account.put("a.txt", "words")
+    items, _ = listed(connector, tokens)
+    left = [faults.status(503), faults.status(429, Retry_After="0"), faults.reset, faults.cut]
+    account.fault = lambda request: left.pop(0) if left and "/dl/" in request else None
+    assert connector.fetch(tokens, items[one], tmp_path / "raw").path.read_text() == "words"
+    assert not left
 
 
 def test_an_app_without_the_scope_is_told_so(account, connector, tokens):

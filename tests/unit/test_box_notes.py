@@ -1,0 +1,101 @@
+"""Box Notes of both forms as Markdown."""
+
+import json
+
+import pytest
+
+from connectors.sources import box_notes
+from retrieval.errors import Skippable
+
+
+def text(words, *marks):
+    return {"type": "text", "text": words, "marks": [{"type": "author_id", "attrs": {"authorId": "1"}}, *marks]}
+
+
+def node(kind, *content, **attrs):
+    return {"type": kind, "attrs": attrs, "content": list(content)}
+
+
+def said(*words):
+    return node("paragraph", *(text(word) if isinstance(word, str) else word for word in words))
+
+
+def markdown(*content):
+    note = {"version": 7, "schema_version": 1, "doc": {"type": "doc", "content": list(content)}}
+    return box_notes.markdown(json.dumps(note).encode())
+
+
+def test_headings_paragraphs_and_rules():
+    rule = {"type": "horizontal_rule"}
+    found = markdown(node("heading", text("Plan"), level=3), said("First."), {"type": "paragraph"}, rule, said("Last."))
+    assert found == "### Plan\n\nFirst.\n\n---\n\nLast."
+
+
+def test_marks_and_breaks():
+    link = {"type": "link", "attrs": {"href": "https://example.com/"}}
+    found = markdown(
+        said(text("bold", {"type": "strong"}), " and ", text("the site", link), {"type": "hard_break"}, "below"),
+        said(text("https://example.com/", link), text(" small", {"type": "font_size", "attrs": {"size": "0.75em"}})),
+    )
+    assert found == "**bold** and [the site](https://example.com/)\nbelow\n\nhttps://example.com/ small"
+
+
+def test_lists_in_lists():
+    inner = node("ordered_list", node("list_item", said("b1")), node("list_item", said("b2")), order=3)
+    checks = node(
+        "check_list", node("check_list_item", said("done"), checked=True), node("check_list_item", said("open"))
+    )
+    found = markdown(node("bullet_list", node("list_item", said("a")), inner, node("list_item", said("c"))), checks)
+    assert found == "- a\n    3. b1\n    4. b2\n- c\n\n- [x] done\n- [ ] open"
+
+
+def test_tables_boxes_and_code():
+    head = node("table_row", node("table_header", said("Name")), node("table_header", said("A|B")))
+    row = node("table_row", node("table_cell", said("one"), said("two")))
+    box = node("call_out_box", said("Mind"), said("this"))
+    found = markdown(node("table", head, row), box, node("code_block", text("x = 1")))
+    assert found == ("| Name | A\\|B |\n| --- | --- |\n| one<br>two |  |\n\n> Mind\n>\n> this\n\n```\nx = 1\n```")
+
+
+def test_what_is_not_known_is_read_for_its_text():
+    assert markdown(node("grid", node("column", said("left")), node("column", said("right")))) == "left\n\nright"
+
+
+def test_a_note_from_before_2022():
+    old = {"atext": {"text": "Title\n*first\n*second\n\nEnd", "attribs": "+1"}, "pool": {}}
+    assert box_notes.markdown(json.dumps(old).encode()) == "Title\n- first\n- second\n\nEnd\n"
+
+
+def test_a_note_without_a_word():
+    assert box_notes.markdown(b"") == ""
+    assert markdown() == ""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{",
+        b"[]",
+        b"7",
+        b"null",
+        b"{}",
+        b'{"doc": 5}',
+        b'{"doc": {"content": [5]}}',
+        b'{"doc": {"content": [{}]}}',
+        b'{"doc": {"content": [{"type": "heading", "attrs": {"level": "x"}}]}}',
+        b'{"atext": {"text": 5}}',
+        b"\xff",
+        b'{"doc":' + b'{"content":[' * 5000,
+        b'{"doc":' + b'{"content":[' * 500 + b"{}" + b"]}" * 500 + b"}",
+    ],
+)
+def test_what_is_no_note_is_said_to_be_none(data):
+    with pytest.raises(Skippable, match="Box Note"):
+        box_notes.markdown(data)
+
+
+def test_a_note_of_some_depth_is_read():
+    deep = said("end")
+    for _ in range(100):
+        deep = node("grid", deep)
+    assert markdown(deep) == "end"
