@@ -61,12 +61,12 @@ class Rounds:
     """Ends a feed that never would: the same page again, page after page of what was there before, endless restarts."""
 
     pages: set[str] = field(default_factory=set)
-    marks: set[tuple[str, str]] = field(default_factory=set)
+    marks: set[int] = field(default_factory=set)
     idle: int = 0
     restarts: int = 0
 
     def turn(self, at: str, found: Sequence[Item]) -> None:
-        fresh = {(item["id"], str(item.get("eTag"))) for item in found} - self.marks
+        fresh = {hash((item["id"], str(item.get("eTag")))) for item in found} - self.marks
         self.marks |= fresh
         self.idle = 0 if fresh else self.idle + 1
         if at in self.pages or self.idle > IDLE_PAGES:

@@ -33,8 +33,9 @@ MANNERS: Final = Manners(TITLE, per_minute=600, burst=10)
 """Microsoft's limit is 3,000 requests in 5 minutes for each user of an app."""
 SECONDS: Final = 30.0
 """Without a byte, after which an answer is given up."""
+ANSWER_SECONDS: Final = 120.0
 DOWNLOAD_SECONDS: Final = 900.0
-"""For a whole download."""
+"""For the whole of an answer, and of a download."""
 HOPS: Final = 3
 """Addresses that one download may lead to, one after the other."""
 VANISHED: Final = "The file is no longer in OneDrive, or the account may not read it any more."
@@ -171,11 +172,11 @@ def _judge(answer: httpx.Response) -> None:
 
 
 def _object(answer: httpx.Response) -> dict[str, Any] | None:
-    """The answer's JSON object; None if it is none."""
-    body = bytearray()
+    """The answer's JSON object; None if it is none, or has no end."""
+    body, ends = bytearray(), time.monotonic() + ANSWER_SECONDS
     for piece in answer.iter_bytes():
         body += piece
-        if len(body) > _ANSWER_BYTES:
+        if len(body) > _ANSWER_BYTES or time.monotonic() > ends:
             return None
     try:
         found = msgspec.json.decode(bytes(body))
