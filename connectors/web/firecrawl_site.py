@@ -67,8 +67,9 @@ class State:
     hosts: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, cursor: str) -> State:
-        return cls(**json.loads(cursor))
+    def read(cls, cursor: str | None) -> State | None:
+        """None if no crawl was started here: another scraper's listing has other cursors."""
+        return cls(**json.loads(cursor)) if cursor and cursor.startswith("{") else None
 
     def written(self) -> str:
         return json.dumps(asdict(self))
@@ -94,9 +95,10 @@ class FirecrawlSite:
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """The crawl's id is saved before anything else: a worker that dies pays nothing twice."""
-        state = State.read(cursor) if cursor else self._started(request)
+        known = State.read(cursor)
+        state = known or self._started(request)
         try:
-            if not cursor:
+            if not known:
                 yield Page((), state.written(), done=False)
             yield from self._followed(request, state)
         except GeneratorExit:

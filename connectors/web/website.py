@@ -57,7 +57,7 @@ class Website:
         limits = Limits(int(config.get("maxDepth") or 3), int(config.get("maxLinks") or 100))
         rules = Rules.of(config, self._robots)
         walk = Walk(config["url"], rules, limits, frontier.load(self._db, request.job_run_id))
-        numbers = count(int(cursor or 0) + 1)
+        numbers = count(int(cursor) + 1 if cursor and cursor.isdecimal() else 1)
         options = replace(ScrapeOptions.of(config), check=rules.check)
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
             earlier = Earlier(self._db, self._files, request.scope)

@@ -2,14 +2,15 @@
 
 import json
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from connectors import patience, registry
-from connectors.web import client, firecrawl_site, robots
+from connectors.web import client, firecrawl_site, robots, website
 from flows import steps
-from retrieval import frontier, settings
+from retrieval import frontier, namespaces, settings
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.pipeline import discover
 from retrieval.ports import DiscoveryRequest, SourceItem
@@ -20,6 +21,7 @@ from tests.standins import faults, firecrawl, jina_reader, scrapingbee
 from tests.standins.scraped import Seen
 from tests.unit.test_web_client import serving
 
+load = namespaces.load
 WORDS = "SECRET VENDOR WORDS"
 SITE = "https://93.184.216.34"
 """A public address that nobody dials: the stand-in alone hears of it."""
@@ -336,6 +338,30 @@ def test_limits_hold_over_the_death_of_a_worker(space, crawler, monkeypatch):
     steps.discover(found)
     assert len(paths(space, run)) == 5
     assert (crawler.starts(), crawler.given_up) == (1, ["crawl-1"])
+
+
+@pytest.mark.parametrize("first", ["BUILTIN", "FIRECRAWL"])
+def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page(
+    space, crawler, site, monkeypatch, first
+):
+    crawler.web = web(site=site.url)
+    site.pages = {path: page(path, links).html for path, links in TREE.items()}
+    chosen = {name: {"provider": name, "apiKey": crawler.key} for name in ("BUILTIN", "FIRECRAWL")}
+    (other,) = set(chosen) - {first}
+    scraper = chosen[first]
+    monkeypatch.setattr(namespaces, "load", lambda *given, **more: replace(load(*given, **more), web_scraper=scraper))
+    run = accept(space, "WEBSITE", url=f"{site.url}/", maxDepth=5)
+    found = listing(space)
+    monkeypatch.setattr(website, "PIECE_PAGES", 2)
+    revive = dying(monkeypatch, 2)
+    with pytest.raises(Killed):
+        steps.discover(found)
+    revive()
+    assert len(paths(space, run, site.url)) < 7
+    scraper = chosen[other]
+    steps.discover(found)
+    assert paths(space, run, site.url) == sorted(TREE)
+    assert failed(space, run) == {}
 
 
 @pytest.mark.decision("H40")
