@@ -15,10 +15,11 @@ from functools import lru_cache
 _SAMPLE = 4096
 _BACK = 256
 _ALIEN, _BROKEN, _CASE = -9.0, -14.0, -4.0
+_LATIN_END = "\u0370"
 _ASCII_PLAIN, _ASCII_ODD = -5.0, -8.0
 _WESTERN = (
     "éèàêçâùîôûëïœüÿæ", "äüößÄÖÜ", "áéíóñúü¿¡º", "ãçáéíóâõêúàôü", "àèéìòù", "ëéïèöü", "åäöé", "æøåé", "áíúéöóýðþæ",
-    "àçèéíïòóúü·",
+    "àçèéíïòóúü·", "éäöüáíóàèçñßåøæêâúãõîôûëïœùìòÄÖÜÅØÉ¿¡",
 )  # fmt: skip
 _CENTRAL = ("łąężśóćńź", "íáéěýřčžšůúťňďóľôäĺŕ", "éáöóőüíúű", "ăîâșțşţ", "čžšćđ", "žčšěćńóřśźůŭ")
 _CYRILLIC = ("оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё", "оаинветрсклудмпяьзгбічйжїхшюєцщґф", "аиоетнрсвлдпкмзгбъучшяцхжщйюфѝ")
@@ -114,8 +115,10 @@ def _cost(text: str, weights: dict[str, float]) -> float:
     for place, character in enumerate(text):
         if character in weights:
             cost += weights[character]
+            cost += _CASE if character >= _LATIN_END and before.isascii() and before.isalpha() else 0.0
         elif character < "\x80":
             cost += _of_ascii(character)
+            cost += _CASE if character.isalpha() and before >= _LATIN_END and before in weights else 0.0
         elif not weights and (east := _of_east(character)) is not None:
             cost += east
         else:
