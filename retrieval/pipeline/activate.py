@@ -16,7 +16,7 @@ from retrieval.pipeline.items import Item, Key
 
 
 def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[Key, bytes]) -> frozenset[Key]:
-    """Finish those whose visible generation was made from the same content: new name, metadata and marks, no more."""
+    """Finish those whose visible generation was made from the same content: new name, place, metadata and marks."""
     if not waiting:
         return frozenset()
     with db.transaction() as connection:
@@ -30,7 +30,9 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                     error = case when d.job_run_id = w.run then null else d.error end,
                     properties = d.properties || jsonb_strip_nulls(jsonb_build_object(
                         'listedVersion', m.properties -> 'listedVersion',
-                        'sourceVersion', m.properties -> 'sourceVersion')),
+                        'sourceVersion', m.properties -> 'sourceVersion',
+                        'path', m.properties -> 'path', 'url', m.properties -> 'url',
+                        'owner', m.properties -> 'owner')),
                     synced_at = now(), updated_at = now()
                 from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
                             %(metadata)s::jsonb[], %(fingerprints)s::bytea[])
