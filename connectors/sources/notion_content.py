@@ -18,6 +18,7 @@ from retrieval.errors import Retryable, Skippable
 REQUESTS = 500
 """For one page; at Notion's rate they take three minutes."""
 DEPTH = 12
+_PAGE = re.compile(r"\balt=\"(?:child_)?(?:page|database)\"")
 TOO_LARGE = "The page is too large to be fetched whole: split it into several pages."
 
 
@@ -31,14 +32,17 @@ class Content:
 
     def of(self, page_id: str) -> str:
         """Skippable if it is too large; Missing or Closed if it cannot be had."""
-        return tidied(self._rendered(page_id, set()))
+        try:
+            return tidied(self._rendered(page_id, set()))
+        except Missing:
+            return tidied(self._walked(page_id))
 
     def _rendered(self, block_id: str, seen: set[str]) -> str:
         """By Notion, with what it left out put in its place."""
         seen.add(block_id)
         try:
             answer = self._ask(lambda client, token: client.pages.retrieve_markdown(block_id, auth=token))
-        except (Missing, Unfit):
+        except Unfit:
             return self._walked(block_id)
         text, left_out = answer.get("markdown"), answer.get("unknown_block_ids") or []
         if not isinstance(text, str) or not isinstance(left_out, list):
@@ -46,15 +50,19 @@ class Content:
         if answer.get("truncated") is True and not left_out:
             return self._walked(block_id)
         for one in map(str, left_out):
-            text = _put(text, one, "" if one in seen else self._left_out(one, seen))
+            text = _put(text, one, "" if one in seen or _is_page(text, one) else self._left_out(one, seen))
             if len(text) > self.largest:
                 raise Skippable(TOO_LARGE)
         return text
 
     def _left_out(self, block_id: str, seen: set[str]) -> str:
+        """What is not shared is not there, and is no part of what may be asked for."""
         try:
             return self._rendered(block_id, seen)
-        except (Missing, Closed, Unfit):
+        except (Missing, Closed):
+            self._asked -= 1
+            return ""
+        except Unfit:
             return ""
 
     def _walked(self, block_id: str) -> str:
@@ -113,10 +121,19 @@ class Content:
 
 def _put(text: str, block_id: str, found: str) -> str:
     """Where the block was left out, or at the end."""
-    plain = re.escape(block_id.replace("-", ""))
-    place = re.compile(rf"<unknown\b[^<>\n]*?(?:{plain}|{re.escape(block_id)})[^<>\n]*?/>")
-    filled, times = place.subn(lambda _: found, text, count=1)
+    filled, times = _place(block_id).subn(lambda _: found, text, count=1)
     return filled if times or not found else f"{text}\n{found}"
+
+
+def _is_page(text: str, block_id: str) -> bool:
+    """Whether a page or a database was left out: it is a document of its own, if it is shared."""
+    place = _place(block_id).search(text)
+    return place is not None and _PAGE.search(place[0]) is not None
+
+
+def _place(block_id: str) -> re.Pattern[str]:
+    plain = re.escape(block_id.replace("-", ""))
+    return re.compile(rf"<unknown\b[^<>\n]*?(?:{plain}|{re.escape(block_id)})[^<>\n]*?/>")
 
 
 def _text(held: Mapping[str, Any]) -> str:

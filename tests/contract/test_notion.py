@@ -307,6 +307,18 @@ def test_what_notion_left_out_of_a_large_page_is_put_in_its_place(account, fetch
     assert fetched(page)[0] == "# Long\n\nBegin.\n\nPart one.\n\nPart two.\n\nEnd.\n"
 
 
+def test_what_is_not_shared_costs_one_request_and_pages_below_none(account, fetched, monkeypatch):
+    monkeypatch.setattr(notion_content, "REQUESTS", 3)
+    monkeypatch.setattr(notion_wire, "MANNERS", replace(notion_wire.MANNERS, burst=100))
+    secrets, below = [str(uuid.uuid4()) for _ in range(6)], str(uuid.uuid4())
+    account.left_out = {**dict.fromkeys(secrets), below: "another document"}
+    lines = [unknown(one) for one in secrets]
+    page = account.add("Hub", "\n".join(["Begin.", *lines, unknown(below).replace("toggle", "child_page"), "End."]))
+    assert fetched(page)[0] == "# Hub\n\nBegin.\n\nEnd.\n"
+    assert len([request for request in account.requests if request.endswith("/markdown")]) == 7
+    assert not [request for request in account.requests if request.endswith("/children")]
+
+
 def walked(account):
     """A page of blocks."""
     page = account.add("Blocks", "not this")
