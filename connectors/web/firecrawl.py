@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.web import brought
 from connectors.web.firecrawl_client import TITLE, Client
-from connectors.web.vendors import KEY_FIELD, require_allowed
+from connectors.web.vendors import KEY_FIELD, key_of, require_allowed
 from retrieval.errors import Fatal
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def make(config: Mapping[str, Any], options: Settings) -> Firecrawl:
     """Firecrawl under a namespace's key, at the operator's endpoint or at its own."""
-    return Firecrawl(Client(config["apiKey"], options))
+    return Firecrawl(Client(key_of(config), options))
 
 
 class Firecrawl:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.web import brought
-from connectors.web.vendors import Answer, Service, is_file, require_allowed, site_said
+from connectors.web.vendors import Answer, Service, is_file, key_of, require_allowed, site_said
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
@@ -26,7 +26,7 @@ _WARNING: Final = re.compile(r"returned error (\d{3})")
 
 def make(config: Mapping[str, Any], options: Settings) -> Jina:
     """The Reader under a namespace's key, at the operator's endpoint or at Jina's own."""
-    headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json", "DNT": "1"}
+    headers = {"Authorization": f"Bearer {key_of(config)}", "Accept": "application/json", "DNT": "1"}
     return Jina(Service("JINA_READER", TITLE, BASE_URL, headers, options))
 
 

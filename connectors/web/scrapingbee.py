@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from connectors import html
 from connectors.web import brought
-from connectors.web.vendors import KEY_FIELD, Answer, Service, is_file, require_allowed, site_said
+from connectors.web.vendors import KEY_FIELD, Answer, Service, is_file, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
@@ -24,7 +24,7 @@ SECONDS: Final = 150.0
 
 def make(config: Mapping[str, Any], options: Settings) -> ScrapingBee:
     """The API under a namespace's key, at the operator's endpoint or at ScrapingBee's own."""
-    return ScrapingBee(Service("SCRAPINGBEE", TITLE, BASE_URL, {}, options), config["apiKey"])
+    return ScrapingBee(Service("SCRAPINGBEE", TITLE, BASE_URL, {}, options), key_of(config))
 
 
 class ScrapingBee:

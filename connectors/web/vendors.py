@@ -148,6 +148,14 @@ def _client(headers: Mapping[str, str], bundle: Any) -> httpx.Client:
     return httpx.Client(trust_env=False, verify=verify, headers=dict(headers), follow_redirects=False)
 
 
+def key_of(config: Mapping[str, Any]) -> str:
+    """The key of a webScraperConfig, without the white space that comes along when it is pasted."""
+    key = str(config.get("apiKey") or "").strip()
+    if not key or not key.isascii() or not key.isprintable():
+        raise Fatal(f"The key in {KEY_FIELD} holds characters that no such key has: check it.", field=KEY_FIELD)
+    return key
+
+
 def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
     """The address in its one spelling. Skippable where we would not fetch ourselves: nobody does it for us either."""
     try:

@@ -270,6 +270,22 @@ def test_a_page_that_a_service_will_not_read_fails_alone(vendor: Place, tmp_path
     assert WORDS not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", sorted(VENDORS))
+@pytest.mark.parametrize("key", ["", " ", "schlüssel", "two\nlines", "a\0b"])
+def test_a_key_that_cannot_be_one_is_refused_before_anybody_is_asked(name: str, key: str) -> None:
+    with pytest.raises(Fatal, match=r"webScraperConfig\.apiKey") as caught:
+        VENDORS[name][0]({"provider": name, "apiKey": key}, settings())
+    assert caught.value.field == "webScraperConfig.apiKey"
+
+
+def test_a_pasted_key_may_end_with_a_line(tmp_path: Path) -> None:
+    with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE)}) as found:
+        endpoints = {"JINA_READER": Endpoint(base_url=f"{found.base_url}/")}
+        scraper = jina.make({"apiKey": f" {found.key}\n"}, settings(endpoints=endpoints))
+        assert scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
+        scraper.close()
+
+
 def test_a_good_key_is_known_by_a_check(vendor: Place) -> None:
     assert vendor.vendor is not None
     vendor.vendor.web[jina.CHECKED] = Seen(PAGE)
