@@ -14,6 +14,7 @@ from psycopg import Connection
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, Moved, ServiceError
 from retrieval.secrets import KeyRing
+from retrieval.sources import APPS
 
 Config = Mapping[str, Any]
 
@@ -22,7 +23,7 @@ VECTOR_STORAGE = "vectorStorageConfig"
 EMBEDDING_MODEL = "embeddingModelConfig"
 WEB_SCRAPER = "webScraperConfig"
 REQUIRED = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
-CONNECTORS = ("notionConfig", "googleDriveConfig", "dropboxConfig", "onedriveConfig", "boxConfig")
+CONNECTORS = tuple(APPS.values())
 CONFIGS = (*REQUIRED, WEB_SCRAPER, *CONNECTORS)
 SECRET_FIELDS = frozenset({"accessKeyId", "secretAccessKey", "apiKey", "clientSecret"})
 

@@ -128,6 +128,8 @@ def test_a_new_and_a_renamed_item_come_with_the_next_run(space, account, files):
     assert "fresh" in first(space, "snow on the railway")[0]
 
 
+@pytest.mark.decision("H47")
+@pytest.mark.decision("D56")
 def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     space.ingest()
     leaving = [files["notes/bees.txt"], files["notes/owls.txt"]]
@@ -167,6 +169,7 @@ def test_a_resync_fetches_anew_and_keeps_what_the_listing_said(space, account, f
     assert "authorize" in refused.error
 
 
+@pytest.mark.decision("H47")
 def test_an_empty_listing_empties_nothing(space, account, files):
     space.ingest()
     account.lose()
@@ -190,6 +193,7 @@ def test_a_broken_listing_fails_the_run_and_empties_nothing(space, account, file
     )
 
 
+@pytest.mark.decision("H48")
 def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, account, files, monkeypatch):
     refused = files["notes/owls.txt"]
     with monkeypatch.context() as once:
@@ -228,6 +232,8 @@ def test_a_worker_that_dies_between_pages_lists_what_is_left(space, account, fil
     assert account.requests[asked:]
 
 
+@pytest.mark.decision("H47")
+@pytest.mark.decision("D52")
 def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, account, files):
     space.ingest()
     before = set(rows(space))
@@ -243,6 +249,7 @@ def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, a
     assert set(rows(space)) == before | {fresh}
 
 
+@pytest.mark.decision("H49")
 def test_two_runs_of_a_connection_never_overlap(space, account, files):
     first_run, second_run = space.request(), space.request()
     lease = space.lease()

@@ -43,6 +43,7 @@ async def there():
     return {one.slug: (one.schedule.interval.total_seconds() / 60, one.parameters) for one in found}
 
 
+@pytest.mark.decision("H50")
 def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_server):
     async def reconciled():
         async with get_client() as client:
@@ -62,6 +63,8 @@ def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_serve
     assert asyncio.run(there()) == {}
 
 
+@pytest.mark.decision("H50")
+@pytest.mark.decision("D54")
 def test_a_schedule_asks_for_one_run_at_a_time_of_one_job(space):
     first = schedules.ingest(space.db, space.connection)
     waiting = schedules.ingest(space.db, space.connection)
