@@ -1,0 +1,72 @@
+"""Notion's listing, whatever a workspace looks like and wherever the process dies."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.sources.notion_listing import Listing, Place
+from connectors.sources.notion_wire import Missing, Unfit
+from tests.standins.notion import NotionAccount
+
+
+def asking(account):
+    """The stand-in without HTTP."""
+
+    def answered(template, path, asked):
+        status, answer = account._answered(template, "", path, {k: v for k, v in asked.items() if v is not None})
+        if status != 200:
+            raise {400: Unfit, 404: Missing}[status]
+        return answer
+
+    client = SimpleNamespace(
+        search=lambda auth, **asked: answered("/v1/search", "/v1/search", asked),
+        databases=SimpleNamespace(retrieve=lambda one, auth: answered("", f"/v1/databases/{one}", {})),
+        data_sources=SimpleNamespace(
+            query=lambda one, auth, **asked: answered("", f"/v1/data_sources/{one}/query", asked)
+        ),
+        pages=SimpleNamespace(retrieve=lambda one, auth: answered("", f"/v1/pages/{one}", {})),
+    )
+    return lambda request: request(client, "token")
+
+
+@settings(deadline=None)
+@given(
+    pages=st.integers(0, 8),
+    databases=st.lists(st.tuples(st.integers(0, 14), st.booleans()), max_size=4),
+    page=st.integers(1, 5),
+    limit=st.integers(7, 9),
+    deaths=st.lists(st.booleans(), max_size=60),
+    forgets=st.lists(st.booleans(), max_size=4),
+)
+def test_every_page_is_listed(pages, databases, page, limit, deaths, forgets):
+    """But for what lies beyond search's limit from both of its ends: here it names 13 things at most."""
+    account = NotionAccount()
+    account.page, account.limit = page, limit
+    wanted = {account.add(f"page {number}") for number in range(pages)}
+    for database, (rows, nested) in enumerate(databases):
+        folder = f"{'top/' if nested else ''}{database}"
+        wanted |= {account.put(f"{folder}/{number}", "x") for number in range(rows)}
+    for thing in account.things.values():
+        thing.is_searchable = thing.object == "data_source" or "data_source_id" not in thing.parent
+    assert walked(account, deaths, forgets) == wanted
+
+
+def walked(account, deaths, forgets):
+    """All ids, by as many processes as die."""
+    listed, place = set(), None
+    deaths, forgets = list(deaths), list(forgets)
+    for _ in range(1000):
+        for found in Listing(asking(account)).pages(Place.of(place)):
+            listed |= {item.external_id for item in found.items}
+            place = found.cursor
+            if found.done:
+                assert found.whole
+                return listed
+            if deaths and deaths.pop():
+                if forgets and forgets.pop():
+                    account.forget_cursors()
+                break
+    raise AssertionError("The listing never ended.")
