@@ -13,7 +13,7 @@ from connectors.sources.google_drive_wire import Ask, Sink, Wires
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import TokenSource
 
-MANNERS: Final = Manners(service="Google Drive", per_minute=1500, burst=30)
+MANNERS: Final = Manners(service="Google Drive", per_minute=3000, burst=50)
 """The vendor allows 325,000 units a minute and user and promises no Retry-After: an even rate is better than a stop."""
 PAGE: Final = 1000
 DRIVES_PAGE: Final = 100
