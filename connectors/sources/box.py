@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,26 @@ SERVICE = Service(
     pkce=False,
     revoke="https://api.box.com/oauth2/revoke",
     revoke_auth=Auth.FORM,
+    account="account",
 )
+"""Its token answers do not say whose the tokens are: that is asked for once, when a person has authorized."""
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> Box:
     """The connector of a namespace's app."""
-    client = Client(settings.endpoints.get("BOX"), settings.max_file_bytes)
-    return Box(oauth.make("BOX", SERVICE, app, settings), client)
+    endpoint = settings.endpoints.get("BOX")
+    client = Client(endpoint, settings.max_file_bytes)
+    return Box(oauth.make("BOX", SERVICE, app, settings, partial(_send, client, known=endpoint is not None)), client)
+
+
+def _send(client: Client, flow: OAuth, url: str, content: dict[str, str], *, known: bool) -> Any:
+    """A request of the flow. A token of somebody else's token endpoint is not shown to Box's public API."""
+    app = {"client_id": flow.client_id, "client_secret": flow.client_secret}
+    answer = oauth.post(SERVICE.name, url, data={**content, **app})
+    is_first = content.get("grant_type") == "authorization_code" and isinstance(answer, dict)
+    if is_first and (known or flow.token_at == SERVICE.token) and isinstance(token := answer.get("access_token"), str):
+        return {**answer, "account": client.account(token)}
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
 
 import msgspec
+import structlog
 
 from connectors.calls import Manners, Refused
 from connectors.patience import Busy, Passing, seconds_asked
-from connectors.sources.box_answers import Entry, Events, Listing
+from connectors.sources.box_answers import Entry, Events, Listing, Named
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.settings import Endpoint
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import requests
     from box_sdk_gen import BoxClient, NetworkSession
 
+log = structlog.get_logger(__name__)
 BASE_URL = "https://api.box.com"
 MANNERS = Manners("Box", per_minute=900, burst=20)
 """Box allows 1000 requests a minute for a user; some are left to people and to token requests."""
@@ -105,6 +107,19 @@ class Client:
         """The file's content. Box sends its clients on to another host for it, which is shown no token."""
         return MANNERS.call(tokens, lambda token: self._download(token, file_id, to))
 
+    def account(self, token: str) -> str | None:
+        """Whose token it is; None if Box does not say at once: a person waits for it."""
+        from box_sdk_gen.networking.timeout_config import TimeoutConfig
+
+        soon = TimeoutConfig(connection_timeout_ms=5000, read_timeout_ms=5000)
+        try:
+            with _explained(()):
+                sdk = self._sdk(token, self._network.with_timeout_config(soon))
+                return _read(lambda: sdk.users.get_user_me(fields=["id"]), Named).id
+        except (Refused, Busy, Passing, Fatal) as error:
+            log.warning("box.account_unknown", error=str(error))
+            return None
+
     def _asked(
         self, tokens: TokenSource, ask: Callable[[BoxClient], Any], kind: type[T], expected: tuple[type[Exception], ...]
     ) -> T:
@@ -156,11 +171,11 @@ class Client:
         media_type = headers.get("Content-Type", "").partition(";")[0].strip()
         return Download(digest.hexdigest(), size, "" if media_type == "application/octet-stream" else media_type)
 
-    def _sdk(self, token: str) -> BoxClient:
+    def _sdk(self, token: str, network: NetworkSession | None = None) -> BoxClient:
         """It costs a third of a millisecond; the connections are shared."""
         from box_sdk_gen import BoxClient, BoxDeveloperTokenAuth
 
-        return BoxClient(auth=BoxDeveloperTokenAuth(token=token), network_session=self._network)
+        return BoxClient(auth=BoxDeveloperTokenAuth(token=token), network_session=network or self._network)
 
     @cached_property
     def _session(self) -> requests.Session:

@@ -33,7 +33,7 @@ def properties(entry: Entry) -> dict[str, str | int]:
     """What Box says of a file, under our names. The times are the content's, where Box knows them."""
     folders = entry.path_collection.entries if entry.path_collection else ()
     names = [folder.name for folder in folders if folder.id != "0" and folder.name]
-    owner = entry.owned_by and (entry.owned_by.login or entry.owned_by.name)
+    owner = entry.owned_by and (entry.owned_by.name or entry.owned_by.login)
     said = {
         "url": f"https://app.box.com/file/{entry.id}",
         "path": "/".join([*names, entry.name or entry.id]),

@@ -9,8 +9,9 @@ now, or as deleted; a folder is walked with all below it. This makes duplicates 
 pages. Of a folder that is gone Box does not say what it held: then everything is listed, so that what is missing shows
 which files left, each of which is asked for before its document goes. That is one request a folder and no download.
 
-A position is taken before everything is listed, so that nothing falls between. Box keeps events for two weeks at
-least; an older position might silently begin late, so it is not asked for.
+A position is taken before everything is listed, so that nothing falls between. Everything is listed again each week:
+for an event that never came, and since Box keeps events for two weeks only, and an older position may silently begin
+late.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ from retrieval.ports import Page, SourceItem, TokenSource
 
 log = structlog.get_logger(__name__)
 ROOT = "0"
-KEPT_SECONDS = 13 * 86400
-"""Box keeps events between two weeks and two months, by its guide to user events."""
+WEEK = 7 * 86400
 MOST_REQUESTS = 200_000
 MOST_EVENT_PAGES = 2_000
 MOST_WAITING = 20_000
@@ -48,7 +48,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far a listing has come, as a cursor. `at`: the events' position, which was good at `since`, in Unix seconds.
+    """How far a listing has come, as a cursor. `at`: the events' position. `since`: when everything was last listed.
 
     `waiting`: folders to walk, the next one last, each with the marker of its page, "" for the first. `whole`: the
     walk began at the root. `asked`: pages so far.
@@ -104,7 +104,7 @@ class Walk:
         if cursor is None:
             return self._everything()
         place = Place.of(cursor)
-        if place.step == "changes" and time.time() - place.since > KEPT_SECONDS:
+        if place.step == "changes" and not place.asked and time.time() - place.since > WEEK:
             raise Lost
         return place
 
@@ -122,7 +122,6 @@ class Walk:
         return self._changes(place) if place.step == "changes" else self._folder(place)
 
     def _changes(self, place: Place) -> Page[SourceItem]:
-        since = int(time.time())
         try:
             found = self.client.events(self.tokens, place.at)
         except Outdated as error:
@@ -133,7 +132,8 @@ class Walk:
         if at is None or place.asked >= MOST_EVENT_PAGES or len(waiting) > MOST_WAITING:
             raise Lost
         over = not found.entries or at == place.at
-        after = Place(at, since, "walk" if over else "changes", waiting=tuple(waiting), asked=place.asked + 1)
+        step: Literal["changes", "walk"] = "walk" if over else "changes"
+        after = replace(place, at=at, step=step, waiting=tuple(waiting), asked=place.asked + 1)
         return self._told([self._file(one) for one in files], after, over=over and not waiting)
 
     def _file(self, file_id: str) -> SourceItem:

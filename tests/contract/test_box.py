@@ -6,6 +6,7 @@ import json
 import random
 import time
 from dataclasses import replace
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -201,11 +202,14 @@ def test_what_happens_during_a_listing_is_told_by_the_next(account, connector, t
     assert late in after
 
 
-def test_a_position_older_than_what_box_keeps_is_not_asked_for(account, connector, tokens, monkeypatch):
+def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch):
     one = account.put("a.txt", "x")
     _, last = listed(connector, tokens)
     now = time.time()
-    monkeypatch.setattr(box_listing.time, "time", lambda: now + 14 * 86400)
+    monkeypatch.setattr(box_listing.time, "time", lambda: now + 6 * 86400)
+    _, last = listed(connector, tokens, last.cursor)
+    assert not last.whole
+    monkeypatch.setattr(box_listing.time, "time", lambda: now + 8 * 86400)
     after, page = listed(connector, tokens, last.cursor)
     assert set(after) == {one}
     assert page.whole
@@ -523,3 +527,41 @@ def test_no_cookie_is_kept_for_the_next_connection(account, connector, tokens):
     listed(connector, TestTokens(account))
     assert sent
     assert set(sent) == {None}
+
+
+# Whose account it is
+
+
+def exchanged(account, connector):
+    url = connector.authorizer.authorize_url(redirect_uri="https://here.example/back", state="s", challenge=None)
+    code = dict(parse_qsl(urlsplit(account.visit(url)).query))["code"]
+    return connector.authorizer.exchange_code(code, redirect_uri="https://here.example/back", verifier=None)
+
+
+def test_an_authorization_says_whose_account_it_is(account, connector):
+    account.vendor.account = "4711"
+    made = exchanged(account, connector)
+    assert made.account == "4711"
+    account.requests.clear()
+    again = connector.authorizer.refresh(made)
+    assert again.account == "4711"
+    assert again.refresh_token != made.refresh_token
+    assert not asked(account, "/users/me")
+
+
+@pytest.mark.parametrize(
+    "wrong", [faults.status(401), faults.status(403), faults.status(503), faults.reset, faults.html]
+)
+def test_an_account_that_is_not_told_loses_no_authorization(account, connector, wrong):
+    when(account, "/users/me", wrong)
+    made = exchanged(account, connector)
+    assert made.account is None
+    assert made.access_token
+    assert len(asked(account, "/users/me")) == 1
+
+
+def test_a_token_of_another_token_endpoint_is_not_shown_to_boxs_own_api(account):
+    elsewhere = account.settings.model_copy(update={"endpoints": {}})
+    made = exchanged(account, registry.connector("BOX", APP, elsewhere))
+    assert made.access_token
+    assert not asked(account, "/users/me")

@@ -30,6 +30,7 @@ ROUTES = {
     r"/2\.0/files/(\d+)": "/2.0/files/{file_id}",
     r"/2\.0/files/(\d+)/content": "/2.0/files/{file_id}/content",
     r"/2\.0/(events)": "/2.0/events",
+    r"/2\.0/users/(me)": "/2.0/users/me",
 }
 
 
@@ -129,7 +130,7 @@ class BoxAccount(account.Served):
         if described.endswith("/content"):
             self._content(handler, self.nodes[its])
             return
-        calls = {"/2.0/events": self._events, "/2.0/files/{file_id}": self._file}
+        calls = {"/2.0/events": self._events, "/2.0/files/{file_id}": self._file, "/2.0/users/me": self._person}
         status, body = calls.get(described, self._items)(its, query)
         if status == 200 and (complaint := DESCRIPTION.complaint_on_answer(described, "get", body)):
             self._fail(handler, f"answer of {described}: {complaint}")
@@ -170,6 +171,9 @@ class BoxAccount(account.Served):
         end = start if self.lost else min(start + min(self.page, int(query["limit"])), len(self.log))
         entries = [event for event in reversed(self.log[start:end]) for _ in range(2)]
         return 200, {"chunk_size": len(entries), "next_stream_position": FIRST + end, "entries": entries}
+
+    def _person(self, _its: str, _query: dict[str, str]) -> tuple[int, Any]:
+        return 200, {"type": "user", "id": self.vendor.account}
 
     def _content(self, handler: Handler, node: Node) -> None:
         if node.is_gone or node.closed:
