@@ -106,7 +106,7 @@ async def ingest(batch_id: str, attempt: int) -> State[None]:
             return Completed(name="Superseded", message=str(error))
         outcomes.settle(db, lease)
         batches.finish(db, lease)
-    await report.results(outcomes.table(db, lease), outcomes.skipped(db, lease))
+    await report.results(outcomes.table(db, lease), outcomes.skipped(db, lease), outcomes.left(db, lease))
     return _state(outcomes.progress(db, lease))
 
 

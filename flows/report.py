@@ -13,6 +13,7 @@ from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
 from flows import prefect_server
+from retrieval.pipeline import outcomes
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -81,8 +82,13 @@ def _found(counts: Mapping[str, Any]) -> str:
     )
 
 
-async def results(rows: Sequence[Outcome], skipped: Mapping[str, int] | None = None) -> None:
-    """One row a document; failures first. At most ROWS rows, and then a sentence that says so; what was left out."""
+async def results(
+    rows: Sequence[Outcome], skipped: Mapping[str, int] | None = None, left: outcomes.Left = outcomes.NOBODY
+) -> None:
+    """One row a document; failures first. At most ROWS rows, and then a sentence that says so; what was left out.
+
+    `left`: documents that are gone at their content service.
+    """
     for row in rows:
         if row.error:
             get_run_logger().warning("%s (%s): %s", row.name, row.document_id, row.error)
@@ -102,5 +108,9 @@ async def results(rows: Sequence[Outcome], skipped: Mapping[str, int] | None = N
     failed = sum(row.status == "FAILED" for row in rows)
     total = f"{len(rows)}, {failed} of them failed." if failed else f"{len(rows)}."
     more = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
-    left = "".join(f" Left out: {count} ({reason})" for reason, count in (skipped or {}).items())
-    await acreate_table_artifact(table=table, description=f"Documents of this run: {total}{more}{left}")
+    out = "".join(f" Left out: {count} ({reason})" for reason, count in (skipped or {}).items())
+    gone = f" Removed: {left.removed}." if left.removed else ""
+    if left.held:
+        gone += f" Gone at the source and kept until a person confirms it: {left.held}."
+        get_run_logger().warning("%s documents are gone at the source: confirm with a resync.", left.held)
+    await acreate_table_artifact(table=table, description=f"Documents of this run: {total}{more}{out}{gone}")

@@ -31,6 +31,28 @@ class Outcome:
     chunks: int
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How many documents are gone at their content service: removed with the run, or held for a person's word."""
+
+    removed: int
+    held: int
+
+
+NOBODY = Left(0, 0)
+
+
+def left(db: Database, lease: Lease) -> Left:
+    """Of the batch's job runs."""
+    row = db.row(
+        "select coalesce(sum((progress ->> 'removed')::int), 0)::int as removed,"
+        " coalesce(max((progress ->> 'awaitingConfirmation')::int), 0) as held"
+        " from job_runs where batch_id = %(batch)s",
+        {"batch": lease.batch_id},
+    )
+    return Left(**row) if row else NOBODY
+
+
 def progress(db: Database, lease: Lease) -> Progress:
     """How the batch's documents stand."""
     row = db.row(

@@ -9,6 +9,7 @@ import pytest
 from connectors import patience, registry
 from retrieval import settings
 from retrieval.errors import Skippable
+from retrieval.pipeline import outcomes
 from tests.contract.test_connectors import ACCOUNTS
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import faults, memory
@@ -135,8 +136,12 @@ def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     leaving = [files["notes/bees.txt"], files["notes/owls.txt"]]
     for one in leaving:
         account.delete(one)
-    run = space.ingest()
+    asked = space.request()
+    lease = space.lease()
+    space.take(lease)
+    run = space.run(asked)
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 2)
+    assert outcomes.left(space.db, lease) == outcomes.Left(removed=0, held=2)
     assert "bees" in first(space, "bees dance where clover grows")[0]
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == 2
