@@ -189,7 +189,7 @@ def _streams(data: bytes) -> set[str]:
     try:
         with olefile.OleFileIO(io.BytesIO(data)) as file:
             return {entry[0] for entry in file.listdir() if len(entry) == 1}
-    except (OSError, olefile.OleFileError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError):
         ends = {"EncryptedPackage": b"", **dict.fromkeys(_STREAMS, b"\0\0")}
         return {stream for stream, end in ends.items() if stream.encode("utf-16-le") + end in data}
 

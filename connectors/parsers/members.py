@@ -20,6 +20,8 @@ _LONGEST = 400
 _JUNK = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$|\._[^/]*$)")
 _UNSAFE = re.compile("[\0-\x1f\x7f\u202a-\u202e\u2066-\u2069]|^[A-Za-z]:|^/|(?:^|/)\\.\\.(?:/|$)")
 _SPLIT = "Split it into smaller archives and upload those."
+_LOCKED = "It is protected by a password. Pack it without one and upload that."
+_DAMAGED = "It is damaged in the archive or packed in a way that cannot be read. Upload the file itself."
 _BROKEN = (zipfile.BadZipFile, zlib.error, OSError, NotImplementedError, RuntimeError, ValueError, EOFError)
 
 
@@ -52,10 +54,12 @@ class Folder:
                 file.write(piece)
         self.members.append(Packed(path, str(place), media_type, size, reason))
 
-    def leave_out(self, path: str, reason: str) -> None:
+    def leave_out(self, path: str, reason: str, *, again: bool = False) -> None:
+        """Keep why. `again`: adding it has begun, so that its path is taken by itself."""
         if len(self.members) >= self._bounds.members:
             raise Skippable(f"The file holds more than {self._bounds.members:,} files. {_SPLIT}")
-        self.members.append(Packed(self._unique(readable(path)), "", "", 0, reason))
+        path = readable(path) if again else self._unique(readable(path))
+        self.members.append(Packed(path, "", "", 0, reason))
 
     def _unique(self, path: str) -> str:
         stem, ending = str(PurePosixPath(path).with_suffix("")), PurePosixPath(path).suffix
@@ -86,6 +90,8 @@ def unzip(path: Path, folder: Folder) -> None:
             "The ZIP archive is damaged or packed in a way that cannot be read. "
             "Pack it again with an ordinary program and upload that."
         ) from error
+    if folder.members and all(one.reason == _LOCKED for one in folder.members):
+        raise Skippable("The ZIP archive is protected by a password. Pack it again without one and upload that.")
     if not folder.members:
         raise Skippable(f"The ZIP archive holds no files. Kinds that are taken: {kinds.TAKEN}.")
 
@@ -94,15 +100,23 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Folder) -
     name = member.filename.replace("\\", "/")
     if member.is_dir() or _JUNK.search(name):
         return
-    if member.flag_bits & 1:
-        raise Skippable("The ZIP archive is protected by a password. Pack it again without one and upload that.")
     if _UNSAFE.search(getattr(member, "orig_filename", name).replace("\\", "/")) or _UNSAFE.search(name):
         folder.leave_out(name, "Its path leads out of the archive or holds characters no path has: it was not read.")
     elif stat.S_ISLNK(member.external_attr >> 16):
         folder.leave_out(name, "It is a link, not a file: it was not followed. Pack the file itself.")
+    elif member.flag_bits & 1:
+        folder.leave_out(name, _LOCKED)
     else:
+        _unpack(archive, member, name, folder)
+
+
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, folder: Folder) -> None:
+    """A member that cannot be read is left out, its neighbours go on."""
+    try:
         with archive.open(member) as file:
             folder.add(name, "", _pieces(file))
+    except _BROKEN:
+        folder.leave_out(name, _DAMAGED, again=True)
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

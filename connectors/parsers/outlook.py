@@ -25,7 +25,7 @@ def unpack(path: Path, folder: Folder) -> None:
         with olefile.OleFileIO(str(path)) as file:
             for storage in _attachments(file, ""):
                 _unpack(file, storage, folder)
-    except (OSError, olefile.OleFileError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError):
         return
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from retrieval.errors import Skippable
 
@@ -21,6 +21,8 @@ _WORDS = 100
 """Letters and digits that make a page's text layer one to be relied on."""
 _COVERED = 0.3
 _IMAGE = 3
+_CONTRAST = 8
+"""Of 256 shades."""
 _BROKEN = (OSError, SyntaxError, EOFError, struct.error, ArithmeticError, LookupError, TypeError, ValueError)
 """What the library raises for damaged files of one format or another."""
 
@@ -40,6 +42,12 @@ def media_type(path: Path) -> str:
 
     with _opened(path) as image:
         return Image.MIME.get(image.format or "", "image/*")
+
+
+def is_blank(image: Image) -> bool:
+    """Whether it shows one shade only: there is nothing to recognise."""
+    darkest, brightest = cast("tuple[int, int]", image.convert("L").getextrema())
+    return bool(brightest - darkest < _CONTRAST)
 
 
 def frame(path: Path, number: int) -> Image:

@@ -10,6 +10,7 @@ import kreuzberg
 
 from connectors.parsers import (
     kinds,
+    letters,
     mails,
     members,
     outlook,
@@ -186,6 +187,8 @@ def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
         concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
     )
     try:
+        if kind is kinds.EML:
+            return kreuzberg.extract_bytes_sync(letters.readable(path.read_bytes()), kind.media_type, config=config)
         if not kind.text:
             return kreuzberg.extract_file_sync(path, kind.media_type, config=config)
         text = plain.text_of(path.read_bytes(), markup=kind in (kinds.HTML, kinds.XML))

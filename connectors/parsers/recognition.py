@@ -16,6 +16,8 @@ def read(task: Task, wanted: Recognise) -> Reply:
     dots = engines.TESSERACT_DOTS if wanted.program else engines.PACKAGED_DOTS
     path = Path(task.path)
     image = pictures.rendered(path, wanted.page, dots) if wanted.pdf else pictures.frame(path, wanted.page)
+    if pictures.is_blank(image):
+        return Reply()
     if wanted.program:
         text, sure = engines.with_tesseract(image, wanted.program, wanted.languages)
         if sure >= SURE or not engines.PACKAGED_READS.intersection(wanted.languages):

@@ -213,6 +213,27 @@ def test_path_tricks_and_links_are_refused_in_words_and_their_neighbours_go_on(h
     assert set(rows(house)) == {"tricks.zip", "tricks.zip/ok.txt"}
 
 
+def test_a_damaged_and_a_locked_member_fail_alone(house):
+    data = bytearray(packed([("a.txt", TIDES), ("b.txt", TIDES * 9), ("c.txt", b"The hull is blue.")]))
+    at = data.index(b"b.txt")
+    data[at + 7 : at + 12] = b"?????"
+    locked = data.rindex(b"PK\x01\x02")
+    data[data.index(b"c.txt") - 24] |= 1
+    data[locked + 8] |= 1
+    ended = ingest(house, "boat.zip", bytes(data))
+    assert {name for name, (status, _, _) in ended.items() if status == "SUCCESS"} == {"boat.zip", "a.txt"}
+    assert "damaged in the archive" in ended["boat.zip/b.txt"][2]
+    assert "password" in ended["boat.zip/c.txt"][2]
+
+
+def test_an_archive_of_locked_members_is_refused_whole(house):
+    data = bytearray(packed([("a.txt", TIDES)]))
+    data[6] |= 1
+    data[data.rindex(b"PK\x01\x02") + 8] |= 1
+    ended = ingest(house, "boat.zip", bytes(data))
+    assert "protected by a password" in ended["boat.zip"][2]
+
+
 def test_an_unknown_kind_in_an_archive_fails_alone_naming_the_kinds(house):
     ended = ingest(house, "mixed.zip", packed([("song.mp3", b"ID3\x03\0" + bytes(range(256)) * 4), ("a.txt", TIDES)]))
     assert ended["a.txt"][0] == "SUCCESS"

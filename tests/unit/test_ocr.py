@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers import documents, layout
+from connectors.parsers import documents, layout, pictures
 from connectors.parsers.documents import DocumentParser, parser
 from connectors.parsers.layout import Line
 from connectors.parsers.pool import Limits, Pool
@@ -232,3 +232,9 @@ def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, m
     reader = DocumentParser(parser().pool, 512 * MB, 60, russian)
     with pytest.raises(Skippable, match="does not read: rus, ell; it reads Latin, Chinese and Japanese"):
         reader.parse(scan, OcrStrategy.STANDARD_OCR)
+
+
+@pytest.mark.parametrize("shade", ["white", "black", "#f4f4f0"])
+def test_a_picture_of_one_shade_is_not_recognised(shade: str) -> None:
+    assert pictures.is_blank(Image.new("RGB", (900, 900), shade))
+    assert not pictures.is_blank(picture(*HARBOUR))

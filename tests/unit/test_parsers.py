@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import signal
@@ -27,6 +28,7 @@ from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT
 
 MB = 2**20
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 Save = Callable[[str, bytes], RawContent]
 
 
@@ -246,6 +248,30 @@ def test_identifiers_and_addresses_keep_their_spelling(save: Save) -> None:
     assert "re.match(r'\\.\\_')" in code
 
 
+@pytest.mark.parametrize(
+    ("declared", "encoding", "text"),
+    [
+        ("koi8-r", "koi8-r", "Прилив сегодня высок."),
+        ("iso-2022-jp", "iso2022_jp", "潮の高さを帳面に書く。"),
+        ("shift_jis", "shift_jis", "潮の高さを帳面に書く。"),
+        ("gb2312", "gb2312", "船在黎明时分离开了港口。"),
+        ("iso-8859-1", "latin-1", "Größe der Flut"),
+        ("", "cp1252", "Größe der Flut"),
+        ("us-ascii", "utf-8", "Größe der Flut"),
+        ("x-unknown", "shift_jis", "潮の高さを帳面に書く。"),
+    ],
+)
+@pytest.mark.parametrize("packing", ["8bit", "base64"])
+def test_the_charset_that_a_mail_declares_wins(
+    save: Save, declared: str, encoding: str, text: str, packing: str
+) -> None:
+    charset = f"; charset={declared}" if declared else ""
+    head = f"Subject: Tide\nContent-Type: text/plain{charset}\nContent-Transfer-Encoding: {packing}\n\n"
+    body = text.encode(encoding)
+    mail = head.encode() + (base64.encodebytes(body) if packing == "base64" else body) + b"\n"
+    assert text in read(save("a.eml", mail)).text
+
+
 # What a file is
 
 
@@ -302,6 +328,11 @@ def test_a_pdf_with_an_owner_password_only_is_read(save: Save) -> None:
 def test_a_damaged_file_is_refused_in_words(save: Save, name: str, data: bytes) -> None:
     message = refusal(save(name, data))
     assert f"The {name[2:].upper()} file is damaged or incomplete" in message
+
+
+@pytest.mark.parametrize("data", [OLE + bytes(3000), OLE + bytes(40)])
+def test_a_compound_file_of_nothing_known_is_refused_with_the_kinds_that_are_taken(save: Save, data: bytes) -> None:
+    assert "Kinds that are taken: PDF" in refusal(save("a.doc", data))
 
 
 @pytest.mark.parametrize("data", [b"", b" \n\t \r\n"])
