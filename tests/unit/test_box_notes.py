@@ -7,6 +7,8 @@ import pytest
 from connectors.sources import box_notes
 from retrieval.errors import Skippable
 
+pytestmark = pytest.mark.decision("H56")
+
 
 def text(words, *marks):
     return {"type": "text", "text": words, "marks": [{"type": "author_id", "attrs": {"authorId": "1"}}, *marks]}
