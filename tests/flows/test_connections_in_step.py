@@ -254,6 +254,21 @@ def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, a
     assert set(rows(space)) == before | {fresh}
 
 
+@pytest.mark.decision("D52")
+def test_the_same_account_connected_again_doubles_nothing(space, account, files):
+    space.ingest()
+    before = {row["id"] for row in rows(space).values()}
+    first_connection, space.connection = space.connection, space.connect()
+    run = space.ingest()
+    assert (run.failed, run.progress["embedded"]) == ([], 0)
+    assert {row["id"] for row in rows(space).values()} == before
+    found = space.search("spring tide and full moon", top_k=9)
+    assert len(found) == len(set(found))
+    space.connection = first_connection
+    assert rows(space) == {}
+    assert space.ingest().progress["removed"] == 0
+
+
 @pytest.mark.decision("H49")
 def test_two_runs_of_a_connection_never_overlap(space, account, files):
     first_run, second_run = space.request(), space.request()
