@@ -57,13 +57,14 @@ class Shown:
 async def finding(look: Callable[[], Mapping[str, Any]]) -> AsyncIterator[None]:
     """Show what a listing finds while it goes on. `look`: the job run's progress, asked for in a thread."""
     artifact = await acreate_progress_artifact(progress=0.0, description="Finding out what to ingest.")
-    watching = asyncio.create_task(_watch(artifact, look))
+    watching, bar = asyncio.create_task(_watch(artifact, look)), 0.0
     try:
         yield
+        bar = 100.0
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-        await aupdate_progress_artifact(artifact, 100.0, _found(await asyncio.to_thread(look)))
+        await aupdate_progress_artifact(artifact, bar, _found(await asyncio.to_thread(look)))
 
 
 async def _watch(artifact: UUID, look: Callable[[], Mapping[str, Any]]) -> None:

@@ -90,3 +90,31 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
         f"Documents of this run: {PAGES - 1}, 2 of them failed. Left out: 1 (The site's"
     )
     assert table.data.count("The site answers 404") == 2
+
+
+@pytest.mark.decision("H39")
+@pytest.mark.parametrize("trouble", [None, RuntimeError("The listing broke off.")])
+def test_the_bar_is_full_only_once_the_listing_is_complete(monkeypatch, trouble):
+    bars = []
+
+    async def create(**given):
+        bars.append(given["progress"])
+        return "artifact"
+
+    async def update(_artifact, progress, _description=None):
+        bars.append(progress)
+
+    monkeypatch.setattr(report, "acreate_progress_artifact", create)
+    monkeypatch.setattr(report, "aupdate_progress_artifact", update)
+
+    async def listing():
+        async with report.finding(lambda: {"found": 1}):
+            if trouble:
+                raise trouble
+
+    if trouble:
+        with pytest.raises(RuntimeError):
+            asyncio.run(listing())
+    else:
+        asyncio.run(listing())
+    assert bars == [0.0, 0.0 if trouble else 100.0]
