@@ -22,6 +22,8 @@ FILE: Final = (
     "id,name,mimeType,parents,trashed,explicitlyTrashed,driveId,md5Checksum,headRevisionId,createdTime,modifiedTime,"
     "size,webViewLink,owners(displayName,emailAddress),shortcutDetails(targetId,targetMimeType),capabilities(canDownload)"
 )
+KINDS: Final = {"parents": list, "owners": list, "shortcutDetails": dict, "capabilities": dict}
+"""Of a file's fields; all others are strings, or say yes or no."""
 EVERYWHERE: Final[dict[str, Any]] = {"supportsAllDrives": True, "includeItemsFromAllDrives": True}
 Answer = dict[str, Any]
 
@@ -82,19 +84,37 @@ class Drive:
         """One file or folder. Missing, a Skippable, if it is not there, or not for this account."""
 
         def once(token: str) -> Answer:
-            return self.wires.answer(
+            answer = self.wires.answer(
                 token, lambda drive: drive.files.get(fileId=file_id, fields=fields, supportsAllDrives=True)
             )
+            if not _is_shaped(answer) or not answer.keys() & set(fields.split(",")):
+                raise trouble.senseless()
+            return answer
 
         return MANNERS.call(self.tokens, once)
 
     def media(self, file_id: str, to: Path, most: int) -> Sink:
         """A stored file's content."""
-        return self._loaded(lambda drive: drive.files.get_media(fileId=file_id, supportsAllDrives=True), to, most)
 
-    def export(self, file_id: str, media_type: str, to: Path, most: int) -> Sink:
+        def once(token: str) -> Sink:
+            with Sink(to, most) as sink:
+                self.wires.load(
+                    token, lambda drive: drive.files.get_media(fileId=file_id, supportsAllDrives=True), sink
+                )
+            return sink
+
+        return MANNERS.call(self.tokens, once)
+
+    def export(self, file_id: str, media_type: str, to: Path, most: int) -> None:
         """A document of Google's own in another format; TooLarge or Unsupported, both Skippable, if it cannot be."""
-        return self._loaded(lambda drive: drive.files.export_media(fileId=file_id, mimeType=media_type), to, most)
+
+        def once(token: str) -> None:
+            with Sink(to, most) as sink:
+                self.wires.export(
+                    token, lambda drive: drive.files.export_media(fileId=file_id, mimeType=media_type), sink
+                )
+
+        MANNERS.call(self.tokens, once)
 
     def _shared_drives(self, page: str | None) -> Answer:
         fields = "nextPageToken,drives(id,name)"
@@ -120,16 +140,6 @@ class Drive:
         except Skippable as error:
             raise Fatal("Google Drive does not let the connected account list its files.") from error
 
-    def _loaded(self, ask: Ask, to: Path, most: int) -> Sink:
-        """Each try begins anew."""
-
-        def once(token: str) -> Sink:
-            with Sink(to, most) as sink:
-                self.wires.load(token, ask, sink)
-            return sink
-
-        return MANNERS.call(self.tokens, once)
-
 
 def every(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
     """Page after page, until there are no more. Retryable if they would never end."""
@@ -152,5 +162,13 @@ def _judge(answer: Answer, what: str) -> None:
     if answer.get("incompleteSearch"):
         raise trouble.incomplete()
     files = answer.get("files", []) + [one["file"] for one in answer.get("changes", []) if one.get("file")]
-    if not all(file.keys() >= {"id", "name", "mimeType"} for file in files):
+    if not all(_is_shaped(file) and file.keys() >= {"id", "name", "mimeType"} for file in files):
         raise trouble.senseless()
+
+
+def _is_shaped(file: Any) -> bool:
+    """Whether the fields that are there are of their kinds."""
+    shaped = isinstance(file, dict) and all(
+        isinstance(value, KINDS.get(name, str | bool)) for name, value in file.items()
+    )
+    return shaped and all(isinstance(owner, dict) for owner in file.get("owners", []))

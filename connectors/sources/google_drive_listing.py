@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -99,19 +99,31 @@ class Listing:
             return state
         if state.tokens.keys() - {""} - self._shared.keys() or _today() - state.day >= DAYS:
             return self._everything()
-        fresh = self._shared.keys() - state.tokens.keys()
+        fresh = self._start_tokens(sorted(self._shared.keys() - state.tokens.keys()))
         state.whole, state.page = False, None
-        state.steps = [Step("changes", known) for known in state.tokens] + [Step("files", new) for new in sorted(fresh)]
-        state.tokens |= {new: self._drive.start_token(new) for new in sorted(fresh)}
+        state.steps = [Step("changes", known) for known in state.tokens] + [Step("files", new) for new in fresh]
+        state.tokens |= fresh
         return state
 
     def _everything(self) -> State:
         self._seen.clear()
         self._shared.clear()
         self._shared.update(self._drive.shared_drives())
-        logs = ["", *self._shared]
-        tokens = {one: self._drive.start_token(one) for one in logs}
-        return State(tokens, [Step("files", one) for one in logs], _today(), whole=True)
+        tokens = self._start_tokens(["", *self._shared])
+        return State(tokens, [Step("files", one) for one in tokens], _today(), whole=True)
+
+    def _start_tokens(self, logs: Sequence[str]) -> dict[str, str]:
+        """Of those that have any: a shared drive that cannot be followed now is tried again by the next listing."""
+        tokens = {}
+        for one in logs:
+            try:
+                tokens[one] = self._drive.start_token(one)
+            except trouble.Forgotten:
+                if not one:
+                    raise
+                log.warning("drive.left_out", drive=one)
+                del self._shared[one]
+        return tokens
 
     def _files(self, state: State, step: Step) -> Found:
         self._folders.load(step.log)

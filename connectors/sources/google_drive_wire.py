@@ -65,6 +65,11 @@ class Wires:
                 raise trouble.senseless()
             return answer
 
+    def export(self, token: str, ask: Ask, sink: Sink) -> None:
+        """The content that the request is answered with, at once: Google exports 10 MB at most, and not in parts."""
+        with self._speaking(token) as wire:
+            sink.write(ask(_service(self._base)).execute(http=wire) or b"")
+
     def load(self, token: str, ask: Ask, sink: Sink) -> None:
         """The content that the request is answered with, part by part."""
         with self._speaking(token) as wire:

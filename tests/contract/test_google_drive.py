@@ -437,6 +437,72 @@ def test_an_answer_without_its_list_is_no_empty_listing(account, listed):
         listed()
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        None,
+        [],
+        {},
+        {"id": "1"},
+        {"id": 1, "name": "x", "mimeType": "text/plain"},
+        {"id": "1", "name": "x", "mimeType": "text/plain", "owners": [1]},
+        {"id": "1", "name": "x", "mimeType": "text/plain", "capabilities": []},
+    ],
+)
+def test_a_file_that_makes_no_sense_ends_the_listing_in_words(account, connector, tokens, listed, tmp_path, file):
+    account.put("one.txt", "x")
+
+    def odd(request):
+        body = {"files": [file]} if request.endswith("/files") else file
+        return (lambda handler: handler.reply(200, body) or True) if "/files" in request else None
+
+    account.fault = odd
+    with pytest.raises(Retryable, match=r"no listing|broke off"):
+        listed()
+    if file is None or len(file) != 1:
+        with pytest.raises(Retryable):
+            connector.fetch(tokens, SourceItem("1", ""), tmp_path / "raw")
+
+
+def test_an_export_may_come_in_one_piece_of_unknown_length(account, fetch):
+    one = account.put_native("Plan", "document", {"text/markdown": b"never sent"})
+
+    def chunked(handler):
+        if "/export" not in handler.path:
+            return False
+        assert "range" not in handler.headers
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(b"6\r\n# Plan\r\n5\r\n over\r\n0\r\n\r\n")
+        return True
+
+    account.fault = lambda _request: chunked
+    assert fetch(one).path.read_bytes() == b"# Plan over"
+
+
+def test_a_shared_drive_that_cannot_be_followed_keeps_nobody_else(account, listed):
+    account.shared_drive("Odd")
+    one = account.put("one.txt", "x")
+    seen = []
+
+    def refuse(handler):
+        if "driveId" in handler.path and "startPageToken" in handler.path:
+            seen.append(handler.path)
+            handler.reply(404, Refusal(404, "notFound").body)
+            return True
+        return False
+
+    account.fault = lambda _request: refuse
+    items, _, page = listed()
+    assert set(items) == {one}
+    account.fault = lambda _request: None
+    late = account.put("late.txt", "x", drive=next(iter(account.drives)))
+    after, _, _ = listed(page.cursor)
+    assert set(after) == {late}
+    assert len(seen) == 1
+
+
 @pytest.mark.parametrize("path", ["", "/", "/drive/v3", "/drive/v3/"])
 def test_the_endpoint_may_be_named_with_or_without_its_path(account, tokens, path):
     one = account.put("one.txt", "x")
