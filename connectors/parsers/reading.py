@@ -12,6 +12,7 @@ from connectors.parsers import (
     kinds,
     letters,
     mails,
+    margins,
     members,
     outlook,
     pages,
@@ -80,6 +81,8 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
     text = tidied(result.content + _furniture(result, kind))
+    if more := margins.beside(kind, path, text):
+        text = f"{text.rstrip()}{more}\n"
     if kind is kinds.PPT:
         text = slides.without_prompts(text)
     pictured = pictures.without_text(path) if kind is kinds.PDF and task.ocr else ()

@@ -31,7 +31,7 @@ class _Refused(Exception):
     """The XML declares entities."""
 
 
-_BROKEN = (zipfile.BadZipFile, OSError, KeyError, ParseError, NotImplementedError, RuntimeError, ValueError, _Refused)
+BROKEN = (zipfile.BadZipFile, OSError, KeyError, ParseError, NotImplementedError, RuntimeError, ValueError, _Refused)
 
 
 def without_prompts(text: str) -> str:
@@ -43,9 +43,9 @@ def read(path: Path) -> Reply:
     """The presentation as Markdown; each slide is a page. Skippable if it is damaged or holds no text."""
     try:
         with zipfile.ZipFile(path) as archive:
-            slides = [_slide(page) for page in _root(archive, "content.xml").iter(f"{_DRAW}page")]
-            about = _root(archive, "meta.xml") if "meta.xml" in archive.namelist() else None
-    except _BROKEN as error:
+            slides = [_slide(page) for page in root(archive, "content.xml").iter(f"{_DRAW}page")]
+            about = root(archive, "meta.xml") if "meta.xml" in archive.namelist() else None
+    except BROKEN as error:
         raise Skippable(
             "The ODP file is damaged or incomplete and cannot be read. "
             "Save it again from the program that made it and upload that."
@@ -79,7 +79,7 @@ class _NoEntities(TreeBuilder):
         raise _Refused
 
 
-def _root(archive: zipfile.ZipFile, name: str) -> Element:
+def root(archive: zipfile.ZipFile, name: str) -> Element:
     with archive.open(name) as stream:
         root = parse(stream, XMLParser(target=_NoEntities())).getroot()  # noqa: S314
     if root is None:

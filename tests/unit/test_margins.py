@@ -1,0 +1,161 @@
+"""What stands beside the text of an Office document is found as well: notes, comments, text boxes, hidden sheets."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import docx
+import openpyxl
+from openpyxl.comments import Comment
+
+from connectors.parsers.documents import parser
+from retrieval.ports import OcrStrategy, RawContent
+
+WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+SHOW = (
+    'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
+    ' xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+    ' xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+)
+KIND = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
+def read(folder: Path, name: str, data: bytes) -> str:
+    path = folder / name
+    path.write_bytes(data)
+    raw = RawContent(path=path, name=name, media_type="", size=len(data))
+    return parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+
+
+def packed(members: dict[str, str | bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def word(body: str, parts: dict[str, str]) -> bytes:
+    """A DOCX of a text, with a body before it and further parts."""
+    document, file = docx.Document(), io.BytesIO()
+    document.add_paragraph("The harbour master keeps a ledger.")
+    document.save(file)
+    with zipfile.ZipFile(file) as archive:
+        members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    whole = archive_text(members, "word/document.xml")
+    members["word/document.xml"] = whole.replace("<w:body>", f"<w:body>{body}", 1)
+    relations = archive_text(members, "word/_rels/document.xml.rels")
+    for name in parts:
+        link = f'<Relationship Id="x{name}" Type="{KIND}/{name}" Target="{name}.xml"/></Relationships>'
+        relations = relations.replace("</Relationships>", link)
+    members["word/_rels/document.xml.rels"] = relations
+    return packed(members | {f"word/{name}.xml": f"<w:{name} {WORD}>{text}</w:{name}>" for name, text in parts.items()})
+
+
+def archive_text(members: dict[str, str | bytes], name: str) -> str:
+    data = members[name]
+    return data.decode() if isinstance(data, bytes) else data
+
+
+def said(words: str) -> str:
+    return f"<w:p><w:r><w:t>{words}</w:t></w:r></w:p>"
+
+
+def test_notes_and_comments_of_a_word_document_are_read(tmp_path: Path) -> None:
+    body = (
+        '<w:p><w:r><w:t>Body</w:t></w:r><w:r><w:footnoteReference w:id="2"/><w:endnoteReference w:id="2"/></w:r></w:p>'
+    )
+    parts = {
+        "footnotes": f'<w:footnote w:id="2">{said("The footnote speaks of ropes.")}</w:footnote>',
+        "endnotes": f'<w:endnote w:id="2">{said("The endnote speaks of sails.")}</w:endnote>',
+        "comments": f'<w:comment w:id="0" w:author="Ann">{said("The comment speaks of tar.")}</w:comment>',
+    }
+    text = read(tmp_path, "notes.docx", word(body, parts))
+    assert [text.count(one) for one in ("speaks of ropes", "speaks of sails", "keeps a ledger")] == [1, 1, 1]
+    assert "Comment by Ann: The comment speaks of tar." in text
+
+
+def test_a_text_box_is_read_once_and_deleted_text_is_not(tmp_path: Path) -> None:
+    shape = "http://schemas.microsoft.com/office/word/2010/wordprocessingShape"
+    box = f"<w:txbxContent>{said('The box speaks of anchors.')}</w:txbxContent>"
+    body = (
+        '<w:p><w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+        f'<mc:Choice Requires="wps"><w:drawing><wps:wsp xmlns:wps="{shape}"><wps:txbx>{box}</wps:txbx></wps:wsp>'
+        "</w:drawing></mc:Choice><mc:Fallback><w:pict><v:shape xmlns:v='urn:schemas-microsoft-com:vml'><v:textbox>"
+        f"{box}</v:textbox></v:shape></w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>"
+        '<w:p><w:ins w:id="1" w:author="A"><w:r><w:t>Inserted words.</w:t></w:r></w:ins>'
+        '<w:del w:id="2" w:author="A"><w:r><w:delText>Deleted words.</w:delText></w:r></w:del></w:p>'
+    )
+    text = read(tmp_path, "box.docx", word(body, {}))
+    assert text.count("The box speaks of anchors.") == 1
+    assert "Inserted words." in text
+    assert "Deleted words." not in text
+
+
+def shape(words: str, place: str = "") -> str:
+    named = '<p:nvSpPr><p:cNvPr id="2" name="x"/><p:cNvSpPr/>' + f"<p:nvPr>{place}</p:nvPr></p:nvSpPr><p:spPr/>"
+    return f"<p:sp>{named}<p:txBody><a:bodyPr/><a:p><a:r><a:t>{words}</a:t></a:r></a:p></p:txBody></p:sp>"
+
+
+def slide(tag: str, shapes: str) -> str:
+    group = '<p:nvGrpSpPr><p:cNvPr id="1" name=""/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr/>'
+    return f"<p:{tag} {SHOW}><p:cSld><p:spTree>{group}{shapes}</p:spTree></p:cSld></p:{tag}>"
+
+
+def relations(*links: tuple[str, str]) -> str:
+    items = (f'<Relationship Id="rId{n}" Type="{KIND}/{kind}" Target="{at}"/>' for n, (kind, at) in enumerate(links, 1))
+    space = "http://schemas.openxmlformats.org/package/2006/relationships"
+    return f'<Relationships xmlns="{space}">{"".join(items)}</Relationships>'
+
+
+def test_speaker_notes_and_comments_of_a_presentation_are_read(tmp_path: Path) -> None:
+    main = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
+    types = (
+        '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        '<Default Extension="xml" ContentType="application/xml"/>'
+        f'<Override PartName="/ppt/presentation.xml" ContentType="{main}"/></Types>'
+    )
+    deck = f'<p:presentation {SHOW}><p:sldIdLst><p:sldId id="256" r:id="rId1"/></p:sldIdLst></p:presentation>'
+    notes = shape("Mention the ropes.", '<p:ph type="body"/>') + shape("7", '<p:ph type="sldNum"/>')
+    data = packed(
+        {
+            "[Content_Types].xml": types,
+            "_rels/.rels": relations(("officeDocument", "ppt/presentation.xml")),
+            "ppt/presentation.xml": deck,
+            "ppt/_rels/presentation.xml.rels": relations(("slide", "slides/slide1.xml")),
+            "ppt/slides/slide1.xml": slide("sld", shape("The harbour")),
+            "ppt/slides/_rels/slide1.xml.rels": relations(("notesSlide", "../notesSlides/notesSlide1.xml")),
+            "ppt/notesSlides/notesSlide1.xml": slide("notes", notes),
+            "ppt/notesSlides/_rels/notesSlide1.xml.rels": relations(("slide", "../slides/slide1.xml")),
+            "ppt/comments/comment1.xml": f"<p:cmLst {SHOW}><p:cm><p:text>Ask for sails.</p:text></p:cm></p:cmLst>",
+        }
+    )
+    text = read(tmp_path, "deck.pptx", data)
+    assert "The harbour" in text
+    assert "Notes on slide 1: Mention the ropes.\n" in text
+    assert "Comment: Ask for sails." in text
+
+
+def test_hidden_sheets_and_comments_of_a_workbook_are_read(tmp_path: Path) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    sheet = book.worksheets[0]
+    sheet["A1"], sheet["A2"] = "Item", "Rope"
+    sheet["A2"].comment = Comment("Buy the long one", "Ann")
+    hidden = book.create_sheet("Store")
+    hidden["A1"], hidden.sheet_state = "Tar in barrels", "hidden"
+    book.save(file)
+    text = read(tmp_path, "book.xlsx", file.getvalue())
+    assert "Tar in barrels" in text
+    assert "Comment on A2: Buy the long one" in text
+
+
+def test_a_broken_comment_costs_nothing_but_itself(tmp_path: Path) -> None:
+    bomb = '<!DOCTYPE x [<!ENTITY a "ha">]><w:comments>&a;</w:comments>'
+    data = word("", {"comments": ""})
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    text = read(tmp_path, "odd.docx", packed(members | {"word/comments.xml": bomb}))
+    assert text == "The harbour master keeps a ledger.\n"
