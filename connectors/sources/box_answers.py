@@ -20,6 +20,10 @@ class PathCollection(msgspec.Struct, frozen=True):
     entries: Sequence[Named] = ()
 
 
+class Watermark(msgspec.Struct, frozen=True):
+    is_watermarked: bool | None = None
+
+
 class Entry(msgspec.Struct, frozen=True):
     """A file, a folder or a web link, as listed or asked for."""
 
@@ -36,6 +40,7 @@ class Entry(msgspec.Struct, frozen=True):
     modified_at: str | None = None
     content_created_at: str | None = None
     content_modified_at: str | None = None
+    watermark_info: Watermark | None = None
 
 
 class Listing(msgspec.Struct, frozen=True):

@@ -42,6 +42,7 @@ LIMIT, EVENT_LIMIT = 1000, 500
 FIELDS = list(Entry.__struct_fields__)
 CONNECT_SECONDS, READ_SECONDS, DOWNLOAD_SECONDS = 10, 60, 1800
 _PIECE = 64 * 1024
+_REDIRECTS = 5
 _STRANGE = "Box's answer cannot be read; another server may answer at its address."
 
 T = TypeVar("T")
@@ -148,13 +149,21 @@ class Client:
             return self._elsewhere(urljoin(url, answer.headers["Location"]), to)
 
     def _elsewhere(self, url: str, to: Path) -> Download:
-        """From the address that Box signed, without a token."""
-        with self._session.get(url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)) as answer:
-            if answer.status_code == 429:
-                raise Busy(seconds_asked(answer.headers.get("Retry-After")))
-            if answer.status_code != 200:
-                raise Passing(f"The host that Box keeps content on answered with {answer.status_code}.")
-            return self._write(answer.iter_content(_PIECE), answer.headers, to)
+        """From the address that Box signed, without a token, and never in the clear if Box is asked under TLS."""
+        for _ in range(_REDIRECTS):
+            if not url.startswith(("https:", self._base.partition("//")[0])):
+                raise Passing(_STRANGE)
+            with self._session.get(
+                url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
+            ) as answer:
+                if answer.status_code == 200:
+                    return self._write(answer.iter_content(_PIECE), answer.headers, to)
+                if answer.status_code == 429:
+                    raise Busy(seconds_asked(answer.headers.get("Retry-After")))
+                if not answer.is_redirect:
+                    raise Passing(f"The host that Box keeps content on answered with {answer.status_code}.")
+                url = urljoin(url, answer.headers["Location"])
+        raise Passing(_STRANGE)
 
     def _write(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
         until = time.monotonic() + DOWNLOAD_SECONDS
@@ -184,7 +193,7 @@ class Client:
 
         session = requests.Session()
         session.trust_env = False
-        session.max_redirects = 5
+        session.max_redirects = _REDIRECTS
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         session.verify = str(self._bundle) if self._bundle else True
         return session

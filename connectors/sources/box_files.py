@@ -14,6 +14,7 @@ from retrieval.ports import RawContent, SourceItem, TokenSource
 
 TRIES = 3
 NOTE: Final = ".boxnote"
+_GOOGLES = (".gdoc", ".gsheet", ".gslides")
 _GONE = "The file is no longer in Box, or no longer shared with this account."
 
 
@@ -70,9 +71,15 @@ def _downloaded(client: Client, tokens: TokenSource, file_id: str, to: Path) -> 
         if (entry.size or 0) > client.most:
             raise too_large(client.most)
         got = client.download(tokens, file_id, to)
-        if got.sha1 == (entry.sha1 or got.sha1) and got.size == (got.size if entry.size is None else entry.size):
+        if got.sha1 == entry.sha1 or _is_remade(entry):
             return entry, got
     raise Retryable("The file arrived from Box with another content than Box says it has: it changes right now.")
+
+
+def _is_remade(entry: Entry) -> bool:
+    """Whether Box sends other bytes than it keeps: with a watermark, or Google's documents in an Office format."""
+    is_marked = entry.watermark_info is not None and entry.watermark_info.is_watermarked
+    return bool(is_marked) or (entry.name or "").lower().endswith(_GOOGLES) or entry.sha1 is None
 
 
 def _as_markdown(raw: RawContent) -> RawContent:

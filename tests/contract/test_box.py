@@ -14,6 +14,7 @@ from connectors import patience, registry
 from connectors.sources import box_client, box_listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
+from retrieval.settings import Endpoint
 from tests.standins import box, faults
 from tests.standins.place import APP, TestTokens
 
@@ -387,6 +388,43 @@ def test_other_content_than_box_names_is_not_taken(account, connector, tokens, t
     when(account, "/dl/", instead(200, b"wrong"))
     with pytest.raises(Retryable, match="another content"):
         connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
+
+
+@pytest.mark.parametrize("name", ["marked.txt", "Plan.gdoc"])
+def test_what_box_sends_otherwise_than_it_keeps_it_is_taken(account, connector, tokens, tmp_path, name):
+    one = account.put(name, "kept")
+    account.nodes[one].marked = name == "marked.txt"
+    items, _ = listed(connector, tokens)
+    when(account, "/dl/", instead(200, b"kept, for your eyes only"))
+    raw = connector.fetch(tokens, items[one], tmp_path / "raw")
+    assert raw.path.read_text() == "kept, for your eyes only"
+    assert raw.version == items[one].version
+
+
+@pytest.mark.parametrize("to", ["ftp://127.0.0.1/x", "file:///etc/passwd", "gopher://x", "http:"])
+def test_content_is_fetched_over_http_alone(account, connector, tokens, tmp_path, to):
+    one = account.put("a.txt", "x")
+    items, _ = listed(connector, tokens)
+    when(account, "/content", instead(302, b"", Location=to))
+    with pytest.raises(Retryable):
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+    assert not (tmp_path / "raw").exists()
+
+
+def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(account, tmp_path):
+    client = box_client.Client(Endpoint(base_url="https://api.box.example"), 1000)
+    with pytest.raises(patience.Passing):
+        client._elsewhere(account.base + "/dl/x", tmp_path / "raw")
+    assert not account.requests
+
+
+def test_content_that_only_ever_lies_elsewhere_is_left(account, connector, tokens, tmp_path):
+    one = account.put("a.txt", "x")
+    items, _ = listed(connector, tokens)
+    when(account, "/dl/", instead(302, b"", Location="/dl/again"))
+    with pytest.raises(Retryable, match="cannot be read"):
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+    assert len(asked(account, "/dl/")) == 4 * 5
 
 
 def test_a_file_that_changes_while_it_is_fetched_comes_whole(account, connector, tokens, tmp_path):

@@ -36,7 +36,7 @@ ROUTES = {
 
 @dataclass
 class Node:
-    """`closed`: others may see that it is there, and no more."""
+    """`closed`: others may see that it is there, and no more; `marked`: they get it with a watermark."""
 
     id: str
     kind: str
@@ -46,6 +46,7 @@ class Node:
     etag: int = 0
     trashed: bool = False
     closed: bool = False
+    marked: bool = False
 
     @property
     def above(self) -> list[Node]:
@@ -235,6 +236,7 @@ def whole(node: Node) -> dict[str, Any]:
     above = [Node("1", "folder", "Trash", None)] if node.trashed else node.above
     path = [{"type": "folder", "id": one.id, "sequence_id": None, "etag": None, "name": one.name} for one in above]
     moment = f"2026-03-04T05:06:{node.etag % 60:02}-08:00"
+    said |= {"watermark_info": {"is_watermarked": node.marked}} if node.kind == "file" else {}
     said |= {"name": node.name, "created_at": "2026-01-02T03:04:05-08:00", "modified_at": moment, "owned_by": PERSON}
     said |= {"path_collection": {"total_count": len(path), "entries": path}, "parent": path[-1] if path else None}
     said |= {"item_status": "trashed" if node.trashed else "active", "size": len(node.content)}
