@@ -25,7 +25,7 @@ from connectors.parsers import (
 )
 from connectors.parsers.kinds import Kind
 from connectors.parsers.messages import Packed, Reply, Task
-from connectors.parsers.tidying import tidied
+from connectors.parsers.tidying import tidied, titled
 from retrieval.errors import Skippable
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
@@ -83,6 +83,8 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
     text = tidied(result.content + _furniture(result, kind))
     if more := margins.beside(kind, path, text):
         text = f"{text.rstrip()}{more}\n"
+    if kind is kinds.HTML:
+        text = titled(text, plain.one_line(str(result.metadata.get("title") or "")))
     if kind is kinds.PPT:
         text = slides.without_prompts(text)
     pictured = pictures.without_text(path) if kind is kinds.PDF and task.ocr else ()

@@ -10,6 +10,17 @@ _IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500}+)\]\((?:<[^>\n]{0,4000}+>|[^()\
 _ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\\([!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
 _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
+_HEAD_OF_PAGE = re.compile(r"---\n(?:[\w:.-]{1,80}: .*\n)*\n## ([\w:.-]{1,80}): (.*)\n+")
+
+
+def titled(page: str, title: str) -> str:
+    """A web page's Markdown, its title a heading; the library writes its head as a rule and a heading `title: …`."""
+    head = _HEAD_OF_PAGE.match(page)
+    if head is None or not (head[1].startswith("meta-") or (title and head[1] == "title" and head[2] == title)):
+        return page
+    rest = page[head.end() :]
+    return f"# {title}\n\n{rest}" if title and plain.first_heading(rest) != title else rest
+
 
 def tidied(markdown: str) -> str:
     """Without what helps no reader: links to images (their descriptions stay), control characters, and backslashes

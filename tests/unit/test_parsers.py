@@ -239,6 +239,19 @@ def test_html_becomes_markdown_without_scripts_and_embedded_pictures(save: Save)
     assert (parsed.title, parsed.properties["language"]) == ("Wetter", "de")
 
 
+@pytest.mark.parametrize(
+    ("head", "body", "text"),
+    [
+        ("<title>Tides</title>", "<p>Spring</p>", "# Tides\n\nSpring\n"),
+        ("<title>Tides</title><meta name='x' content='y'>", "<h1>Tides</h1><p>Spring</p>", "# Tides\n\nSpring\n"),
+        ("<meta name='x' content='y'>", "<p>Spring</p>", "Spring\n"),
+        ("", "<hr><h2>title: real</h2><p>x</p>", "---\n\n## title: real\n\nx\n"),
+    ],
+)
+def test_the_head_of_a_page_is_its_title_and_no_more(save: Save, head: str, body: str, text: str) -> None:
+    assert read(save("a.html", f"<html><head>{head}</head><body>{body}</body></html>".encode())).text == text
+
+
 def test_identifiers_and_addresses_keep_their_spelling(save: Save) -> None:
     mail = b"From: Ann <ann@example.org>\nSubject: part_number #42\n\nSee *this* and <https://example.org/a_b_c>!\n"
     text = read(save("a.eml", mail)).text
