@@ -11,7 +11,7 @@ from connectors import oauth
 from connectors.oauth import OAuth, Service
 from connectors.sources import onedrive_auth, onedrive_changes
 from connectors.sources import onedrive_items as items
-from connectors.sources.onedrive_graph import MALWARE, TITLE, VANISHED, Graph
+from connectors.sources.onedrive_graph import TITLE, VANISHED, Graph, Session
 from retrieval.errors import Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
@@ -45,16 +45,21 @@ class OneDrive:
         return onedrive_changes.pages(self.graph, tokens, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
-        answer = self.graph.get(tokens, items.at(item.external_id))
-        found = answer.body
-        if answer.status != 200 or items.deleted(found) or not items.is_file(found):
-            raise Skippable(VANISHED)
-        now = items.listed(found, items.Folders(lambda _: None).path(found))
-        if now.error:
-            raise Skippable(MALWARE)
-        written = self.graph.download(tokens, items.content_at(found), to, size=items.size(found))
-        return RawContent(to, now.name, now.media_type, written, version=now.version, properties=now.properties)
+        return self.graph.call(tokens, lambda here: _fetched(here, item.external_id, to))
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         answer = self.graph.get(tokens, items.at(external_id))
         return answer.status in _GONE or items.deleted(answer.body)
+
+
+def _fetched(here: Session, external_id: str, to: Path) -> RawContent:
+    """What the item is at this moment, and its content."""
+    answer = here.get(items.at(external_id))
+    found = answer.body
+    if answer.status != 200 or items.deleted(found) or not items.is_file(found):
+        raise Skippable(VANISHED)
+    now = items.listed(found, items.Folders(lambda _: None).path(found))
+    if now.error:
+        raise Skippable(now.error)
+    written = here.download(items.content_at(found), to, size=items.size(found), signed=items.signed_at(found))
+    return RawContent(to, now.name, now.media_type, written, version=now.version, properties=now.properties)

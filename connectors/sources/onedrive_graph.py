@@ -7,15 +7,16 @@ and the pre-signed address of a download is asked without it.
 from __future__ import annotations
 
 import atexit
+import logging
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -27,6 +28,7 @@ from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.settings import Settings
 
+T = TypeVar("T")
 TITLE: Final = "OneDrive"
 BASE_URL: Final = "https://graph.microsoft.com/v1.0"
 MANNERS: Final = Manners(TITLE, per_minute=600, burst=10)
@@ -72,7 +74,11 @@ class Graph:
 
     def get(self, tokens: TokenSource, path: str) -> Answer:
         """Graph's answer to GET. `path` follows the base address. Retryable, or Fatal, if there is none."""
-        return MANNERS.call(tokens, lambda token: self._ask(token, path))
+        return self.call(tokens, lambda here: here.get(path))
+
+    def call(self, tokens: TokenSource, requests: Callable[[Session], T]) -> T:
+        """What `requests` makes of one turn at Graph; all of it is done again after trouble that passes."""
+        return MANNERS.call(tokens, lambda token: requests(Session(self, token)))
 
     def path(self, link: Any) -> str:
         """What of an absolute link follows the base address. Fatal if it leads to another place."""
@@ -83,14 +89,8 @@ class Graph:
             )
         return link[len(self.base) :]
 
-    def download(self, tokens: TokenSource, path: str, to: Path, *, size: int | None) -> int:
-        """Bring a file into `to`; its size in bytes. `size`: what Graph said of it: less has broken off."""
-        if size is not None and size > self._most:
-            raise self._too_large()
-        return MANNERS.call(tokens, lambda token: self._bring(token, path, to, size))
-
-    def _ask(self, token: str, path: str) -> Answer:
-        with self._stream(self.base + path, {"Authorization": f"Bearer {token}"}) as answer:
+    def ask(self, token: str, path: str) -> Answer:
+        with self._stream(self.base + path, _bearer(token)) as answer:
             _judge(answer)
             body = _object(answer)
             if answer.status_code != 200 and not 400 <= answer.status_code < 500:
@@ -99,14 +99,16 @@ class Graph:
                 raise Passing(f"{TITLE}'s answer cannot be read; another server may answer at its address.")
             return Answer(answer.status_code, body or {}, answer.headers.get("location", ""))
 
-    def _bring(self, token: str, path: str, to: Path, size: int | None) -> int:
-        url, bearer = self.base + path, {"Authorization": f"Bearer {token}"}
+    def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
+        """The file at `url`, in `to`. Whatever address that leads to is asked without the bearer."""
+        if size is not None and size > self._most:
+            raise self._too_large()
         for _ in range(HOPS):
             with self._stream(url, {**_FILE, **bearer}) as answer:
                 if answer.status_code not in _MOVED:
                     self._check(answer, signed=not bearer)
                     return self._write(answer, to, size)
-                url, bearer = self._signed(urljoin(url, answer.headers.get("location", ""))), {}
+                url, bearer = self.signed(urljoin(url, answer.headers.get("location", ""))), {}
         raise Skippable(f"{TITLE} leads from one address to the next and gives no file.")
 
     def _check(self, answer: httpx.Response, *, signed: bool) -> None:
@@ -121,7 +123,8 @@ class Graph:
         said = Answer(answer.status_code, _object(answer) or {})
         raise Skippable(MALWARE if said.code == "malwareDetected" else VANISHED)
 
-    def _signed(self, url: str) -> str:
+    def signed(self, url: str) -> str:
+        """An address that Graph names for a download. Skippable if it is neither https nor Graph's own place."""
         parts = urlsplit(url)
         own = urlsplit(self.base)
         if (parts.scheme, parts.netloc) == (own.scheme, own.netloc):
@@ -160,6 +163,30 @@ class Graph:
         return Skippable(f"The file is larger than {self._most / 2**20:,.0f} MiB, the most that is fetched.")
 
 
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Graph in the name of one access token, within one turn."""
+
+    graph: Graph
+    token: str = field(repr=False)
+
+    def get(self, path: str) -> Answer:
+        return self.graph.ask(self.token, path)
+
+    def download(self, path: str, to: Path, *, size: int | None, signed: str = "") -> int:
+        """Bring a file into `to`; its size in bytes. `size`: what Graph said of it: less has broken off.
+
+        `signed`: the address that `path` leads to, where Graph has told it before: one request less.
+        """
+        if signed:
+            return self.graph.bring(self.graph.signed(signed), {}, to, size)
+        return self.graph.bring(self.graph.base + path, _bearer(self.token), to, size)
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
 def _judge(answer: httpx.Response) -> None:
     """Raise for what means the same at every address: a refused token, a full rate, a service in trouble."""
     status, after = answer.status_code, answer.headers.get("retry-after", "")
@@ -188,6 +215,8 @@ def _object(answer: httpx.Response) -> dict[str, Any] | None:
 @lru_cache(maxsize=4)
 def _client(ca_bundle: Path | None) -> httpx.Client:
     """Shared by the threads and steps of a process. It takes nothing from its surroundings and keeps no cookies."""
+    for name in ("httpx", "httpcore"):  # they would log addresses, which are signed
+        logging.getLogger(name).setLevel(logging.WARNING)
     trust = ssl.create_default_context(cafile=ca_bundle) if ca_bundle else httpx.create_ssl_context(trust_env=False)
     headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
     cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))

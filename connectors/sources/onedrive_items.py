@@ -108,6 +108,11 @@ def content_at(item: Item) -> str:
     return f"/drives/{quote(drive, safe='')}/items/{quote(_text(remote, 'id'), safe='')}/content"
 
 
+def signed_at(item: Item) -> str:
+    """The address, signed for a while, that the content lies at, where Graph tells it; "" where it does not."""
+    return _text(item, "@microsoft.graph.downloadUrl")
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where an item lies. `path`: its own, name included, if it was said; "" for the drive's root."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.standins.account import Served
 from tests.standins.account import serving as served
 from tests.standins.onedrive import ROOT, serving
 from tests.standins.place import APP, TestTokens
+from tests.standins.secure import secured
 
 
 @pytest.fixture
@@ -34,11 +36,23 @@ def tokens(account):
     return TestTokens(account)
 
 
+@pytest.fixture(params=["told", "asked for"])
+def address(request, account):
+    """How the signed address of a download is known: from the item itself, or by asking for its content."""
+    account.told = request.param == "told"
+
+
 @pytest.fixture
 def elsewhere():
     """Another server, which writes down what it is asked."""
     with served(Served()) as other:
         yield other
+
+
+@pytest.fixture
+def secure(tmp_path):
+    with secured(tmp_path) as made:
+        yield made
 
 
 def pages(connector, tokens, cursor=None):
@@ -88,6 +102,7 @@ def test_a_forgotten_place_leads_to_no_other_server(account, connector, tokens, 
     assert elsewhere.requests == []
 
 
+@pytest.mark.usefixtures("address")
 def test_a_download_goes_without_the_token_and_not_in_the_clear(account, connector, tokens, elsewhere, tmp_path):
     one = account.put("one.txt", "x")
     found = items(pages(connector, tokens))
@@ -104,6 +119,32 @@ def test_a_download_goes_without_the_token_and_not_in_the_clear(account, connect
     assert elsewhere.requests == []
 
 
+@pytest.mark.usefixtures("address")
+def test_a_download_from_another_host_is_encrypted_and_goes_without_the_token(account, tokens, tmp_path, secure):
+    one = account.put("one.txt", "x" * len(secure.text))
+    endpoint = account.settings.endpoints["ONEDRIVE"].model_copy(update={"ca_bundle": secure.certificate})
+    trusting = account.settings.model_copy(update={"endpoints": {"ONEDRIVE": endpoint}})
+    connector = registry.connector("ONEDRIVE", APP, trusting)
+    found = items(pages(connector, tokens))[one]
+    account.locations = [secure.base + "/one?sig=canary"]
+    assert fetched(connector, tokens, found, tmp_path) == secure.text
+    assert secure.seen == [("/one?sig=canary", None)]
+    stranger = registry.connector("ONEDRIVE", APP, account.settings)
+    account.locations = [secure.base + "/one?sig=canary"] * 9
+    with pytest.raises(Retryable, match="could not be reached"):
+        stranger.fetch(tokens, found, tmp_path / "raw")
+    assert len(secure.seen) == 1
+
+
+@pytest.mark.usefixtures("address")
+def test_no_address_that_opens_a_file_is_logged(account, connector, tokens, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    one = account.put("one.txt", "x")
+    fetched(connector, tokens, items(pages(connector, tokens))[one], tmp_path)
+    assert "canary" not in caplog.text
+
+
+@pytest.mark.usefixtures("address")
 def test_a_signed_address_that_grew_old_is_asked_for_again_and_renews_nothing(account, connector, tokens, tmp_path):
     one = account.put("one.txt", "x")
     found = items(pages(connector, tokens))
@@ -112,6 +153,7 @@ def test_a_signed_address_that_grew_old_is_asked_for_again_and_renews_nothing(ac
     assert tokens.renewals == 0
 
 
+@pytest.mark.usefixtures("address")
 def test_a_download_that_ends_early_is_not_the_file(account, connector, tokens, tmp_path):
     one = account.put("one.txt", "x" * 100)
     found = items(pages(connector, tokens))
@@ -120,13 +162,14 @@ def test_a_download_that_ends_early_is_not_the_file(account, connector, tokens, 
         connector.fetch(tokens, found[one], tmp_path / "raw")
 
 
+@pytest.mark.usefixtures("address")
 def test_a_file_that_is_too_large_is_not_asked_for(account, tokens, tmp_path):
     one = account.put("one.txt", "x" * 2000)
     settings = account.settings.model_copy(update={"max_file_bytes": 1000})
     connector = registry.connector("ONEDRIVE", APP, settings)
     with pytest.raises(Skippable, match="larger than"):
         connector.fetch(tokens, items(pages(connector, tokens))[one], tmp_path / "raw")
-    assert not any(request.endswith("/content") for request in account.requests)
+    assert not any("/signed/" in request or request.endswith("/content") for request in account.requests)
 
 
 def test_paths_are_made_of_the_folders_that_the_feed_names(account, connector, tokens, tmp_path):
@@ -135,10 +178,7 @@ def test_paths_are_made_of_the_folders_that_the_feed_names(account, connector, t
     assert found.properties["path"] == "Pläne & mehr/100 %/launch.txt"
     assert found.properties["owner"] == "Ada Example"
     assert connector.fetch(tokens, found, tmp_path / "raw").properties == found.properties
-    assert [request for request in account.requests if "/items/" in request] == [
-        f"GET /v1.0/me/drive/items/{one}",
-        f"GET /v1.0/me/drive/items/{one}/content",
-    ]
+    assert account.requests[1:] == [f"GET /v1.0/me/drive/items/{one}", f"GET /signed/{one}"]
 
 
 def test_folders_that_an_earlier_process_saw_are_asked_for(account, connector, tokens):
@@ -187,6 +227,21 @@ def test_a_deleted_folder_has_everything_listed_again(account, connector, tokens
     assert after[-1].whole
     assert connector.gone(tokens, inside)
     assert not pages(connector, tokens, after[-1].cursor)[-1].whole
+
+
+@pytest.mark.decision("H45")
+def test_what_was_deleted_without_a_word_of_its_kind_may_have_been_a_folder(account, connector, tokens):
+    inside = account.put("folder/inside.txt", "x")
+    before = pages(connector, tokens)
+    account.delete(account.items[inside]["parent"])
+    bare = ("id", "deleted", "parentReference")
+    account.twist = lambda body: {
+        **body,
+        "value": [{k: one[k] for k in bare} if "deleted" in one else one for one in body["value"]],
+    }
+    after = pages(connector, tokens, before[-1].cursor)
+    assert after[-1].whole
+    assert inside not in items(after)
 
 
 @pytest.mark.decision("H45")

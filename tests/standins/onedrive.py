@@ -29,6 +29,7 @@ CONTRACT = Described(Path(__file__).parent / "contracts" / "graph-drive-items.js
 DRIVE, OTHER_DRIVE = "b!drive", "b!other"
 ROOT = "01ROOT"
 SIGNED = "/signed/"
+_URL = "@microsoft.graph.downloadUrl"
 _DELTA = re.compile(r"/v1\.0/me/drive/(?:root/)?delta(?:\(token='([^']*)'\))?")
 _ITEM = re.compile(r"/v1\.0/me/drive/items/([^/]+)(/content)?")
 _OTHER = re.compile(r"/v1\.0/drives/([^/]+)/items/([^/]+)/content")
@@ -51,8 +52,10 @@ class OneDriveAccount(Served):
         self.personal = False
         self.hashed = True
         self.complaints: list[str] = []
-        self.locations: list[str | None] = []
-        """Of the next downloads, where they lead instead; None for the right place."""
+        self.told = True
+        """Whether items tell the signed address of their content; it can be asked for in any case."""
+        self.locations: list[str] = []
+        """Where the next downloads lead instead."""
         self.short = 0
         """Bytes that downloads lack at their end, announced as if that was all."""
         self.twist = lambda body: body
@@ -117,12 +120,17 @@ class OneDriveAccount(Served):
             return handler.reply(404, _error("itemNotFound"))
         if content:
             return self._moved(handler, item_id)
-        return self._reply(handler, "/me/drive/items/{item-id}", self._shown(item))
+        shown = self._shown(item)
+        if "text" in item and self.told:
+            shown[_URL] = self._signed(item_id)
+        return self._reply(handler, "/me/drive/items/{item-id}", shown)
 
     def _moved(self, handler: Handler, item_id: str) -> None:
         """Graph gives no content itself: it names an address that was signed before."""
-        elsewhere = self.locations.pop(0) if self.locations else None
-        handler.reply(302, b"", {"Location": elsewhere or f"{self.base}{SIGNED}{quote(item_id)}?sig=canary"})
+        handler.reply(302, b"", {"Location": self.locations.pop(0) if self.locations else self._signed(item_id)})
+
+    def _signed(self, item_id: str) -> str:
+        return f"{self.base}{SIGNED}{quote(item_id)}?sig=canary"
 
     def _download(self, handler: Handler, item_id: str, signature: str) -> None:
         if handler.headers.get("authorization") or signature != "canary":
@@ -133,6 +141,8 @@ class OneDriveAccount(Served):
     def _reply(self, handler: Handler, path: str, body: Any) -> None:
         if complaint := CONTRACT.complaint_on_answer(path, "get", body):
             return self._complain(handler, complaint)
+        if _URL in body and self.locations:
+            body[_URL] = self.locations.pop(0)
         return handler.reply(200, self.twist(body) if "delta" in path else body)
 
     def _complain(self, handler: Handler, complaint: str) -> None:

@@ -1,0 +1,75 @@
+"""A server with https on loopback, as signed addresses lead to, and a certificate that was made for it alone."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import ThreadingHTTPServer
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from tests.standins import faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Secure:
+    """A server with https of its own, `certificate` vouching for it, that gives everybody one text."""
+
+    text = "words from elsewhere"
+
+    def __init__(self, folder: Path) -> None:
+        self.certificate, key = folder / "certificate.pem", folder / "key.pem"
+        self.seen: list[tuple[str, str | None]] = []
+        """Path and authorization of each request."""
+        _certify(self.certificate, key)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self.certificate, key)
+        place = self
+
+        class Handler(faults.Handler):
+            def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+                place.seen.append((self.path, self.headers.get("authorization")))
+                self.reply(200, place.text.encode())
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *_: None  # a client that does not trust it hangs up
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.base = f"https://127.0.0.1:{self.server.server_port}"
+
+
+def _certify(certificate: Path, key: Path) -> None:
+    secret = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "elsewhere")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, secret.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(secret, hashes.SHA256())
+    )
+    certificate.write_bytes(made.public_bytes(Encoding.PEM))
+    key.write_bytes(secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+@contextmanager
+def secured(folder: Path) -> Iterator[Secure]:
+    made = Secure(folder)
+    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.server.shutdown()
+        thread.join(5)
+        made.server.server_close()
