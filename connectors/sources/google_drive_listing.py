@@ -175,7 +175,7 @@ class Listing:
         if folder.get("trashed"):
             state.folders.pop(folder["id"], None)
             self._walk(state, folder, is_gone=True)
-        elif folder["id"] != self._folders.root:
+        elif folder["id"] not in self._shared and folder["id"] != self._folders.root:
             mark = f"{parent_of(folder)}/{folder['name']}"
             if state.is_news(folder["id"], mark):
                 self._walk(state, folder, is_gone=False)

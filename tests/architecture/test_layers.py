@@ -35,6 +35,7 @@ HEAVY = (
     "pinecone",
     "openai",
     "kreuzberg",
+    "googleapiclient",
 )
 
 
@@ -46,7 +47,7 @@ def test_the_api_starts_without_prefect_models_or_vendors():
 
 def test_flows_start_without_vendors_or_models():
     code = "import sys, flows.ingest; print([name for name in sys.argv[1:] if name in sys.modules])"
-    heavy = ("onnxruntime", "onnx", "wordllama", "boto3", "pinecone", "openai", "kreuzberg")
+    heavy = ("onnxruntime", "onnx", "wordllama", "boto3", "pinecone", "openai", "kreuzberg", "googleapiclient")
     done = subprocess.run([sys.executable, "-c", code, *heavy], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -16,7 +16,7 @@ from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
 from retrieval.settings import Endpoint
 from tests.standins import faults, google_drive
-from tests.standins.google_drive import Refusal
+from tests.standins.google_drive_files import ROOT, Refusal
 from tests.standins.place import APP, TestTokens
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -326,8 +326,11 @@ def test_files_of_a_renamed_or_moved_folder_have_a_new_path_and_the_same_version
 
 def test_a_folder_that_people_look_into_is_listed_no_more_than_once(account, listed):
     account.put("old/one.txt", "x")
+    drive = account.shared_drive("Marketing")
+    account.put("inside.txt", "x", drive=drive)
     _, _, page = listed()
-    account.visit_folder(google_drive.ROOT)
+    account.visit_folder(ROOT)
+    account.visit_folder(drive)
     after, _, page = listed(page.cursor)
     assert after == {}
     account.visit_folder(account.folder("old"))

@@ -12,7 +12,7 @@ from connectors import patience, registry
 from retrieval import authorizations, settings
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import google_drive
-from tests.standins.google_drive import Refusal
+from tests.standins.google_drive_files import Refusal
 from tests.standins.place import APP
 
 BACK = "https://here.example/back"
