@@ -157,7 +157,7 @@ class Client:
                 url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
             ) as answer:
                 if answer.status_code == 200:
-                    return self._write(answer.iter_content(_PIECE), answer.headers, to)
+                    return self._write(_arriving(answer.raw), answer.headers, to)
                 if answer.status_code == 429:
                     raise Busy(seconds_asked(answer.headers.get("Retry-After")))
                 if not answer.is_redirect:
@@ -216,6 +216,12 @@ def too_large(most: int) -> Skippable:
     return Skippable(f"The file is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
 
 
+def _arriving(raw: Any) -> Iterator[bytes]:
+    """As it arrives: to wait for whole pieces would be to wait for hours where single bytes come."""
+    while piece := raw.read1(_PIECE, decode_content=True):
+        yield piece
+
+
 def _read(ask: Callable[[], Any], kind: type[T]) -> T:
     """The answer in our own types: the SDK takes any JSON, and anything else for an empty answer."""
     try:
@@ -229,12 +235,13 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
     """The SDK's trouble in our words: what it says itself repeats Box's. `expected`: refusals that mean something."""
     import requests
     from box_sdk_gen import BoxAPIError, BoxSDKError
+    from urllib3.exceptions import HTTPError
 
     try:
         yield
     except BoxAPIError as error:
         raise _meaning(error.response_info.status_code, error.response_info, expected) from error
-    except (BoxSDKError, requests.RequestException) as error:
+    except (BoxSDKError, requests.RequestException, HTTPError) as error:
         cause = getattr(error, "error", None) or error
         if isinstance(cause, requests.Timeout):
             raise Passing(f"Box did not answer within {READ_SECONDS} s.") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import time
@@ -17,6 +18,7 @@ from retrieval.ports import SourceItem
 from retrieval.settings import Endpoint
 from tests.standins import box, faults
 from tests.standins.place import APP, TestTokens
+from tests.standins.secure import secured
 
 
 @pytest.fixture
@@ -416,6 +418,54 @@ def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(accou
     with pytest.raises(patience.Passing):
         client._elsewhere(account.base + "/dl/x", tmp_path / "raw")
     assert not account.requests
+
+
+def test_content_that_drips_is_not_waited_for(account, connector, tokens, tmp_path, monkeypatch):
+    one = account.put("a.txt", "x" * 100)
+    items, _ = listed(connector, tokens)
+    monkeypatch.setattr(box_client, "DOWNLOAD_SECONDS", 0.2)
+
+    def drips(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100")
+        handler.end_headers()
+        for _ in range(20):
+            handler.wfile.write(b"x")
+            time.sleep(0.05)
+        return faults.reset(handler)
+
+    when(account, "/dl/", drips)
+    with pytest.raises(Retryable, match="did not send the file within"):
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+
+
+def test_packed_content_is_unpacked(account, connector, tokens, tmp_path):
+    words = "the same words again and again " * 10_000
+    one = account.put("a.txt", words)
+    items, _ = listed(connector, tokens)
+    when(account, "/dl/", instead(200, gzip.compress(words.encode()), Content_Encoding="gzip"))
+    assert connector.fetch(tokens, items[one], tmp_path / "raw").path.read_text() == words
+
+
+def test_content_comes_under_tls_by_the_operators_certificate_alone(account, tokens, tmp_path, monkeypatch):
+    (tmp_path / "tls").mkdir()
+    with secured(tmp_path / "tls") as secure:
+        one = account.put("a.txt", secure.text)
+        when(account, "/content", instead(302, b"", Location=secure.base + "/signed"))
+        endpoint = account.settings.endpoints["BOX"]
+        trusting = endpoint.model_copy(update={"ca_bundle": secure.certificate})
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(secure.certificate))
+        with pytest.raises(Retryable):
+            fetched(account, endpoint, tokens, one, tmp_path)
+        assert not secure.seen
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
+        assert fetched(account, trusting, tokens, one, tmp_path) == secure.text
+    assert secure.seen == [("/signed", None)]
+
+
+def fetched(account, endpoint, tokens, its, tmp_path):
+    there = account.settings.model_copy(update={"endpoints": {"BOX": endpoint}})
+    return registry.connector("BOX", APP, there).fetch(tokens, SourceItem(its, ""), tmp_path / "raw").path.read_text()
 
 
 def test_content_that_only_ever_lies_elsewhere_is_left(account, connector, tokens, tmp_path):
