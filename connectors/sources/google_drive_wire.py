@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import logging
+import ssl
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from googleapiclient.http import MediaIoBaseDownload
 
 from connectors.patience import Passing
 from connectors.sources import google_drive_trouble as trouble
-from retrieval.errors import Skippable
+from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Endpoint
 
 BASE_URL: Final = "https://www.googleapis.com"
@@ -48,12 +49,12 @@ Ask = Callable[[Service], Any]
 
 
 class Wires:
-    """HTTP clients to one address. They live as long as this does."""
+    """HTTP clients to one address. They live as long as this does. Fatal if its certificates cannot be read."""
 
     def __init__(self, endpoint: Endpoint | None) -> None:
         root = ((endpoint.base_url if endpoint else None) or BASE_URL).rstrip("/")
         self._base = root.removesuffix(SERVICE_PATH.rstrip("/")) + SERVICE_PATH
-        self._bundle = str(endpoint.ca_bundle) if endpoint and endpoint.ca_bundle else None
+        self._bundle = _readable(endpoint.ca_bundle) if endpoint and endpoint.ca_bundle else None
         self._idle: list[_Wire] = []
         weakref.finalize(self, _close, self._idle)
 
@@ -158,6 +159,14 @@ def _service(base: str) -> Service:
     options = {"api_endpoint": base}
     made = discovery.build("drive", "v3", http=httplib2.Http(), client_options=options, cache_discovery=False)
     return Service(made.files(), made.changes(), made.drives())
+
+
+def _readable(bundle: Path) -> str:
+    try:
+        ssl.create_default_context(cafile=bundle)
+    except OSError as error:
+        raise Fatal("The ca_bundle that RETRIEVAL_ENDPOINTS names for GOOGLE_DRIVE cannot be read.") from error
+    return str(bundle)
 
 
 def _close(wires: list[_Wire]) -> None:
