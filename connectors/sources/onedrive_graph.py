@@ -69,7 +69,7 @@ class Graph:
     def __init__(self, settings: Settings) -> None:
         endpoint = settings.endpoints.get("ONEDRIVE")
         self.base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
-        self._client = _client(endpoint.ca_bundle if endpoint else None)
+        self._ca_bundle = endpoint.ca_bundle if endpoint else None
         self._most = settings.max_file_bytes
 
     def get(self, tokens: TokenSource, path: str) -> Answer:
@@ -150,7 +150,7 @@ class Graph:
     @contextmanager
     def _stream(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
         try:
-            with self._client.stream("GET", url, headers=headers) as answer:
+            with _client(self._ca_bundle).stream("GET", url, headers=headers) as answer:
                 yield answer
         except httpx.TimeoutException as error:
             raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
