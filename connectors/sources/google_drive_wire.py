@@ -92,7 +92,7 @@ class Wires:
             yield wire
         except errors.HttpError as error:
             wire.close()
-            raise trouble.understand(error.resp.status, error.content, error.resp) from error
+            raise trouble.understand(error.resp.status, error.content, error.resp) from None  # it quotes the vendor
         except (OSError, http.client.HTTPException, httplib2.HttpLib2Error, ValueError, LookupError) as error:
             wire.close()
             raise Passing("Google Drive could not be reached, or its answer broke off.") from error

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qsl, urlsplit
@@ -422,6 +424,25 @@ def test_a_refusal_of_one_file_leaves_it_out_alone(account, fetch, reason):
     with pytest.raises(Skippable) as raised:
         fetch(one)
     assert "SECRET" not in str(raised.value)
+
+
+def test_what_google_says_is_in_no_log_and_no_traceback(account, listed, fetch, caplog):
+    caplog.set_level(logging.DEBUG)
+    one = account.put("one.txt", "x")
+    told = []
+    for name, reason in (("get", "cannotDownloadFile"), ("get", "notFound"), ("get", "rateLimitExceeded")):
+        account.trouble = {f"drive.files.{name}": Refusal(403, reason)}
+        try:
+            fetch(one)
+        except Skippable:
+            told.append(traceback.format_exc())
+    account.fault = lambda _request: faults.status(403)
+    with pytest.raises(Retryable) as raised:
+        listed()
+    told.append("".join(traceback.format_exception(raised.value)))
+    assert len(told) == 3
+    assert "SECRET" not in caplog.text + "".join(told)
+    assert "canary" not in caplog.text + "".join(told)
 
 
 def test_a_404_of_some_other_server_is_no_deletion(account, connector, tokens, listed):
