@@ -18,6 +18,9 @@ from connectors.parsers import limits, messages
 from connectors.parsers.messages import Reply, Task
 from retrieval.errors import Skippable
 
+_UNSOUND = ("panicked", "poisoned")
+"""What the library says when one file has left it in a state in which it reads no other."""
+
 
 def main() -> None:
     limits.confine(int(sys.argv[1]), programs="programs" in sys.argv[2:])
@@ -54,7 +57,8 @@ def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
         return read(task)
     except Skippable as error:
         cause = error.__cause__
-        return Reply(refusal=str(error), detail=f"{type(cause).__name__}: {cause}"[:500] if cause else "")
+        said = f"{type(cause).__name__}: {cause}" if cause else ""
+        return Reply(refusal=str(error), detail=said[:500], spent=any(sign in said for sign in _UNSOUND))
     except MemoryError:
         os._exit(messages.OUT_OF_MEMORY)
     except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception; this is the outermost handler

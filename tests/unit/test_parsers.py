@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -428,6 +429,15 @@ def test_a_child_that_is_killed_fails_its_file_only(
     killer.join(60)
     assert "ended from outside" in message
     assert "spring tide" in killed.parse(save("a.pdf", pdf("A spring tide.")), OcrStrategy.BASIC_PARSER).text
+
+
+def test_a_file_that_upsets_the_library_harms_no_other(
+    save: Save, limited: Callable[[float, int], DocumentParser]
+) -> None:
+    one = limited(60, 512 * MB)
+    odd = re.sub(rb"\(D:\d{10}(\d{4})", lambda found: found[0][:-3] + "\u2039".encode(), pdf("A spring tide."))
+    assert "damaged" in refusal(save("odd.pdf", odd), by=one)
+    assert "spring tide" in one.parse(save("a.pdf", pdf("A spring tide.")), OcrStrategy.BASIC_PARSER).text
 
 
 def test_a_child_that_died_between_two_files_is_replaced(
