@@ -594,7 +594,9 @@ def test_a_date_in_retry_after_is_waited_for(account, connector, tokens):
     assert page.whole
 
 
-@pytest.mark.parametrize("body", [[], {"entries": {}}, {"entries": [1]}, {"entries": [{"type": "file"}]}, {}])
+@pytest.mark.parametrize(
+    "body", [b"[" * 200_000, [], {"entries": {}}, {"entries": [1]}, {"entries": [{"type": "file"}]}, {}]
+)
 def test_an_answer_of_another_shape_is_no_empty_folder(account, connector, tokens, body):
     when(account, "/items", instead(200, body))
     with pytest.raises(Retryable, match="cannot be read"):

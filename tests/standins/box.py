@@ -150,7 +150,7 @@ class BoxAccount(account.Served):
         held = [node for node in self.nodes.values() if node.parent is folder and not node.trashed and not self.lost]
         held.sort(key=lambda node: (kinds.index(node.kind), node.name))
         belongs, _, start = query.get("marker", f"{its}-0").partition("-")
-        if belongs != its or query.get("usemarker") != "True":
+        if belongs != its or query.get("usemarker") != "true":
             return _refusal(400)
         end = int(start) + min(self.page, int(query.get("limit", 100)))
         entries = [_shown(node, query["fields"]) for node in held[int(start) : end]]
