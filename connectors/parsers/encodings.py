@@ -15,6 +15,8 @@ from functools import lru_cache
 _SAMPLE = 4096
 _BACK = 256
 _ALIEN, _BROKEN, _CASE = -9.0, -14.0, -4.0
+_USUAL = -7.6
+"""What a character of a text costs at most on average, where nothing else says that it is one."""
 _LATIN_END = "\u0370"
 _ASCII_PLAIN, _ASCII_ODD = -5.0, -8.0
 _WESTERN = (
@@ -67,14 +69,15 @@ _KNOWN = (("、。「」『』・〜,!?:;()“”‘’—…《》", -4.5), (_H
 
 
 def guess(data: bytes, *, wide: bool = False) -> str | None:
-    """The likeliest encoding of what is no UTF-8; None if it is a text in none. `wide`: UTF-16 only."""
+    """The likeliest encoding of what is no UTF-8; None if it is a text in none. `wide`: UTF-16 or none."""
     sample = _part(data)
     scores = {name: _eastern(sample, name) for name in (_WIDE if wide else (*_EASTERN, *_WIDE))}
-    if not wide:
-        scores |= {name: _single(sample, name, alphabets) for name, alphabets in _SINGLE}
+    scores |= {name: _single(sample, name, alphabets) for name, alphabets in _SINGLE[: 1 if wide else None]}
     for names, cost in _UNUSUAL:
         scores |= {name: scores[name] - cost for name in names if name in scores}
     best = max(scores, key=lambda name: scores[name])
+    if wide:
+        return best if best in _WIDE and scores[best] > _USUAL * len(sample) / 2 else None
     return best if scores[best] > _ALIEN * len(sample) / 2 else None
 
 

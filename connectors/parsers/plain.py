@@ -97,7 +97,7 @@ def _likeliest(data: bytes) -> str:
 def _unmarked(head: bytes) -> str | None:
     """UTF-16 without a mark in a script that leaves no zeros: it looks full of controls, or of nothing in a row."""
     control = sum(byte in _CONTROL for byte in head)
-    if control * 50 < len(head) or len(head) < _FEWEST:
+    if control * (4 if head.isascii() else 50) < len(head) or len(head) < _FEWEST:
         return None
     return encodings.guess(head[: len(head) // 2 * 2], wide=True)
 

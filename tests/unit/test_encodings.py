@@ -97,6 +97,11 @@ def test_a_declared_encoding_wins_if_it_is_valid(encoding: str) -> None:
     assert plain.text_of(note.encode(encoding), markup=True) == note
 
 
+@pytest.mark.parametrize("text", ["words\x07bell\x1b[31mred\x1b[0m\n", "a\x01b\x02c d\x03e\x04f", "\x02\x1fx" * 4])
+def test_controls_in_a_text_do_not_make_it_utf_16(text: str) -> None:
+    assert plain.text_of(text.encode()) == text
+
+
 def test_bytes_of_no_text_are_refused() -> None:
     chance = random.Random(7)
     for _ in range(200):
