@@ -47,11 +47,14 @@ _CHUNKS: LiteralString = """
 
 
 async def list_page(
-    db: Database, scope: Scope, document_id: str, *, cursor: str | None = None, size: int = PAGE
+    db: Database, scope: Scope, document_id: str, *, cursor: str | None = None, first: int = 0, size: int = PAGE
 ) -> Page | None:
-    """Empty while nothing of the document is searchable; None if the scope has no such document."""
+    """From the chunk `first` on, or from the cursor. Empty while nothing of the document is searchable.
+
+    None if the scope has no such document.
+    """
     listing = f"documents/{document_id}/chunks"
-    after = -1 if cursor is None else cursors.read(scope, listing, cursor, ErrorCode.INVALID_FILTER_CONFIG)
+    after = first - 1 if cursor is None else cursors.read(scope, listing, cursor, ErrorCode.INVALID_FILTER_CONFIG)
     document = await db.async_row(_DOCUMENT, {**scopes.params(scope), "document": document_id})
     if document is None:
         return None

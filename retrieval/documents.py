@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import archives, keyword, labels, metadata, scopes, settings
+from retrieval import archives, filters, keyword, labels, metadata, scopes, settings
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
@@ -51,6 +51,7 @@ class DocumentRow:
     updated_at: datetime
     synced_at: datetime | None
     archive_id: str | None = None
+    awaiting_removal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,13 @@ class Stats:
     by_status: Mapping[str, int]
 
 
-_FIELDS: LiteralString = """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
+_FIELDS: LiteralString = (
+    """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
     d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
-    d.created_at, d.updated_at, d.synced_at, d.archive_id"""
+    d.created_at, d.updated_at, d.synced_at, d.archive_id, """
+    + filters.AWAITS_REMOVAL
+    + " as awaiting_removal"
+)
 
 _IN_SCOPE: LiteralString = """
     d.deleted_at is null and d.partition_id = (

@@ -45,6 +45,8 @@ class Filterable(Protocol):
     def status(self) -> str: ...
     @property
     def metadata(self) -> Mapping[str, Any]: ...
+    @property
+    def awaiting_removal(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class DocumentFilter:
     """AND between the fields, OR within one; an empty field restricts nothing.
 
     A metadata value is a scalar or several of them (any of); a list in the document matches if it contains one.
+    `awaiting_removal`: gone at its content service, and held there until a person confirms its removal.
     """
 
     document_ids: tuple[str, ...] = ()
@@ -61,6 +64,7 @@ class DocumentFilter:
     sources: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     metadata: Mapping[str, Scalar | Sequence[Scalar]] = field(default_factory=lambda: MappingProxyType({}))
+    awaiting_removal: bool | None = None
 
     def wanted(self) -> dict[str, tuple[Scalar, ...]]:
         """The metadata keys that restrict, each with the values of which one must be there."""
@@ -68,8 +72,9 @@ class DocumentFilter:
         return {key: tuple(cast("Sequence[Scalar]", values)) for key, values in lists.items() if values}
 
     def restricts(self) -> bool:
-        """Whether there may be a document that does not match."""
-        return any(getattr(self, name) for name in _COLUMNS) or bool(self.types) or bool(self.wanted())
+        """Whether it names what it wants: the documents that no removal awaits are nearly all there are."""
+        named = any(getattr(self, name) for name in _COLUMNS) or bool(self.types) or bool(self.wanted())
+        return named or self.awaiting_removal is True
 
     def sql(self, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
         """A condition on the `documents` table under `alias`, and its parameters, named `filter_…`."""
@@ -86,6 +91,8 @@ class DocumentFilter:
             )
             params["filter_types"] = sorted(set(self.types) - _CAME_BY)
             params["filter_ways"] = sorted(_CAME_BY.intersection(self.types))
+        if self.awaiting_removal is not None:
+            clauses.append(("" if self.awaiting_removal else "not ") + AWAITS_REMOVAL.replace("d.id", f"{alias}.id"))
         for number, (key, wanted) in enumerate(self.wanted().items()):
             position = str(number)
             clauses.append(f"{alias}.metadata @> any(%(filter_metadata_{position})s::jsonb[])")
@@ -102,9 +109,13 @@ class DocumentFilter:
                 for name, attribute in _ATTRIBUTES.items()
             )
             and (not self.types or _fits_type(document, self.types))
+            and self.awaiting_removal in {None, document.awaiting_removal}
             and all(_fits(document.metadata, key, wanted) for key, wanted in self.wanted().items())
         )
 
+
+AWAITS_REMOVAL: LiteralString = "exists (select from departures g where g.document_id = d.id and g.held)"
+"""Whether document `d` is gone at its content service and waits for a person's word."""
 
 _COLUMNS: dict[str, LiteralString] = {
     "document_ids": "id",
@@ -131,6 +142,7 @@ def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfi
         sources=tuple(_SOURCE_NAMES.get(name, name) for name in entries("documentIngestionSources", SOURCES)),
         statuses=entries("documentIngestionStatuses", STATUSES),
         metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),
+        awaiting_removal=_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
     )
 
 
@@ -157,6 +169,12 @@ def _strings(value: object, code: ErrorCode, where: str, allowed: frozenset[str]
     if allowed is not None and not allowed.issuperset(entries):
         raise ServiceError(code, f"Each entry must be one of {', '.join(sorted(allowed))}.", field=where)
     return entries
+
+
+def _flag(value: object, code: ErrorCode, where: str) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise ServiceError(code, "This must be true or false.", field=where)
 
 
 def _key(key: object, code: ErrorCode, where: str) -> str:

@@ -82,6 +82,8 @@ class JobRun:
     timings: Mapping[str, float]
     """Seconds by step."""
     flow_run_id: str | None
+    source: str = ""
+    connection_id: str | None = None
     progress: Mapping[str, Any] = field(default_factory=dict)
     queued: list[Entry] = field(default_factory=list)
     processing: list[Entry] = field(default_factory=list)
@@ -188,9 +190,12 @@ async def accept_file(
     )
 
 
-async def read(db: Database, scope: Scope, job_run_id: str) -> JobRun:
-    """The job run with all its documents; INGEST_JOB_RUN_NOT_FOUND if it is not in this scope."""
-    row = await db.async_row(_READ, {**scopes.params(scope), "run": job_run_id})
+async def read(db: Database, scope: Scope, job_run_id: str, *, most: int | None = None) -> JobRun:
+    """The job run with all its documents, or `most` of them, failed and unfinished ones first.
+
+    INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
+    """
+    row = await db.async_row(_READ, {**scopes.params(scope), "run": job_run_id, "most": most})
     if row is None:
         raise not_found()
     return _job_run(row)
@@ -234,12 +239,15 @@ def progress(db: Database, job_run_id: str) -> dict[str, Any]:
 
 
 _READ: LiteralString = (
-    "select r.id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id, "
+    "select r.id, r.status, r.source, j.config ->> 'connectionId' as connection_id, r.created_at, r.updated_at,"
+    " r.timings, b.flow_run_id, "
     + PROGRESS
     + """ as progress,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error) order by d.position), '[]')
-            from run_documents d where d.job_run_id = r.id) as documents
+            from (select * from run_documents where job_run_id = r.id
+                  order by status = 'FAILED' desc, status = 'SUCCESS', position limit %(most)s::bigint) d) as documents
     from job_runs r
+    join jobs j on j.id = r.job_id
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     left join batches b on b.id = r.batch_id
@@ -258,6 +266,8 @@ def _job_run(row: Row) -> JobRun:
         row["updated_at"],
         row["timings"],
         row["flow_run_id"],
+        row["source"],
+        row["connection_id"],
         row["progress"],
     )
     for document_id, status, error in row["documents"]:

@@ -24,7 +24,12 @@ async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
     db, query = call.services.db, call.query
     scope = call.scope(query.namespace_id)
     page = await chunk_listing.list_page(
-        db, scope, call.path["document_id"], cursor=query.cursor, size=query.page_size or chunk_listing.PAGE
+        db,
+        scope,
+        call.path["document_id"],
+        cursor=query.cursor,
+        first=query.first_index or 0,
+        size=query.page_size or chunk_listing.PAGE,
     )
     if page is None:
         await namespaces.require(db, scope.organization, scope.namespace)

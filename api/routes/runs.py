@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from api.operation import Call, operation
 from api.wire.common import Answer
-from api.wire.ingest import JobRunAnswer, JobRunData, NamespaceQuery
-from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, RunRequest
+from api.wire.ingest import JobRunAnswer, JobRunData
+from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, RunQuery, RunRequest
 from retrieval import namespaces, run_control, runs
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
@@ -48,13 +48,14 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
     _RUN,
     summary="Get an ingestion job run",
     scope="ingest:read",
-    query=NamespaceQuery,
+    query=RunQuery,
     answer=JobRunAnswer,
     raises=_NOT_FOUND,
 )
-async def get_job_run(call: Call[None, NamespaceQuery]) -> JobRunAnswer:
+async def get_job_run(call: Call[None, RunQuery]) -> JobRunAnswer:
     """QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards."""
-    return await _read(call, call.scope(call.query.namespace_id), "Ingestion job run fetched successfully")
+    query, said = call.query, "Ingestion job run fetched successfully"
+    return await _read(call, call.scope(query.namespace_id), said, most=query.document_limit)
 
 
 @_operation(
@@ -111,10 +112,12 @@ async def retry_job_run(call: Call[RunRequest, None]) -> Answer | bytes:
 HANDLERS = (list_job_runs, get_job_run, cancel_job_run, retry_job_run)
 
 
-async def _read(call: Call[Any, Any], scope: Scope, message: str, run_id: str | None = None) -> JobRunAnswer:
+async def _read(
+    call: Call[Any, Any], scope: Scope, message: str, run_id: str | None = None, *, most: int | None = None
+) -> JobRunAnswer:
     services = call.services
     try:
-        run = await runs.read(services.db, scope, run_id or call.path["ingest_job_run_id"])
+        run = await runs.read(services.db, scope, run_id or call.path["ingest_job_run_id"], most=most)
     except ServiceError:
         await namespaces.require(services.db, scope.organization, scope.namespace)
         raise

@@ -12,10 +12,11 @@ from retrieval.chunk_listing import ChunkRow
 
 
 class ChunksQuery(Struct, rename="camel"):
-    """Where the document is; `cursor` is the `nextCursor` of the page before."""
+    """Where the document is, and from where on; `cursor` is the `nextCursor` of the page before."""
 
     namespace_id: NamespaceId
     cursor: str | None = None
+    first_index: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
 
 

@@ -40,6 +40,7 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     document_ingestion_sources: Annotated[list[str], _one_of(SOURCES)] | None = None
     document_ingestion_statuses: Annotated[list[str], _one_of(STATUSES)] | None = None
     metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None = None
+    awaiting_removal: bool | None = None
 
     def meant(self) -> DocumentFilter:
         return filters.parse(msgspec.to_builtins(self), INVALID)
@@ -141,6 +142,7 @@ class Document(Struct, rename="camel", kw_only=True):
     ingest_job_run: Identified
     connection: Identified | None
     archive: Identified | None
+    awaiting_removal: bool
     document_properties: DocumentProperties
     embedding_config: EmbeddingConfig
     providers: Providers
@@ -196,6 +198,7 @@ class Surroundings:
             ingest_job_run=Identified(row.job_run_id),
             connection=Identified(row.connection_id) if row.connection_id else None,
             archive=Identified(row.archive_id) if row.archive_id else None,
+            awaiting_removal=row.awaiting_removal,
             document_properties=DocumentProperties.of(row),
             embedding_config=_known(row.embedding, EmbeddingConfig),
             providers=self.providers,

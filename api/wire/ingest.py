@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert
 
-from api.wire.common import Answer, Timestamp
+from api.wire.common import Answer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import OcrStrategy
 from retrieval.runs import Accepted, Entry, Ingestion, JobRun, Receipt
@@ -184,6 +184,8 @@ class JobRunData(Struct, rename="camel"):
 
     id: str
     status: Annotated[str, Meta(extra_json_schema={"enum": ["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]})]
+    source: str
+    connection: Identified | None
     documents: JobRunDocuments
     created_at: Timestamp
     updated_at: Timestamp
@@ -200,6 +202,8 @@ class JobRunData(Struct, rename="camel"):
         return cls(
             id=run.id,
             status=run.status,
+            source=run.source,
+            connection=Identified(run.connection_id) if run.connection_id else None,
             documents=JobRunDocuments(
                 entries(run.queued),
                 entries(run.processing),
@@ -220,12 +224,6 @@ class JobRunAnswer(Answer, kw_only=True):
     """A job run as it stands."""
 
     data: JobRunData
-
-
-class NamespaceQuery(Struct, rename="camel"):
-    """Which namespace."""
-
-    namespace_id: NamespaceId
 
 
 def ingestion(

@@ -22,6 +22,13 @@ class ListQuery(Struct, rename="camel"):
     page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
 
 
+class RunQuery(Struct, rename="camel"):
+    """Where the job run is, and how many of its documents to answer."""
+
+    namespace_id: NamespaceId
+    document_limit: Annotated[int, Meta(ge=0, le=1000)] | None = None
+
+
 class RunRequest(Struct, rename="camel"):
     """Where the job run is."""
 

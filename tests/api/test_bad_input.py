@@ -127,6 +127,7 @@ def filtered(**always: Any) -> list[Row]:
         {"documentExternalIds": {}},
         {"documentTypes": ["PAGE"]},
         {"documentConnectionIds": [None]},
+        {"awaitingRemoval": "yes"},
         {"documentIngestionSources": ["FTP"]},
         {"documentIngestionStatuses": ["DONE"]},
         {"metadata": 5},
@@ -340,6 +341,10 @@ ROWS: dict[str, list[Row]] = {
     "DELETE /v1/documents": changing(),
     "POST /v1/documents/resync": [*changing(), body({**WHERE, "confirmDeletions": "yes"}, 400, FILTERS)],
     "GET /v1/documents/{document_id}/chunks": [
+        *paged(FILTERS),
+        ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),
+    ],
+    "GET /v1/documents/{document_id}/history": [
         *paged(FILTERS),
         ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),
     ],

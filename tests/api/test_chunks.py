@@ -50,6 +50,17 @@ def test_chunks_come_in_their_order_page_by_page(org, space, library):
 
 
 @pytest.mark.decision("D61")
+def test_a_listing_may_begin_with_any_chunk(org, space, library):
+    document = library.put(WORDS)
+    found = ask(org, space, document, firstIndex=1, pageSize=1).json()["data"]
+    assert [chunk["index"] for chunk in found["chunks"]] == [1]
+    rest = ask(org, space, document, firstIndex=0, cursor=found["nextCursor"]).json()["data"]
+    assert [chunk["index"] for chunk in rest["chunks"]] == [2]
+    assert ask(org, space, document, firstIndex=3).json()["data"]["chunks"] == []
+    assert_error(ask(org, space, document, firstIndex=-1), 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.decision("D61")
 def test_only_the_visible_chunks_are_listed(org, space, library):
     document = library.put(WORDS)
     library.put(["newer"], generation=2, document_id=document, visible=False)

@@ -301,3 +301,28 @@ def test_what_is_not_there_cannot_be_acted_on(org, what):
     with org.key(scopes=["ingest:read"]) as reader:
         answer = reader.post(f"/v1/ingest-job-runs/{run}/{what}", json={"namespaceId": space})
         assert_error(answer, 403, "FORBIDDEN")
+
+
+@pytest.mark.decision("D61")
+def test_of_a_large_run_a_few_documents_are_answered_those_first_that_need_somebody(org):
+    space = org.namespace()
+    run = run_of(org.text(space, "The first.", name="first"))
+    for position, status in enumerate(["SUCCESS", "SUCCESS", "PROCESSING", "FAILED"], 1):
+        values = {"run": run, "id": f"{run}_{position}", "position": position, "status": status}
+        org.db.rows(
+            "insert into run_documents (job_run_id, document_id, position, generation, status, name)"
+            " values (%(run)s, %(id)s, %(position)s, 1, %(status)s, 'n')",
+            values,
+        )
+
+    def asked(limit):
+        answer = org.client.get(f"/v1/ingest-job-runs/{run}?namespaceId={space}&documentLimit={limit}")
+        assert answer.status_code == 200, answer.text
+        data = answer.json()["data"]
+        return {name: len(group) for name, group in data["documents"].items() if group}, data
+
+    counts, data = asked(3)
+    assert counts == {"failed": 1, "processing": 1, "queued": 1}
+    assert (data["source"], data["connection"], data["progress"]["found"]) == ("TEXT", None, 5)
+    assert asked(0)[0] == {}
+    assert sum(asked(1000)[0].values()) == 5

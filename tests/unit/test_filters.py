@@ -22,6 +22,7 @@ class Doc:
     source: str = "TEXT"
     status: str = "SUCCESS"
     metadata: dict = field(default_factory=dict)
+    awaiting_removal: bool = False
 
 
 SCALARS = (
@@ -58,6 +59,7 @@ FILTERS = st.builds(
     sources=st.lists(st.sampled_from(["TEXT", "SITEMAP"]), max_size=2).map(tuple),
     statuses=st.lists(st.sampled_from(["SUCCESS", "FAILED"]), max_size=1).map(tuple),
     metadata=st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2),
+    awaiting_removal=st.none() | st.booleans(),
 )
 METADATA_ONLY = st.builds(
     DocumentFilter, metadata=st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2)
@@ -75,6 +77,8 @@ def in_database(db, condition, docs):
     return {row["n"] for row in rows}
 
 
+# The connection pool's threads draw from `random` for their pauses, now and then while a strategy draws.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.decision("D29")
 @pytest.mark.decision("D31")
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,0 +1,77 @@
+"""The history of a document: one entry for each job run that held it, and the one that search shows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace()
+
+
+def ask(org, space, document, **query):
+    return org.client.get(f"/v1/documents/{document}/history", params={"namespaceId": space, **query})
+
+
+def end(org, run, *, status="SUCCESS", stage="upserted", chunks=None, error=None):
+    """What the pipeline leaves of the run's only document."""
+    org.db.rows(
+        """
+        with done as (
+            update run_documents set status = %(status)s, stage = %(stage)s, error = %(error)s,
+                                     properties = %(properties)s::jsonb
+            where job_run_id = %(run)s returning document_id, generation
+        ),
+        ended as (update job_runs set status = 'COMPLETED', finished_at = now() where id = %(run)s)
+        update documents d set status = %(status)s,
+               active_generation = case when %(stage)s = 'upserted' then done.generation else d.active_generation end
+        from done where d.id = done.document_id
+        """,
+        {
+            "run": run,
+            "status": status,
+            "stage": stage,
+            "error": error,
+            "properties": json.dumps({"embeddingCount": chunks} if chunks else {}),
+        },
+    )
+
+
+@pytest.mark.decision("D61")
+@pytest.mark.decision("H57")
+def test_each_run_stands_with_what_it_made_of_the_document(org, space):
+    ways = (
+        {"chunks": 3},
+        {"stage": "unchanged"},
+        {"chunks": 5},
+        {"status": "FAILED", "stage": "fetched", "error": "embed: the model's account is empty. Pay it."},
+    )
+    runs = []
+    for number, way in enumerate(ways):
+        sent = org.text(space, f"version {number}", name="notes")["data"]
+        runs.append(sent["ingestJobRunId"])
+        end(org, runs[-1], **way)
+    document = sent["documents"][0]["id"]
+    seen = ask(org, space, document).json()["data"]["history"]
+    assert [one["ingestJobRun"]["id"] for one in seen] == runs[::-1]
+    assert [one["status"] for one in seen] == ["FAILED", "SUCCESS", "SUCCESS", "SUCCESS"]
+    assert [one["active"] for one in seen] == [False, True, False, False]
+    assert [one["unchanged"] for one in seen] == [False, False, True, False]
+    assert [one["chunks"] for one in seen] == [None, 5, None, 3]
+    assert "account is empty" in seen[0]["error"]
+    assert seen[0]["finishedAt"]["isoString"] >= seen[0]["createdAt"]["isoString"]
+
+
+@pytest.mark.decision("D61")
+def test_it_is_paged_newest_first(org, space):
+    for number in range(3):
+        sent = org.text(space, f"version {number}", name="notes")["data"]
+    document = sent["documents"][0]["id"]
+    first = ask(org, space, document, pageSize=2).json()["data"]
+    assert (first["itemsReturned"], first["hasNextPage"]) == (2, True)
+    assert first["history"][0]["ingestJobRun"]["id"] == sent["ingestJobRunId"]
+    rest = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
+    assert (rest["itemsReturned"], rest["hasNextPage"], rest["nextCursor"]) == (1, False, None)
