@@ -67,6 +67,7 @@ CASES = [
 ]
 
 
+@pytest.mark.decision("H58")
 @pytest.mark.parametrize(("text", "encoding"), CASES)
 def test_a_sentence_without_a_mark_is_decoded(text: str, encoding: str) -> None:
     data = text.encode(encoding)

@@ -220,6 +220,7 @@ def test_recognised_pages_stand_between_the_others() -> None:
     ]
 
 
+@pytest.mark.decision("H59")
 def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = save("scan.png", encoded(picture(*HARBOUR), "PNG"))
     monkeypatch.setattr(shutil, "which", lambda _program: None)
