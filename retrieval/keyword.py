@@ -108,6 +108,20 @@ _ADD_UP: LiteralString = """
     select %(partition)s, term, sum(chunks) from gone group by term having sum(chunks) <> 0
 """
 
+_ONE_AT_A_TIME: LiteralString = "select pg_advisory_xact_lock(1262837581, %(partition)s)"
+_FORGET: LiteralString = f"""
+    with words as (
+        select distinct t.lexeme as term
+        from chunks c, unnest(to_tsvector(%(language)s::regconfig, left(c.content, {CHARACTERS}))) t
+        where c.document_id = %(document)s and c.generation = %(generation)s
+    ),
+    spent as (
+        select c.term from words join term_counts c on c.partition_id = %(partition)s and c.term = words.term
+        group by c.term having sum(c.chunks) = 0
+    )
+    delete from term_counts c using spent where c.partition_id = %(partition)s and c.term = spent.term
+"""
+
 _TERMS: LiteralString = """
     select q.lexeme as term, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
     from partitions s, unnest(to_tsvector(%(language)s::regconfig, %(query)s)) q
@@ -150,6 +164,13 @@ def compact(connection: Connection[Row], partition_id: int, chunk_ids: Sequence[
     lock = connection.execute(_LOCK, params).fetchone()
     if lock is not None and lock["ours"]:
         connection.execute(_ADD_UP, params)
+
+
+def forget(connection: Connection[Row], partition_id: int, document_id: str, generation: int, language: str) -> None:
+    """Drop the words that stood nowhere else, before the chunks go: a deleted text leaves none of its words behind."""
+    params = {"partition": partition_id, "document": document_id, "generation": generation, "language": language}
+    connection.execute(_ONE_AT_A_TIME, params)
+    connection.execute(_FORGET, params)
 
 
 def terms(connection: Connection[Row], partition_id: int, query: str, language: str) -> Terms:

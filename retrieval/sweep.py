@@ -8,7 +8,7 @@ from typing import LiteralString
 
 import structlog
 
-from retrieval import frontier, labels
+from retrieval import frontier, keyword, labels, settings
 from retrieval.database import Database, Row
 from retrieval.errors import Retryable, StepError
 from retrieval.ports import FileStore, Scope, VectorStore
@@ -178,6 +178,9 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
         _delete(store, scope, names, prefix)
     with db.transaction() as connection:
         connection.execute("select pg_advisory_xact_lock(%(partition_id)s)", row)
+        keyword.forget(
+            connection, row["partition_id"], row["document_id"], generation, settings.load().keyword_language
+        )
         gone = connection.execute(
             "delete from chunks where document_id = %(document_id)s and generation = %(generation)s"
             " returning embedding_key",

@@ -83,8 +83,8 @@ def counted(space):
         """
         select p.chunks, p.terms, (select count(*) from embeddings e where e.partition_id = p.id) as embeddings,
                (select count(*) from postings o where o.partition_id = p.id) as postings,
-               (select coalesce(sum(t.chunks), 0) from term_counts t
-                where t.partition_id = p.id and t.term like 'owl%%') as words
+               (select array_agg(distinct t.term order by t.term) from term_counts t
+                where t.partition_id = p.id) as words
         from partitions p where p.namespace_id = %(namespace)s
         """,
         {"namespace": space.scope.namespace},
