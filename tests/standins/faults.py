@@ -15,6 +15,7 @@ class Handler(BaseHTTPRequestHandler):
     """A stand-in's handler: HTTP/1.1, silent, with answers in JSON."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body go out in two writes, and the second would wait 40 ms
     disable_nagle_algorithm = True  # head and body are written one after the other: 40 ms a request otherwise
 
     def log_message(self, *_: object) -> None:
