@@ -1,0 +1,61 @@
+"""A namespace on a bucket, Pinecone and OpenAI's embeddings through the real processes; no key in the open."""
+
+import json
+
+import pytest
+
+from tests.standins import embedding_server, pinecone, s3_server
+
+
+@pytest.fixture
+def openai():
+    with embedding_server.running("OPENAI") as found:
+        yield found
+
+
+@pytest.fixture
+def storage():
+    with s3_server.running() as found:
+        yield found
+
+
+def created(service, body):
+    """The check of its configs takes 5 seconds at most, which a busy machine needs to load what speaks to vendors."""
+    for _ in range(6):
+        made = service.client.post("/v1/namespaces", json=body)
+        if "timeout" not in made.text:
+            break
+    return made
+
+
+def test_the_main_job_on_accounts_alone_leaves_no_key_in_the_open(new_service, openai, storage):
+    dimensions = embedding_server.MODELS["OPENAI"][embedding_server.MODEL["OPENAI"]]
+    with pinecone.running(dimension=dimensions) as index:
+        service = new_service(
+            endpoints=json.dumps({"OPENAI": {"base_url": openai.base_url}}), fetch_allow="127.0.0.0/8"
+        )
+        body = {
+            "name": "On accounts",
+            "fileStorageConfig": storage.config(s3_server.bucket(storage)),
+            "vectorStorageConfig": index.config(),
+            "embeddingModelConfig": openai.config(),
+        }
+        made = created(service, body)
+        assert made.status_code == 200, made.text
+        service.info["namespaceId"] = service.ok(made)["namespace"]["id"]
+        runs = [
+            service.text("Owls hunt mice at night.", name="owls")["ingestJobRunId"],
+            service.file("tides.txt", b"The spring tide follows the full moon.")["ingestJobRunId"],
+        ]
+        assert [run["documents"]["failed"] for run in service.wait(*runs)] == [[], []]
+        assert "full moon" in service.search("moon and tide", topK=1)[0]["content"]
+        hybrid = {"semanticWeight": 0.5, "keywordWeight": 0.5}
+        assert "Owls" in service.search("owls hunt at night", topK=1, hybridConfig=hybrid)[0]["content"]
+        assert len(index.space(service.namespace)) == 2
+        service.run("down")
+        keys = [embedding_server.KEYS["OPENAI"], pinecone.KEY, "canary-s3-secret"]
+        for file in sorted(service.home.rglob("*")):
+            if file.is_file():
+                content = file.read_bytes()
+                assert not [key for key in keys if key.encode() in content], file
+        assert not [key for key in keys if key in made.text]
