@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from api.wire.parameters import PARAMETERS
+
 
 def describe(schemas: dict[str, Any]) -> None:
     """Give every property that has no description of its own the one of its name."""
@@ -203,6 +205,7 @@ WORDS: Mapping[str, str] = {
     "documentExternalIds": "Any of these external ids.",
     "documentTypes": "Any of these types; SITEMAP and WEBSITE mean pages that came by that way.",
     "documentConnectionIds": "From any of these connections.",
+    "documentArchiveIds": "Packed into any of these documents.",
     "documentIngestionSources": "From any of these sources.",
     "documentIngestionStatuses": "With any of these statuses.",
     "metadata": "The document's own keys and values.",
@@ -287,20 +290,3 @@ WORDS: Mapping[str, str] = {
     "clientRedirectUrl": "Where the browser goes after the authorization; null for a page of the service.",
     "statusReason": "Why the connection is in its status; null without a reason.",
 }
-
-PARAMETERS: Mapping[str, str] = {
-    "namespace_id": "The namespace's id.",
-    "ingest_job_run_id": "The job run's id.",
-    "document_id": "The document's id.",
-    "connection_id": "The connection's id.",
-    "key_id": "The API key's id.",
-    "tenant_id": "The tenant's name.",
-    "connector": "The content service, such as `google-drive` or `GOOGLE_DRIVE`.",
-    "kind": "The file as it came, or the parsed text.",
-    "state": "What the service gave the content service to send back.",
-    "code": "What the content service gives in exchange for tokens.",
-    "error": "Why the content service refused.",
-    "expires": "When the link ends, in Unix seconds.",
-    "signature": "What proves that the service made the link.",
-}
-"""What a parameter of a path, or of a query that no struct describes, means."""

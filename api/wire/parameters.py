@@ -1,0 +1,22 @@
+"""What the parameters of paths and queries mean, where no struct describes them: for the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PARAMETERS: Mapping[str, str] = {
+    "namespace_id": "The namespace's id.",
+    "ingest_job_run_id": "The job run's id.",
+    "document_id": "The document's id.",
+    "connection_id": "The connection's id.",
+    "key_id": "The API key's id.",
+    "tenant_id": "The tenant's name.",
+    "connector": "The content service, such as `google-drive` or `GOOGLE_DRIVE`.",
+    "kind": "The file as it came, or the parsed text.",
+    "state": "What the service gave the content service to send back.",
+    "code": "What the content service gives in exchange for tokens.",
+    "error": "Why the content service refused.",
+    "expires": "When the link ends, in Unix seconds.",
+    "signature": "What proves that the service made the link.",
+}
+"""What a parameter of a path, or of a query that no struct describes, means."""
