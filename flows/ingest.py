@@ -17,7 +17,7 @@ from prefect.states import Completed
 from flows import context, report, tasks
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
-from retrieval import batches, runs, settings
+from retrieval import batches, run_progress, settings
 from retrieval.batches import Lease, Superseded
 from retrieval.errors import Fatal, Moved, Retryable, StepError
 from retrieval.pipeline import discover as discovering
@@ -115,7 +115,7 @@ async def _discover(lease: Lease) -> None:
     db = context.database()
     for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
         try:
-            async with report.finding(partial(runs.progress, db, wanted.job_run_id)):
+            async with report.finding(partial(run_progress.read, db, wanted.job_run_id)):
                 await asyncio.to_thread(tasks.discover, Discovery(db, context.keys(), lease, wanted))
         except Superseded:
             raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import archives, batches, cursors, ids, runs, scopes
+from retrieval import archives, batches, cursors, ids, run_progress, runs, scopes
 from retrieval.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
@@ -42,7 +42,7 @@ class Page:
 
 _LIST: LiteralString = (
     "select r.id, r.number, r.job_id, r.source, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id, "
-    + runs.PROGRESS
+    + run_progress.SHOWN
     + """ as progress
     from job_runs r
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from retrieval import acceptance, ids, scopes
+from retrieval import acceptance, ids, run_progress, scopes
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import OcrStrategy, Scope
@@ -210,38 +210,10 @@ def file_key(scope: Scope, owner: str, name: str) -> str:
     return f"{scope.namespace}/{scope.tenant or '_'}/{owner}/{name}"
 
 
-PROGRESS: LiteralString = """
-    (select jsonb_build_object(
-        'found', count(*) filter (where stage <> 'discover'),
-        'fetched', count(*) filter (
-            where stage not in ('discover', 'accepted')
-               or (raw_key is not null and r.source not in ('TEXT', 'LOCAL_FILE'))),
-        'parsed', count(*) filter (where stage in ('parsed', 'chunked', 'embedded', 'upserted')),
-        'chunked', count(*) filter (where stage in ('chunked', 'embedded', 'upserted')),
-        'embedded', count(*) filter (where stage in ('embedded', 'upserted')),
-        'upserted', count(*) filter (where stage = 'upserted'),
-        'failed', count(*) filter (where status = 'FAILED'),
-        'skipped', (select coalesce(sum(value::int), 0) from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
-        'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),
-        'removed', coalesce((r.progress ->> 'removed')::int, 0),
-        'awaitingConfirmation', coalesce((r.progress ->> 'awaitingConfirmation')::int, 0)
-     ) from run_documents where job_run_id = r.id)
-"""
-"""How far the documents of job run `r` have come (D61). An unchanged one was fetched and needed no more; what a source
-handed over while it was listed was fetched before its turn."""
-
-
-def progress(db: Database, job_run_id: str) -> dict[str, Any]:
-    """The same of one job run, for who works on it."""
-    statement: LiteralString = "select " + PROGRESS + " as progress from job_runs r where r.id = %(run)s"
-    rows = db.rows(statement, {"run": job_run_id})
-    return dict(rows[0]["progress"]) if rows else {}
-
-
 _READ: LiteralString = (
     "select r.id, r.status, r.source, j.config ->> 'connectionId' as connection_id, r.created_at, r.updated_at,"
     " r.timings, b.flow_run_id, "
-    + PROGRESS
+    + run_progress.SHOWN
     + """ as progress,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error) order by d.position), '[]')
             from (select * from run_documents where job_run_id = r.id
