@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import ThreadingHTTPServer
 from ipaddress import ip_address
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -73,3 +75,44 @@ def secured(folder: Path) -> Iterator[Secure]:
         made.server.shutdown()
         thread.join(5)
         made.server.server_close()
+
+
+@contextmanager
+def in_front_of(port: int, folder: Path) -> Iterator[tuple[str, Path]]:
+    """A server on loopback spoken to with https: its address, and the certificate that vouches for it."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    _certify(certificate, key)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+
+    class Tunnel(StreamRequestHandler):
+        def handle(self) -> None:
+            try:
+                inner = context.wrap_socket(self.request, server_side=True)
+            except OSError:  # a client that does not trust it hangs up
+                return
+            with socket.create_connection(("127.0.0.1", port)) as plain, inner:
+                back = threading.Thread(target=_copy, args=(plain, inner), daemon=True)
+                back.start()
+                _copy(inner, plain)
+                back.join(5)
+
+    server = ThreadingTCPServer(("127.0.0.1", 0), Tunnel)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}", certificate
+    finally:
+        server.shutdown()
+        thread.join(5)
+        server.server_close()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    """Until one side has nothing more to say; the other is told so."""
+    with suppress(OSError, ValueError):
+        while piece := source.recv(65536):
+            target.sendall(piece)
+    with suppress(OSError, ValueError):
+        target.shutdown(socket.SHUT_WR)
