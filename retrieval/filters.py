@@ -40,6 +40,8 @@ class Filterable(Protocol):
     @property
     def connection_id(self) -> str | None: ...
     @property
+    def archive_id(self) -> str | None: ...
+    @property
     def source(self) -> str: ...
     @property
     def status(self) -> str: ...
@@ -61,6 +63,7 @@ class DocumentFilter:
     external_ids: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     connection_ids: tuple[str, ...] = ()
+    archive_ids: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     metadata: Mapping[str, Scalar | Sequence[Scalar]] = field(default_factory=lambda: MappingProxyType({}))
@@ -121,6 +124,7 @@ _COLUMNS: dict[str, LiteralString] = {
     "document_ids": "id",
     "external_ids": "external_id",
     "connection_ids": "connection_id",
+    "archive_ids": "archive_id",
     "sources": "source",
     "statuses": "status",
 }
@@ -139,6 +143,7 @@ def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfi
         external_ids=entries("documentExternalIds"),
         types=entries("documentTypes", TYPES),
         connection_ids=entries("documentConnectionIds"),
+        archive_ids=entries("documentArchiveIds"),
         sources=tuple(_SOURCE_NAMES.get(name, name) for name in entries("documentIngestionSources", SOURCES)),
         statuses=entries("documentIngestionStatuses", STATUSES),
         metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),

@@ -37,6 +37,7 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     document_external_ids: Ids | None = None
     document_types: Annotated[list[str], _one_of(TYPES)] | None = None
     document_connection_ids: Ids | None = None
+    document_archive_ids: Ids | None = None
     document_ingestion_sources: Annotated[list[str], _one_of(SOURCES)] | None = None
     document_ingestion_statuses: Annotated[list[str], _one_of(STATUSES)] | None = None
     metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None = None

@@ -127,6 +127,7 @@ def filtered(**always: Any) -> list[Row]:
         {"documentExternalIds": {}},
         {"documentTypes": ["PAGE"]},
         {"documentConnectionIds": [None]},
+        {"documentArchiveIds": [5]},
         {"awaitingRemoval": "yes"},
         {"documentIngestionSources": ["FTP"]},
         {"documentIngestionStatuses": ["DONE"]},

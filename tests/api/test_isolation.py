@@ -35,6 +35,7 @@ KINDS = {
     "connection_id": "connection",
     "connectionId": "connection",
     "documentConnectionIds": "connection",
+    "documentArchiveIds": "archive",
     "key_id": "key",
     "tenant_id": "tenant",
 }
@@ -50,7 +51,7 @@ FILES = "/v1/files/{document_id}/{kind}"
 OPEN = {"/v1/oauth/callback/{connector}", FILES}
 """Routes without an API key: the authority is a secret that the request brings, a state (D44) or a signature (D35)."""
 
-TENANT_OWNED = frozenset({"run", "document", "external", "connection"})
+TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"})
 EVERYTHING = frozenset(KINDS.values())
 FORBIDDEN_TO = {
     "another organization": EVERYTHING,
@@ -224,14 +225,16 @@ class Worlds:
         run = org.text(space, f"A {CANARY}.", tenant=tenant, **marked)["data"]["ingestJobRunId"]
         external = f"{CANARY} {ids.new_id('e_')}"
         connection = self._connection(org, space, tenant)
-        found = Library(self.db, Scope(org.id, space, tenant or ""), None).put(
-            [f"A {CANARY} of {tenant} sings"], external_id=external, connection_id=connection
-        )
+        library = Library(self.db, Scope(org.id, space, tenant or ""), None)
+        found = library.put([f"A {CANARY} of {tenant} sings"], external_id=external, connection_id=connection)
+        archive, member = library.put(), library.put(name=f"{CANARY} packed")
+        self.db.rows("update documents set archive_id = %(a)s where id = %(m)s", {"a": archive, "m": member})
         own = {
             "namespace": space,
             "run": run,
             "document": found,
             "external": external,
+            "archive": archive,
             "connection": connection,
             "key": keys.create(self.db, self.ring, org.id, "spare").id,
             "tenant": ids.new_id("t_")[:30],

@@ -19,6 +19,7 @@ class Doc:
     external_id: str = "e1"
     document_type: str = "TEXT"
     connection_id: str | None = None
+    archive_id: str | None = None
     source: str = "TEXT"
     status: str = "SUCCESS"
     metadata: dict = field(default_factory=dict)
@@ -46,6 +47,7 @@ DOCS = st.builds(
     external_id=NAMES,
     document_type=st.sampled_from(["TEXT", "URL", "FILE"]),
     connection_id=st.none() | NAMES,
+    archive_id=st.none() | NAMES,
     source=st.sampled_from(["TEXT", "SITEMAP", "WEBSITE", "URLS_LIST"]),
     status=st.sampled_from(["SUCCESS", "FAILED"]),
     metadata=st.dictionaries(KEYS, VALUES, max_size=3),
@@ -56,6 +58,7 @@ FILTERS = st.builds(
     external_ids=FEW,
     types=st.lists(st.sampled_from(["TEXT", "URL", "SITEMAP", "WEBSITE"]), max_size=2).map(tuple),
     connection_ids=FEW,
+    archive_ids=FEW,
     sources=st.lists(st.sampled_from(["TEXT", "SITEMAP"]), max_size=2).map(tuple),
     statuses=st.lists(st.sampled_from(["SUCCESS", "FAILED"]), max_size=1).map(tuple),
     metadata=st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=3).map(tuple), max_size=2),
@@ -71,7 +74,8 @@ def in_database(db, condition, docs):
     fragment, params = condition.sql("d")
     rows = db.rows(
         "select d.n from jsonb_to_recordset(%(docs)s::jsonb) as d(n int, id text, external_id text,"
-        " document_type text, connection_id text, source text, status text, metadata jsonb) where " + fragment,
+        " document_type text, connection_id text, archive_id text, source text, status text, metadata jsonb) where "
+        + fragment,
         params | {"docs": json.dumps([{**vars(doc), "n": n} for n, doc in enumerate(docs)])},
     )
     return {row["n"] for row in rows}
