@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -31,21 +31,11 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """What is left of this minute's requests, from the headers of an answer. `reset` in Unix seconds."""
-
-    limit: int
-    remaining: int
-    reset: int
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """`data` and `message` of a success."""
 
     data: Any
     message: str
-    rates: Rates | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +66,6 @@ class Api:
 
     def delete(self, path: str, body: Json | None = None) -> Answer:
         return self.call("DELETE", path, body=body)
-
-    def pages(self, path: str, name: str, *, most: int, **query: Any) -> Iterator[Json]:
-        """The entries `name` of a listing, page after page, `most` at the most."""
-        cursor: str | None = None
-        left = most
-        while left > 0:
-            data = self.get(path, cursor=cursor, **query)
-            yield from data[name][:left]
-            left -= len(data[name])
-            cursor = data["nextCursor"]
-            if not data["hasNextPage"]:
-                return
 
     def file(self, link: str | None, *, most: int = 20 * 1024 * 1024) -> bytes | None:
         """What a signed link of the API leads to; None without a link, or for more than `most` bytes."""
@@ -136,7 +114,7 @@ def _read(response: httpx.Response) -> Answer:
             response.status_code, "NOT_JSON", "The answer was not the API's: is the address right?"
         ) from error
     if response.is_success and isinstance(body, dict):
-        return Answer(body.get("data", body), str(body.get("message", "")), _rates(response))
+        return Answer(body.get("data", body), str(body.get("message", "")))
     problem = body.get("error") if isinstance(body, dict) else None
     if isinstance(problem, dict):
         details = problem.get("details") or {}
@@ -149,11 +127,6 @@ def _read(response: httpx.Response) -> Answer:
             reason=details.get("reason"),
         )
     raise ApiError(response.status_code, str(problem or response.status_code), str(body.get("message", "Refused.")))
-
-
-def _rates(response: httpx.Response) -> Rates | None:
-    values = [response.headers.get(f"X-RateLimit-{name}", "") for name in ("Limit", "Remaining", "Reset")]
-    return Rates(*(int(value) for value in values)) if all(value.isdigit() for value in values) else None
 
 
 def _object(answer: Answer) -> Json:

@@ -23,20 +23,21 @@ STYLE = """<style>
 
 def show(who: session.Person, namespace: str, document: Json) -> None:
     """Choose a chunk; see it in the text, and on its page where the document has pages."""
-    first = _linked()
+    linked = _linked()
+    start = linked // PAGE * PAGE
     data = who.api.get(
         f"/v1/documents/{document['id']}/chunks",
         namespaceId=namespace,
-        cursor=session.parameter("chunks"),
-        pageSize=PAGE,
+        firstIndex=max(0, start - 1),
+        pageSize=PAGE + 2,
     )
-    chunks = data["chunks"]
-    chunks = _reach(who, namespace, document["id"], data, first) if first is not None else chunks
+    read = data["chunks"]
+    chunks = [chunk for chunk in read if start <= chunk["index"] < start + PAGE]
     if not chunks:
         status.empty("No searchable chunks.", "A document has them once it is SUCCESS and holds text.")
         return
     known = [chunk["index"] for chunk in chunks]
-    at = known.index(first) if first in known else 0
+    at = known.index(linked) if linked in known else 0
     chosen = st.selectbox(
         f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks)} in all)",
         chunks,
@@ -46,8 +47,8 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
     if chosen is None:
         return
     session.remember(chunk=str(chosen["index"]))
-    _more(data)
-    neighbours = {chunk["index"]: chunk for chunk in chunks}
+    _more(start, further=read[-1]["index"] >= start + PAGE)
+    neighbours = {chunk["index"]: chunk for chunk in read}
     left, right = st.columns([3, 2]) if chosen["page"] else (st.container(), None)
     with left:
         st.html(STYLE + marked(_text(who, document), chosen, neighbours))
@@ -81,21 +82,9 @@ def marked(text: str | None, chunk: Json, others: dict[int, Json]) -> str:
     return f'<div class="chunk-text">{spans[0]}<mark>{"".join(spans[1:4])}</mark>{spans[4]}</div>'
 
 
-def _linked() -> int | None:
+def _linked() -> int:
     wanted = session.parameter("chunk") or ""
-    return int(wanted) if wanted.isdigit() else None
-
-
-def _reach(who: session.Person, namespace: str, document: str, data: Json, index: int) -> list[Json]:
-    """The chunks of the page that holds `index`; the first page if there is none such within 40 pages."""
-    first = data["chunks"]
-    for _ in range(40):
-        if any(chunk["index"] == index for chunk in data["chunks"]) or not data["hasNextPage"]:
-            break
-        data = who.api.get(
-            f"/v1/documents/{document}/chunks", namespaceId=namespace, cursor=data["nextCursor"], pageSize=100
-        )
-    return list(data["chunks"]) if any(chunk["index"] == index for chunk in data["chunks"]) else list(first)
+    return min(int(wanted), 2**31 - PAGE - 1) if wanted.isdecimal() and len(wanted) < 11 else 0
 
 
 def _title(chunk: Json) -> str:
@@ -103,14 +92,17 @@ def _title(chunk: Json) -> str:
     return f"{chunk['index']}{page} · {' '.join(chunk['content'].split())[:90]}"
 
 
-def _more(data: Json) -> None:
-    first, further = st.columns(2)
-    if session.parameter("chunks") and first.button("First chunks", icon=":material/first_page:"):
-        session.remember(chunks=None, chunk=None)
-        st.rerun()
-    if data["hasNextPage"] and further.button("Further chunks", icon=":material/chevron_right:"):
-        session.remember(chunks=data["nextCursor"], chunk=None)
-        st.rerun()
+def _more(start: int, *, further: bool) -> None:
+    """The ways to the chunks before and after those of this page."""
+    if not start and not further:
+        return
+    with st.container(horizontal=True):
+        if start and st.button(f"Chunks before {start}", icon=":material/chevron_left:"):
+            session.remember(chunk=str(start - PAGE))
+            st.rerun()
+        if further and st.button(f"Chunks from {start + PAGE}", icon=":material/chevron_right:"):
+            session.remember(chunk=str(start + PAGE))
+            st.rerun()
 
 
 def _text(who: session.Person, document: Json) -> str | None:

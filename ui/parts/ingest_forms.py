@@ -11,37 +11,14 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame
-from ui.parts.words import TITLES
+from ui.parts.words import SOURCES, title
 
-KINDS = (
-    "TEXT",
-    "LOCAL_FILE",
-    "URLS_LIST",
-    "SITEMAP",
-    "WEBSITE",
-    "NOTION",
-    "GOOGLE_DRIVE",
-    "DROPBOX",
-    "ONEDRIVE",
-    "BOX",
-)
-PATHS = {
-    "TEXT": "text",
-    "URLS_LIST": "urls",
-    "SITEMAP": "sitemap",
-    "WEBSITE": "website",
-    "NOTION": "notion",
-    "GOOGLE_DRIVE": "google-drive",
-    "DROPBOX": "dropbox",
-    "ONEDRIVE": "onedrive",
-    "BOX": "box",
-}
 OCR = {"Text layer only": "BASIC_PARSER", "Recognise scans and pictures": "STANDARD_OCR"}
 
 
 def show(who: session.Person, namespace: str) -> None:
     """The choice of kind, and its form."""
-    kind = st.selectbox("From", KINDS, format_func=lambda one: TITLES[one], key="ingest_kind")
+    kind = st.selectbox("From", list(SOURCES), format_func=title, key="ingest_kind")
     with st.form("ingest", border=False):
         wanted = _fields(who, namespace, kind)
         metadata = st.text_input("Metadata (JSON object)", placeholder='{"team": "docs"}')
@@ -106,7 +83,7 @@ def _connection(who: session.Person, namespace: str, kind: str) -> str:
         found = who.api.get("/v1/connections", namespaceId=namespace, connector=kind)["connections"]
     active = {one["id"]: one["name"] for one in found if one["status"] == "ACTIVE"}
     if not active:
-        st.caption(f"There is no active {TITLES[kind]} connection in this namespace: make one under Connections.")
+        st.caption(f"There is no active {title(kind)} connection in this namespace: make one under Connections.")
         return ""
     return str(st.selectbox("Connection", list(active), format_func=lambda one: active[one]))
 
@@ -126,11 +103,15 @@ def _send(who: session.Person, namespace: str, wanted: Wanted, metadata: str, ch
             form = {"namespaceId": namespace, "source": "FILE", "chunkConfig": json.dumps(chunks)}
             form |= {"ocrConfig": json.dumps({"strategy": wanted.ocr})}
             form |= {"metadata": json.dumps(extra)} if extra is not None else {}
-            data = who.api.upload("/v1/ingest/file", form, file.name, file.getvalue(), file.type or "").data
+            data = who.api.upload(
+                f"/v1/ingest/{SOURCES[wanted.kind].path}", form, file.name, file.getvalue(), file.type or ""
+            ).data
         else:
             config = wanted.config | ({"metadata": extra} if extra is not None else {})
             request = {"source": wanted.kind, "config": config, "chunkConfig": chunks}
-            data = who.api.post(f"/v1/ingest/{PATHS[wanted.kind]}", {"namespaceId": namespace, "ingestConfig": request})
+            data = who.api.post(
+                f"/v1/ingest/{SOURCES[wanted.kind].path}", {"namespaceId": namespace, "ingestConfig": request}
+            )
     except ApiError as error:
         frame.show(error)
         return

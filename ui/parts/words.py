@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -25,30 +26,30 @@ STATUS: dict[str, tuple[str, Color, str]] = {
 
 MOVING = frozenset({"QUEUED", "PRE_PROCESSING", "PROCESSING"})
 STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
-SOURCES = (
-    "TEXT",
-    "LOCAL_FILE",
-    "URLS_LIST",
-    "SITEMAP",
-    "WEBSITE",
-    "NOTION",
-    "GOOGLE_DRIVE",
-    "DROPBOX",
-    "ONEDRIVE",
-    "BOX",
-)
-TITLES = {
-    "TEXT": "Text",
-    "LOCAL_FILE": "File",
-    "URLS_LIST": "URL list",
-    "SITEMAP": "Sitemap",
-    "WEBSITE": "Website",
-    "NOTION": "Notion",
-    "GOOGLE_DRIVE": "Google Drive",
-    "DROPBOX": "Dropbox",
-    "ONEDRIVE": "OneDrive",
-    "BOX": "Box",
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where content comes from: its name, the last part of its ingestion path, and the config of its app, if any."""
+
+    title: str
+    path: str
+    app: str | None = None
+
+
+SOURCES = {
+    "TEXT": Source("Text", "text"),
+    "LOCAL_FILE": Source("File", "file"),
+    "URLS_LIST": Source("URL list", "urls"),
+    "SITEMAP": Source("Sitemap", "sitemap"),
+    "WEBSITE": Source("Website", "website"),
+    "NOTION": Source("Notion", "notion", "notionConfig"),
+    "GOOGLE_DRIVE": Source("Google Drive", "google-drive", "googleDriveConfig"),
+    "DROPBOX": Source("Dropbox", "dropbox", "dropboxConfig"),
+    "ONEDRIVE": Source("OneDrive", "onedrive", "onedriveConfig"),
+    "BOX": Source("Box", "box", "boxConfig"),
 }
+"""Every source that people start an ingestion of, in the order in which they are offered."""
 
 
 def moment(value: dict[str, Any] | None) -> datetime | None:
@@ -94,4 +95,10 @@ def milliseconds(value: float | None) -> str:
 
 def title(value: str) -> str:
     """A source or connector as people name it."""
-    return TITLES.get(value, value)
+    known = SOURCES.get(value)
+    return known.title if known else value.replace("_", " ").capitalize()
+
+
+def count(number: int, one: str) -> str:
+    """`1 document`, `2 documents`."""
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"

@@ -8,18 +8,19 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, status
+from ui.parts import frame, removals, status
 from ui.parts.text import plain
-from ui.parts.words import TITLES, ago, title
+from ui.parts.words import SOURCES, ago, title
 
-CONNECTORS = {
-    "NOTION": ("notionConfig", "notion"),
-    "GOOGLE_DRIVE": ("googleDriveConfig", "google-drive"),
-    "DROPBOX": ("dropboxConfig", "dropbox"),
-    "ONEDRIVE": ("onedriveConfig", "onedrive"),
-    "BOX": ("boxConfig", "box"),
+INTERVALS = {
+    None: "only when it is asked for",
+    15: "every 15 minutes",
+    60: "every hour",
+    360: "every 6 hours",
+    1440: "every day",
+    10080: "every week",
 }
-"""Connector to the namespace's config of its app, and to the last part of its ingestion path."""
+"""Minutes between two ingestions, in words."""
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def _connect(who: session.Person, namespace: str) -> None:
     with st.expander("Connect a content service", icon=":material/add_circle:"):
         spaces = {space["id"]: space for space in session.namespaces(who)}
         space = spaces.get(namespace, {})
-        ready = [name for name, (config, _) in CONNECTORS.items() if space.get(config)]
+        ready = [name for name, source in SOURCES.items() if source.app and space.get(source.app)]
         if not ready:
             st.info(
                 "This namespace has no app of a content service yet. Add its client id and secret under Namespaces."
@@ -50,8 +51,10 @@ def _connect(who: session.Person, namespace: str) -> None:
         with st.form("connect", border=False):
             connector = st.selectbox("Service", ready, format_func=title)
             name = st.text_input("Name", placeholder="Team drive")
+            every = st.selectbox("Ingested again", list(INTERVALS), format_func=_interval)
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
-                body = {"namespaceId": namespace, "name": name or TITLES[connector], "connector": connector}
+                body: Json = {"namespaceId": namespace, "name": name or title(connector), "connector": connector}
+                body |= {"syncIntervalMinutes": every} if every else {}
                 _authorize(lambda: who.api.post("/v1/connections", body))
     _link()
 
@@ -76,13 +79,40 @@ def _card(who: session.Person, namespace: str, connection: Json) -> None:
     with st.container(border=True):
         left, right = st.columns([3, 1], vertical_alignment="center")
         with left:
-            st.markdown(f"**{plain(connection['name'])}** · {TITLES[connection['connector']]}")
+            st.markdown(f"**{plain(connection['name'])}** · {title(connection['connector'])}")
             st.caption(f"`{connection['id']}` · changed {ago(connection['updatedAt'])}")
         with right:
             status.badge(connection["status"])
         if connection["statusReason"]:
             st.caption(plain(connection["statusReason"]))
+        _schedule(who, namespace, connection)
         _actions(who, namespace, connection)
+        if connection["status"] != "PENDING":
+            removals.show(who, namespace, connection["id"])
+
+
+def _interval(minutes: int | None) -> str:
+    return INTERVALS.get(minutes, f"every {minutes} minutes")
+
+
+def _schedule(who: session.Person, namespace: str, connection: Json) -> None:
+    """How often it is ingested again, and the choice of another interval, which is kept at once."""
+    now, key = connection["syncIntervalMinutes"], connection["id"]
+    if not who.may("connections:write") or connection["status"] == "REVOKED":
+        st.caption(f"Ingested again: {_interval(now)}")
+        return
+    known = list(INTERVALS) if now in INTERVALS else [now, *INTERVALS]
+    wanted = st.selectbox(
+        "Ingested again", known, index=known.index(now), format_func=_interval, key=f"interval-{key}-{now}"
+    )
+    if wanted == now:
+        return
+    try:
+        who.api.patch(f"/v1/connections/{key}", {"namespaceId": namespace, "syncIntervalMinutes": wanted})
+    except ApiError as error:
+        frame.show(error)
+    else:
+        st.rerun()
 
 
 def _actions(who: session.Person, namespace: str, connection: Json) -> None:
@@ -116,7 +146,7 @@ def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
     request = {"source": connector, "config": {"connectionId": connection["id"]}}
     try:
         data = who.api.post(
-            f"/v1/ingest/{CONNECTORS[connector][1]}", {"namespaceId": namespace, "ingestConfig": request}
+            f"/v1/ingest/{SOURCES[connector].path}", {"namespaceId": namespace, "ingestConfig": request}
         )
     except ApiError as error:
         frame.show(error)

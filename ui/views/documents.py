@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from typing import Any
 
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import chunk_viewer, frame, status
+from ui.parts import chunk_viewer, frame, history, status
 from ui.parts.text import csv_bytes, plain
-from ui.parts.words import SOURCES, TITLES, ago, size, title
+from ui.parts.words import SOURCES, ago, count, size, title
 
 PAGE = 50
 TYPES = (
@@ -25,6 +26,7 @@ TYPES = (
     "BOX_DOCUMENT",
 )
 STATES = ("QUEUED", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED", "QUEUED_FOR_RESYNC", "BACKLOG")
+FILTERS = ("status", "source", "type", "external", "metadata", "archive", "removal")
 LINKS = {"rawFileUrl": True, "parsedTextFileUrl": True}
 
 
@@ -60,16 +62,18 @@ def listing(who: session.Person, namespace: str) -> None:
         else:
             status.empty("No documents yet.", "Start an ingestion on the Runs page: a text, a file, a website.")
         return
-    counts = " · ".join(f"{entry['totalCount']} {entry['status']}" for entry in data["statsByStatus"])
-    st.caption(f"{total} documents: {counts}")
+    counts = " · ".join(f"{entry['totalCount']:,} {entry['status']}" for entry in data["statsByStatus"])
+    st.caption(f"{count(total, 'document')}: {counts}")
     _table(data)
     if any(config.values()):
-        _actions(who, namespace, config, f"the {total} documents that match", "all")
+        _actions(who, namespace, config, f"the {count(total, 'document')} that match", "all")
 
 
 def _filters() -> Json | None:
     """The filterConfig that the form asks for; kept in the page's address."""
-    with st.expander("Filters", icon=":material/filter_alt:", expanded=bool(st.query_params.get("status"))):
+    with st.expander(
+        "Filters", icon=":material/filter_alt:", expanded=any(st.query_params.get(name) for name in FILTERS)
+    ):
         one, two, three = st.columns(3)
         states = one.multiselect("Status", STATES, default=_listed("status", STATES))
         sources = two.multiselect("Source", SOURCES, default=_listed("source", SOURCES), format_func=title)
@@ -79,10 +83,16 @@ def _filters() -> Json | None:
         metadata = right.text_input(
             "Metadata (JSON object)", value=session.parameter("metadata") or "", placeholder='{"team": "docs"}'
         )
+        archive = left.text_input("Packed into the document (id)", value=session.parameter("archive") or "")
+        waiting = right.toggle("Gone at the source, removal to confirm", value=session.parameter("removal") == "yes")
     chosen = {"status": states, "source": sources, "type": types}
     before = dict(st.query_params)
     session.remember(
-        **{name: ",".join(values) for name, values in chosen.items()}, external=external, metadata=metadata
+        **{name: ",".join(values) for name, values in chosen.items()},
+        external=external,
+        metadata=metadata,
+        archive=archive.strip(),
+        removal="yes" if waiting else None,
     )
     if dict(st.query_params) != before and "cursor" in st.query_params:
         session.remember(cursor=None)
@@ -96,11 +106,13 @@ def _filters() -> Json | None:
         "documentIngestionSources": sources,
         "documentTypes": types,
         "documentExternalIds": [part.strip() for part in external.split(",") if part.strip()],
+        "documentArchiveIds": [archive.strip()] if archive.strip() else [],
         "metadata": wanted,
+        "awaitingRemoval": True if waiting else None,
     }
 
 
-def _listed(name: str, known: tuple[str, ...]) -> list[str]:
+def _listed(name: str, known: Container[str]) -> list[str]:
     return [value for value in (session.parameter(name) or "").split(",") if value in known]
 
 
@@ -141,7 +153,7 @@ def _row(document: Json) -> Json:
     return {
         "status": [document["ingestionStatus"]],
         "name": document["name"],
-        "source": TITLES.get(document["ingestionSource"], document["ingestionSource"]),
+        "source": title(document["ingestionSource"]),
         "chunks": properties["embeddingCount"],
         "size": size(properties["fileSize"]),
         "updated": ago(document["updatedAt"]),
@@ -164,9 +176,12 @@ def one(who: session.Person, namespace: str, document_id: str) -> None:
         return
     document = data["documents"][0]
     _head(document)
-    chunks, properties, change = st.tabs(["Chunks", "Properties", "Change"])
+    _packed(who, namespace, document)
+    chunks, versions, properties, change = st.tabs(["Chunks", "Versions", "Properties", "Change"])
     with chunks:
         chunk_viewer.show(who, namespace, document)
+    with versions:
+        history.show(who, namespace, document)
     with properties:
         _properties(document)
     with change:
@@ -187,6 +202,29 @@ def _head(document: Json) -> None:
         st.error(plain(document["ingestionError"]), icon=":material/error:")
 
 
+def _packed(who: session.Person, namespace: str, document: Json) -> None:
+    """The way to the archive or mail that it was packed into, and to what was packed into it."""
+    links: list[tuple[str, str, dict[str, str]]] = []
+    if document["archive"]:
+        links.append(
+            ("Packed into another document: open that one", "unarchive", {"document": document["archive"]["id"]})
+        )
+    members = who.api.post(
+        "/v1/documents",
+        {
+            "namespaceId": namespace,
+            "filterConfig": {"documentArchiveIds": [document["id"]]},
+            "includeConfig": {"documents": False, "statsByStatus": True},
+            "pagination": {"pageSize": 1},
+        },
+    )
+    if packed := sum(entry["totalCount"] for entry in members["statsByStatus"]):
+        links.append((f"{count(packed, 'document')} packed into this one", "folder_zip", {"archive": document["id"]}))
+    for label, icon, place in links:
+        query = {"namespace": namespace, **place}
+        st.page_link("views/documents.py", label=label, icon=f":material/{icon}:", query_params=query)
+
+
 def _properties(document: Json) -> None:
     facts: dict[str, Any] = {
         "id": document["id"],
@@ -196,6 +234,7 @@ def _properties(document: Json) -> None:
         "tenant": document["tenantId"],
         "job run": document["ingestJobRun"]["id"],
         "connection": (document["connection"] or {}).get("id"),
+        "packed into": (document["archive"] or {}).get("id"),
         **document["documentProperties"],
         **{f"embedding {name}": value for name, value in document["embeddingConfig"].items()},
         "created": document["createdAt"]["isoString"],

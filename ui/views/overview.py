@@ -10,7 +10,7 @@ from ui import session
 from ui.client import Json
 from ui.parts import charts, frame, status
 from ui.parts.text import plain
-from ui.parts.words import STATUS, TITLES, ago, milliseconds, size
+from ui.parts.words import STATUS, ago, milliseconds, size, title
 
 LIVE_SECONDS = 5.0
 RUNS = 100
@@ -46,10 +46,7 @@ def _show(who: session.Person, namespace: str) -> None:
             charts.counts(rows, name="status", colors={name: color for name, (_, color, _) in STATUS.items()})
         with right:
             st.markdown("**Documents by source**")
-            rows = [
-                {"source": TITLES.get(one["source"], one["source"]), "count": one["totalCount"]}
-                for one in stats["statsBySource"]
-            ]
+            rows = [{"source": title(one["source"]), "count": one["totalCount"]} for one in stats["statsBySource"]]
             charts.counts(rows, name="source")
     if runs:
         st.markdown("**Documents over time**, by the run that brought them")

@@ -1,4 +1,4 @@
-"""Job runs: a live table, one run as a funnel with its documents, and the start of a new ingestion."""
+"""Job runs: a live table, one run in detail, and the start of a new ingestion."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError
-from ui.parts import charts, frame, ingest_forms, status
-from ui.parts.text import csv_bytes, plain
-from ui.parts.words import MOVING, TITLES, ago, seconds
+from ui.parts import frame, ingest_forms, removals, run_detail, status
+from ui.parts.text import csv_bytes
+from ui.parts.words import MOVING, ago, seconds, title
 
 PAGE = 50
 LIVE_SECONDS = 2.0
@@ -95,10 +95,11 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
     finished = run["status"] == "COMPLETED"
     return {
         "status": [run["status"]],
-        "source": TITLES.get(run["source"], run["source"]),
+        "source": title(run["source"]),
         "done": 100 if finished else int(100 * ended / progress["found"]) if progress["found"] else 0,
         "documents": progress["found"],
         "failed": progress["failed"],
+        "to confirm": progress["awaitingConfirmation"],
         "time": seconds(sum(run["timings"].values()) or None),
         "started": ago(run["createdAt"]),
         "prefect": run["prefectUrl"],
@@ -122,73 +123,22 @@ def one(who: session.Person, namespace: str, run_id: str) -> None:
         session.remember(run=None)
         st.session_state.pop("runs_table", None)
         st.rerun()
-    first = who.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace)
+    fetched = [run_detail.fetch(who, namespace, run_id)]
+    first = fetched[0]
     moving = first["status"] in MOVING
 
     @st.fragment(run_every=LIVE_SECONDS if moving else None)
     def live() -> None:
         with frame.trouble():
-            run = who.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace)
+            run = fetched.pop() if fetched else run_detail.fetch(who, namespace, run_id)
             if moving and run["status"] not in MOVING:
                 st.rerun(scope="app")
-            _detail(run)
+            run_detail.show(who, namespace, run)
 
     live()
+    if first["connection"]:
+        removals.show(who, namespace, first["connection"]["id"])
     _actions(who, namespace, first)
-
-
-def _detail(run: dict[str, Any]) -> None:
-    progress = run["progress"]
-    head, facts = st.columns([1, 2], vertical_alignment="center")
-    with head:
-        status.badge(run["status"])
-    facts.caption(f"`{run['id']}` · accepted {ago(run['createdAt'])}")
-    ended = progress["upserted"] + progress["failed"] + len(run["documents"]["cancelled"])
-    found = progress["found"]
-    if run["status"] in MOVING:
-        st.progress(min(1.0, ended / found) if found else 0.0, text=f"{ended} of {found or '?'} documents at their end")
-    left, right = st.columns(2)
-    with left:
-        st.markdown("**How far the documents are**")
-        charts.funnel(progress)
-    with right:
-        st.markdown("**Where the time went**")
-        if run["timings"]:
-            charts.stage_times(run["timings"])
-        else:
-            st.caption("No step has ended yet.")
-    _documents(run["documents"])
-
-
-def _documents(groups: dict[str, list[dict[str, Any]]]) -> None:
-    rows = [
-        {"status": [entry["status"]], "document": entry["id"], "error": entry["error"] or ""}
-        for group in ("failed", "processing", "queued", "cancelled", "completed")
-        for entry in groups[group]
-    ]
-    st.markdown(f"**Documents** ({len(rows)})")
-    for entry in groups["failed"][:3]:
-        st.error(plain(entry["error"] or "No reason was given."), icon=":material/error:")
-    shown = rows[:200]
-    if not shown:
-        st.caption("None: there was nothing to do.")
-        return
-    st.dataframe(
-        shown,
-        hide_index=True,
-        width="stretch",
-        column_config={"status": status.column(), "error": st.column_config.TextColumn(width="large")},
-    )
-    if len(rows) > len(shown):
-        st.caption(f"The first 200 of {len(rows)}, failed ones first. The Documents page has them all.")
-    st.download_button(
-        "Documents as CSV",
-        csv_bytes(rows, ["status", "document", "error"]),
-        "documents.csv",
-        "text/csv",
-        icon=":material/download:",
-        key="run_csv",
-    )
 
 
 def _actions(who: session.Person, namespace: str, run: dict[str, Any]) -> None:

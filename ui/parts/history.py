@@ -1,0 +1,55 @@
+"""The versions of a document: what became of it in each job run, newest first."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import Json
+from ui.parts import status
+from ui.parts.words import ago, size, title
+
+PAGE = 20
+
+
+def show(who: session.Person, namespace: str, document: Json) -> None:
+    """A table whose rows lead to their run."""
+    data = who.api.get(f"/v1/documents/{document['id']}/history", namespaceId=namespace, pageSize=PAGE)
+    entries = data["history"]
+    if not entries:
+        status.empty("No job run holds this document any more.", "Its content stays as it is.")
+        return
+    seen = st.dataframe(
+        [_row(entry) for entry in entries],
+        hide_index=True,
+        width="stretch",
+        on_select="rerun",
+        selection_mode="single-row",
+        key=f"history-{document['id']}",
+        column_config={"status": status.column(), "version": st.column_config.TextColumn("Version", width="medium")},
+    )
+    more = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
+    st.caption("Search shows one version, whole. Choose a row to open its run." + more)
+    if (chosen := seen["selection"]["rows"]) and who.may("ingest:read"):
+        place = {"namespace": namespace, "run": entries[chosen[0]]["ingestJobRun"]["id"]}
+        st.switch_page("views/runs.py", query_params=place)
+
+
+def _row(entry: Json) -> Json:
+    return {
+        "version": _version(entry),
+        "status": [entry["status"]],
+        "when": ago(entry["createdAt"]),
+        "by": title(entry["source"]),
+        "chunks": entry["chunks"],
+        "size": size(entry["fileSize"]) if entry["fileSize"] is not None else "",
+        "error": entry["error"] or "",
+    }
+
+
+def _version(entry: Json) -> str:
+    if entry["active"]:
+        return "in search now"
+    if entry["unchanged"]:
+        return "unchanged"
+    return "replaced since" if entry["status"] == "SUCCESS" else ""

@@ -1,0 +1,119 @@
+"""One job run: how far its documents are, where its time went, and each document with what became of it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import Json
+from ui.parts import charts, status
+from ui.parts.text import csv_bytes, plain
+from ui.parts.words import MOVING, ago, count, title
+
+MOST = 200
+"""Documents of a run that are fetched and shown; failed and unfinished ones come first."""
+GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
+
+
+def fetch(who: session.Person, namespace: str, run_id: str) -> Json:
+    """The run with the first of its documents."""
+    return who.api.get(f"/v1/ingest-job-runs/{run_id}", namespaceId=namespace, documentLimit=MOST)
+
+
+def show(who: session.Person, namespace: str, run: Json) -> None:
+    """All that is known of the run."""
+    _head(run)
+    for notice in run["notices"]:
+        st.warning(plain(notice), icon=":material/notification_important:")
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**How far the documents are**")
+        charts.funnel(run["progress"])
+    with right:
+        st.markdown("**Where the time went**")
+        if run["timings"]:
+            charts.stage_times(run["timings"])
+        else:
+            st.caption("No step has ended yet.")
+    _left_out(run["progress"])
+    _documents(who, namespace, run)
+
+
+def _head(run: Json) -> None:
+    progress, found = run["progress"], run["progress"]["found"]
+    st.subheader(title(run["source"]))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        status.badge(run["status"])
+        st.caption(f"accepted {ago(run['createdAt'])} · `{run['id']}`")
+    if run["status"] in MOVING:
+        ended = _ended(run)
+        done = min(1.0, ended / found) if found else 0.0
+        st.progress(
+            done, text=f"{ended:,} of {found:,} documents at their end" if found else "Finding out what to do …"
+        )
+    facts = [("removed", "gone at the source and removed"), ("awaitingConfirmation", "waiting to be removed")]
+    told = [f"{progress[name]:,} {what}" for name, what in facts if progress.get(name)]
+    if told:
+        st.caption(" · ".join(told))
+
+
+def _ended(run: Json) -> int:
+    """Unchanged documents end after they were fetched: what is neither queued nor at work has ended."""
+    groups = run["documents"]
+    if run["progress"]["found"] <= MOST:
+        return len(groups["failed"]) + len(groups["cancelled"]) + len(groups["completed"])
+    return int(run["progress"]["upserted"] + run["progress"]["failed"])
+
+
+def _left_out(progress: Json) -> None:
+    reasons = progress.get("skippedReasons") or {}
+    if reasons:
+        told = " · ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons.items())
+        st.caption(plain(f"Left out: {told}"))
+
+
+def _documents(who: session.Person, namespace: str, run: Json) -> None:
+    entries = [entry for group in GROUPS for entry in run["documents"][group]]
+    total = max(run["progress"]["found"], len(entries))
+    st.markdown(f"**Documents** ({total:,})")
+    for entry in run["documents"]["failed"][:3]:
+        st.error(plain(entry["error"] or "No reason was given."), icon=":material/error:")
+    if not entries:
+        st.caption("None: there was nothing to do." if run["status"] == "COMPLETED" else "None is known yet.")
+        return
+    names = _names(who, namespace, entries)
+    rows = [
+        {"document": names.get(one["id"], one["id"]), "status": [one["status"]], "error": one["error"] or ""}
+        for one in entries
+    ]
+    seen = st.dataframe(
+        rows,
+        hide_index=True,
+        width="stretch",
+        on_select="rerun",
+        selection_mode="single-row",
+        key="run_documents",
+        column_config={
+            "document": st.column_config.TextColumn("Document", width="medium"),
+            "status": status.column(),
+            "error": st.column_config.TextColumn("Error", width="large"),
+        },
+    )
+    if total > len(entries):
+        st.caption(f"The first {count(len(entries), 'document')} of {total:,}, failed and unfinished ones first.")
+    if (chosen := seen["selection"]["rows"]) and who.may("documents:read"):
+        st.session_state.pop("run_documents", None)
+        place = {"namespace": namespace, "document": entries[chosen[0]]["id"]}
+        st.switch_page("views/documents.py", query_params=place)
+    kept = [{**row, "id": one["id"]} for row, one in zip(rows, entries, strict=True)]
+    file = csv_bytes(kept, ["status", "document", "id", "error"])
+    st.download_button("Documents as CSV", file, "documents.csv", "text/csv", icon=":material/download:", key="run_csv")
+
+
+def _names(who: session.Person, namespace: str, entries: list[Json]) -> dict[str, str]:
+    """What the documents are called; those that are gone have their id alone."""
+    if not who.may("documents:read"):
+        return {}
+    config = {"documentIds": [entry["id"] for entry in entries]}
+    data = who.api.post("/v1/documents", {"namespaceId": namespace, "filterConfig": config})
+    return {document["id"]: document["name"] for document in data["documents"] if document["name"]}
