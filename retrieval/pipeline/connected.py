@@ -22,6 +22,7 @@ from retrieval import syncing
 from retrieval.authorizations import ConnectionTokens
 from retrieval.database import Database
 from retrieval.errors import Fatal
+from retrieval.pipeline import vendor_words
 from retrieval.ports import Connector, DiscoveryRequest, Page, RawContent, SourceItem
 from retrieval.secrets import KeyRing
 
@@ -72,7 +73,8 @@ class Connected:
         yield from self._departures(tokens, request, place)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
-        return self._connector.fetch(self._tokens(request), item, to)
+        raw = self._connector.fetch(self._tokens(request), item, to)
+        return None if raw is None else vendor_words.content(raw, item.name)
 
     def _begin(self, request: DiscoveryRequest) -> Place:
         state = syncing.state(self._db, _connection(request))
@@ -85,8 +87,9 @@ class Connected:
 
     def _listing(self, tokens: ConnectionTokens, request: DiscoveryRequest, place: Place) -> Iterator[Page[SourceItem]]:
         for page in self._connector.iter_changes(tokens, place.at):
-            here = [item for item in page.items if not item.deleted]
-            left = [item.external_id for item in page.items if item.deleted]
+            named = {item.external_id: item for item in page.items}.values()  # of one named twice the last word counts
+            here = [vendor_words.item(item) for item in named if not item.deleted]
+            left = [item.external_id for item in named if item.deleted]
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
             after = Place(step, page.cursor, whole=page.whole, moved=place.moved)
             listed = [item.external_id for item in here]

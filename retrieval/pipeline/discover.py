@@ -129,8 +129,13 @@ _RECORD: LiteralString = """
            l.raw_hash, l.title, l.properties
     from found join listed l using (external_id),
          (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
-    on conflict do nothing
+    on conflict (job_run_id, document_id) do update
+        set name = excluded.name, media_type = excluded.media_type, properties = excluded.properties,
+            raw_key = excluded.raw_key, raw_size = excluded.raw_size, raw_hash = excluded.raw_hash,
+            title = excluded.title
+        where %(connection)s::text is not null and run_documents.status = 'QUEUED'
 """
+"""What a content service names again on a later page of one run is as it says last."""
 _REFUSE: LiteralString = """
     insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error, properties)
     select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', 'discover', w.error,

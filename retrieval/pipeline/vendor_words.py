@@ -1,0 +1,52 @@
+"""What content services say of their items, made fit to be stored and shown: any name may stand there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Final
+
+from retrieval.ports import RawContent, SourceItem
+
+LONGEST_NAME: Final = 500
+LONGEST: Final = 4000
+"""Characters of a name, and of anything else. Every listing shows the name; vendors allow 400 or fewer."""
+_ENDING = 20
+_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, half characters, which the database refuses, and marks that turn the direction of writing."""
+
+
+def item(said: SourceItem) -> SourceItem:
+    """Nameless, it goes by its id. A deleted one needs no name."""
+    return replace(
+        said,
+        name=name(said.name) or said.external_id,
+        media_type=text(said.media_type),
+        version=text(said.version),
+        properties=properties(said.properties),
+    )
+
+
+def content(raw: RawContent, otherwise: str) -> RawContent:
+    """`otherwise`: the name if it has none."""
+    said = properties(raw.properties)
+    return replace(raw, name=name(raw.name) or otherwise, version=text(raw.version), properties=said)
+
+
+def name(said: str) -> str:
+    """One line; what is too long keeps its beginning and its ending, which tells the kind of file."""
+    line = " ".join(text(said).split())
+    if len(line) <= LONGEST_NAME:
+        return line
+    ending = PurePosixPath(line).suffix[:_ENDING]
+    return line[: LONGEST_NAME - len(ending) - 1] + "…" + ending
+
+
+def properties(said: Mapping[str, str | int]) -> dict[str, str | int]:
+    return {key: text(value) if isinstance(value, str) else value for key, value in said.items()}
+
+
+def text(said: str) -> str:
+    return _UNSEEN.sub(lambda found: " " if found[0] in "\t\n\r" else "", said[:LONGEST])
