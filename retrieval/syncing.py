@@ -105,6 +105,7 @@ def finish(
         connection.execute("update departures set held = true where document_id = any(%(ids)s)", {"ids": leaving})
     else:
         removal.take_away(connection, leaving)
+        _forget(connection, request, leaving)
     connection.execute(
         """
         update job_runs set progress = progress || jsonb_build_object(
@@ -131,10 +132,24 @@ def _leaving(connection: Connection[Row], request: DiscoveryRequest) -> list[str
     return [row["id"] for row in rows]
 
 
+def _forget(connection: Connection[Row], request: DiscoveryRequest, left: Sequence[str]) -> None:
+    """What this run was to bring and the same run removed is no work any more, and no failure."""
+    connection.execute(
+        "delete from run_documents where job_run_id = %(run)s and document_id = any(%(ids)s) and status = 'QUEUED'",
+        {**_values(request), "ids": list(left)},
+    )
+
+
 def _is_held(connection: Connection[Row], request: DiscoveryRequest, leaving: int, *, moved: bool) -> bool:
-    row = connection.execute("select count(*) as documents from documents d where" + _ITS, _values(request)).fetchone()
-    documents = int(row["documents"]) if row else 0
-    return leaving > 0 and (moved or (leaving > 1 and leaving > SHARE * documents))
+    """`moved`: also where another account was authorized since the run began, since half of it asked that one."""
+    row = connection.execute(
+        "select count(*) as documents, bool_or(c.cursor ? 'accountChanged') as moved"
+        " from documents d join connections c on c.id = d.connection_id where" + _ITS,
+        _values(request),
+    ).fetchone()
+    if row is None or not leaving:
+        return False
+    return bool(moved or row["moved"] or (leaving > 1 and leaving > SHARE * row["documents"]))
 
 
 def _values(request: DiscoveryRequest) -> dict[str, Any]:

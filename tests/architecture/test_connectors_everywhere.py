@@ -43,7 +43,7 @@ def test_every_list_of_connectors_names_the_same_ones():
     assert set(namespaces.CONNECTORS) == set(APPS.values())
     assert {f"ingest-{slug(name)}" for name in APPS} <= {one["name"] for one in deployments}
     assert wanted <= set(prefect_server.FLOWS)
-    assert wanted <= tables_of("ui/parts/words.py")["TITLES"]
+    assert wanted <= tables_of("ui/parts/words.py")["SOURCES"]
 
 
 @pytest.mark.parametrize("name", APPS)

@@ -45,15 +45,15 @@ class ConnectedSpace(Configured):
         tokens = authorizer.exchange_code(sent["code"], redirect_uri=back, verifier=taken.verifier)
         self.call(authorizations.granted(self.db, self.ring, connection, tokens))
 
-    def request(self) -> str:
-        """The id of a job run that waits."""
+    def request(self, **asked) -> str:
+        """The id of a job run that waits. `asked`: fields of Ingestion."""
         receipt = self.call(
             runs.accept_discovery(
                 self.db,
                 self.scope,
                 source=self.account.connector,
                 config={},
-                ingestion=Ingestion(),
+                ingestion=Ingestion(**asked),
                 connection_id=self.connection,
             )
         )

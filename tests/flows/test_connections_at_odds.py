@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connectors import patience, registry
-from retrieval import settings
+from retrieval import run_control, settings, syncing
+from retrieval.errors import Fatal, Skippable
 from retrieval.ports import Page, SourceItem
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import memory
@@ -114,3 +115,183 @@ def test_any_name_may_be_listed(space, account, listing, name):
         assert 0 < len(row["name"]) <= 500
         assert row["name"].isprintable()
     assert len(space.search("odd words", top_k=2)) == 2
+
+
+@pytest.mark.decision("D52")
+def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, account, monkeypatch):
+    """The rest of the listing and the questions after what is missing reach the other account already."""
+    ids = [account.put(f"{number}.txt", f"text number {number}") for number in range(9)]
+    space.ingest()
+    before, whole = set(rows(space)), memory.Memory.iter_changes
+
+    def changing(self, tokens, cursor):
+        account.delete(ids[0])
+        for page in whole(self, tokens, None):
+            space.db.rows(
+                "update connections set cursor = '{\"accountChanged\": true}' where id = %(id)s",
+                {"id": space.connection},
+            )
+            yield page
+
+    monkeypatch.setattr(memory.Memory, "iter_changes", changing)
+    run = space.ingest()
+    assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 1)
+    assert set(rows(space)) == before
+    monkeypatch.undo()
+    state = syncing.state(space.db, space.connection)
+    assert (state.cursor, state.moved) == (None, True)
+
+
+@pytest.mark.decision("H60")
+def test_what_a_client_deleted_comes_back_when_the_service_names_it_again(space, account):
+    kept, deleted = account.put("kept.txt", "the kept words"), account.put("deleted.txt", "the deleted words")
+    space.ingest()
+    space.delete(rows(space)[deleted]["id"])
+    assert space.ingest().completed == []
+    assert set(rows(space)) == {kept}
+    account.change(deleted, "the changed words")
+    assert len(space.ingest().completed) == 1
+    assert set(rows(space)) == {kept, deleted}
+    space.delete(rows(space)[deleted]["id"])
+    account.forget_cursors()
+    space.ingest()
+    assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
+    assert set(rows(space)) == {kept, deleted}
+
+
+@pytest.mark.decision("H48")
+def test_a_cancelled_run_is_made_good_by_the_next(space, account):
+    ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(3)}
+    asked = space.request()
+
+    def cancel(step):
+        if step == "fetch":
+            run_control.cancel(space.db, space.scope, asked)
+
+    space.work(before=cancel)
+    run = space.run(asked)
+    assert (run.status, run.completed) == ("COMPLETED", [])
+    assert {row["status"] for row in rows(space).values()} == {"CANCELLED"}
+    run = space.ingest()
+    assert (len(run.completed), run.failed) == (3, [])
+    assert set(rows(space)) == ids
+
+
+@pytest.mark.decision("D61")
+def test_a_run_whose_listing_failed_is_retried_from_its_start(space, account, monkeypatch):
+    ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(3)}
+    with monkeypatch.context() as once:
+        once.setattr(memory.Memory, "iter_changes", _broken)
+        asked = space.request()
+        space.work()
+    (entry,) = space.run(asked).failed
+    assert entry.error == "The listing broke off before its end."
+    again = space.call(run_control.retry(space.db, space.scope, asked))
+    space.work()
+    run = space.run(again)
+    assert (len(run.completed), run.failed) == (3, [])
+    assert set(rows(space)) == ids
+    assert space.ingest().progress["embedded"] == 0
+
+
+def _broken(_self, _tokens, _cursor):
+    yield Page([], "{}", done=False)
+
+
+@pytest.mark.decision("D44")
+def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in_words(space, account, monkeypatch):
+    for number in range(6):
+        account.put(f"{number}.txt", f"text number {number}")
+    account.page, whole = 2, memory.Memory.iter_changes
+
+    def revoking(self, tokens, cursor):
+        for page in whole(self, tokens, cursor):
+            yield page
+            space.db.rows(
+                "update connections set status = 'REVOKED', credentials = null where id = %(id)s",
+                {"id": space.connection},
+            )
+
+    monkeypatch.setattr(memory.Memory, "iter_changes", revoking)
+    asked = space.request()
+    with pytest.raises(Fatal, match="authorize it anew"):
+        space.take(space.lease())
+    (entry,) = space.run(asked).failed
+    assert "authorize it anew" in entry.error
+    assert len(rows(space)) == 2
+    assert space.db.row("select cursor from connections where id = %(id)s", {"id": space.connection})["cursor"] is None
+
+
+def test_a_token_that_ends_in_the_middle_of_a_listing_is_renewed(space, account, monkeypatch):
+    ids = {account.put(f"{number}.txt", f"text number {number}") for number in range(6)}
+    account.page, whole = 2, memory.Memory.iter_changes
+
+    def expiring(self, tokens, cursor):
+        for page in whole(self, tokens, cursor):
+            account.expire()
+            yield page
+
+    monkeypatch.setattr(memory.Memory, "iter_changes", expiring)
+    run = space.ingest()
+    assert (run.failed, set(rows(space))) == ([], ids)
+
+
+@pytest.mark.decision("D08")
+def test_two_namespaces_with_the_same_account_do_not_touch_each_other(space, account):
+    ids = [account.put(f"{number}.txt", f"text number {number}") for number in range(6)]
+    other = ConnectedSpace(space.db, account)
+    space.ingest()
+    other.ingest()
+    assert set(rows(space)) == set(rows(other)) == set(ids)
+    assert not {row["id"] for row in rows(space).values()} & {row["id"] for row in rows(other).values()}
+    account.delete(ids[0])
+    assert space.ingest().progress["removed"] == 1
+    assert ids[0] in rows(other)
+    space.db.rows("update connections set status = 'REVOKED' where id = %(id)s", {"id": space.connection})
+    assert other.ingest().progress["removed"] == 1
+    assert ids[0] not in rows(other)
+
+
+def test_what_was_asked_for_reaches_every_document(space, account):
+    for number in range(2):
+        account.put(f"{number}.txt", " ".join(f"word{count}" for count in range(400)))
+    space.request(metadata={"team": "harbour"}, chunk_size=100, chunk_overlap=0)
+    space.work()
+    for row in rows(space).values():
+        assert (row["metadata"], row["document_type"], row["source"]) == ({"team": "harbour"}, "BOX_DOCUMENT", "BOX")
+        assert row["connection_id"] == space.connection
+        chunks = space.db.rows("select tokens from chunks where document_id = %(id)s", row)
+        assert len(chunks) > 3
+        assert max(chunk["tokens"] for chunk in chunks) <= 100
+
+
+def test_a_document_that_failed_and_left_is_no_failure_of_the_next_run(space, account, monkeypatch):
+    for number in range(6):
+        account.put(f"{number}.txt", f"text number {number}")
+    one = account.put("one.txt", "one more")
+    with monkeypatch.context() as once:
+        refuse(once, one)
+        assert len(space.ingest().failed) == 1
+    account.delete(one)
+    run = space.ingest()
+    assert (run.failed, run.progress["removed"]) == ([], 1)
+    assert one not in rows(space)
+
+
+def refuse(monkeypatch, external_id):
+    fetch = memory.Memory.fetch
+
+    def refusing(self, tokens, item, to):
+        if item.external_id == external_id:
+            raise Skippable("It cannot be had now.")
+        return fetch(self, tokens, item, to)
+
+    monkeypatch.setattr(memory.Memory, "fetch", refusing)
+
+
+def test_an_empty_file_fails_alone_and_in_words_or_is_a_document_without_chunks(space, account):
+    account.put("empty.txt", "")
+    full = account.put("full.txt", "some words")
+    run = space.ingest()
+    assert rows(space)[full]["status"] == "SUCCESS"
+    assert all("empty" in entry.error for entry in run.failed)
