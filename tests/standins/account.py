@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
@@ -116,14 +115,6 @@ def serving(account: Served) -> Iterator[Served]:
 
     for method in ("GET", "POST", "OPTIONS"):
         setattr(Handler, f"do_{method}", Handler.any_request)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    account.base = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with faults.served(Handler) as port:
+        account.base = f"http://127.0.0.1:{port}"
         yield account
-    finally:
-        server.shutdown()
-        thread.join(5)
-        server.server_close()

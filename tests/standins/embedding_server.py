@@ -17,14 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tests.standins.described import Described
-from tests.standins.faults import Fault, Handler
+from tests.standins.faults import Fault, Handler, served
 
 KEYS = {"OPENAI": "canary-openai-key", "COHERE": "canary-cohere-key", "JINA": "canary-jina-key"}
 PATHS = {"OPENAI": "/v1/embeddings", "COHERE": "/v2/embed", "JINA": "/v1/embeddings"}
@@ -88,17 +87,8 @@ def running(name: str, **options: Any) -> Iterator[Vendor]:
     class Bound(_Handler):
         place = vendor
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-    server.daemon_threads = True
-    vendor.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with served(Bound) as vendor.port:
         yield vendor
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
     assert vendor.violations == []
 
 

@@ -8,9 +8,10 @@ import itertools
 import json
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+from tests.standins.faults import Handler, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,32 +110,18 @@ def _refusal(error: str) -> tuple[int, bytes, dict[str, str]]:
 def serving(vendor: Vendor) -> Iterator[Vendor]:
     """The vendor on a port of its own; its address is `vendor.base`."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Serving(Handler):
+        def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             kind = self.headers.get("content-type", "")
             fields = json.loads(body) if kind == "application/json" else _form(body)
             headers = {name.lower(): value for name, value in self.headers.items()}
             status, content, more = vendor.answer(self.path, fields, headers)
-            self.send_response(status)
-            for name, value in {"Content-Type": "application/json", "Content-Length": len(content), **more}.items():
-                self.send_header(name, str(value))
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(status, content, more)
 
-        def log_message(self, *args: object) -> None:
-            """The stand-in says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    vendor.base = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with served(Serving) as port:
+        vendor.base = f"http://127.0.0.1:{port}"
         yield vendor
-    finally:
-        server.shutdown()
-        thread.join(5)
-        server.server_close()
 
 
 def _form(body: bytes) -> dict[str, str]:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -20,7 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from tests.standins.described import Described
-from tests.standins.faults import Fault, Handler, cut, html, reset, slow, status
+from tests.standins.faults import Fault, Handler, cut, html, reset, served, slow, status
 
 __all__ = ["Index", "cut", "html", "reset", "running", "slow", "status"]
 
@@ -120,17 +119,8 @@ def running(**options: Any) -> Iterator[Index]:
     class Bound(_Handler):
         place = index
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-    server.daemon_threads = True
-    index.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with served(Bound) as index.port:
         yield index
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
     assert index.violations == []
 
 

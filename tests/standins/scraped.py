@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import ThreadingHTTPServer
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from selectolax.lexbor import LexborHTMLParser
 
-from tests.standins.faults import Fault, Handler
+from tests.standins.faults import Fault, Handler, served
 
 V = TypeVar("V", bound="Vendor")
 
@@ -58,13 +56,6 @@ class Vendor:
             return self.faults.pop(0) if self.faults else next(iter(self.always), None)
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has left is no trouble of the service."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
 @contextmanager
 def serving(vendor: V, handler: type[Handler]) -> Iterator[V]:
     """The stand-in for as long as the block lasts; a breach of the service's contract fails the test that made it."""
@@ -72,17 +63,8 @@ def serving(vendor: V, handler: type[Handler]) -> Iterator[V]:
     class Bound(handler):  # type: ignore[valid-type,misc]
         place = vendor
 
-    server = _Server(("127.0.0.1", 0), Bound)
-    server.daemon_threads = True
-    vendor.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with served(Bound) as vendor.port:
         yield vendor
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
     assert vendor.violations == []
 
 
