@@ -1,12 +1,13 @@
 """Answers in long texts: the share of answer characters in the best five chunks, ours against a plain fixed window.
 
-    .venv/bin/python bench/longdocs.py [--model wordllama-l2-supercat-256] [--sizes 64,128,256,512,1000]
+    .venv/bin/python bench/longdocs.py [--model all-MiniLM-L6-v2] [--sizes 64,128,254] [--starts 8]
 
-Semantic search by exact cosine in this process, so that only the chunking differs. A fixed window cuts after every so
-many tokens, wherever that is. `window` has the same size and overlap; `even` has windows of the mean length of our
-chunks, which end at boundaries and so are shorter than their size. With 220 questions the standard error of a share is
-about 0.03, so only the mean over many sizes and overlaps tells ways apart that are as close as these. Also: the
-processor time of chunking against that of the tokenizer alone on the same text.
+Semantic search by exact cosine in this process, so that only the chunking differs; each question is asked within all
+texts. A fixed window cuts after every so many tokens, wherever that is; size and overlap are the same. Where cuts fall
+is chance, so both ways are measured from several starting places in the texts and averaged over them for each
+question; `as used` is ours from the beginning of the text. `difference` is ours less window, paired by question, with
+the 95 % interval of a bootstrap over the questions. A size above what the model reads is lowered to that: what it cuts
+off would count as found and never be seen. Also: the processor time of chunking against the tokenizer's alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,38 +24,103 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 DATA = PROJECT.parent / "shared" / "data" / "longdocs"
 TOP = 5
+DRAWS = 10_000
 
 Range = tuple[int, int]
+Way = Callable[[str, Any, int, int], list[Range]]
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--model", default="wordllama-l2-supercat-256")
-    options.add_argument("--sizes", default="64,96,128,192,256,384,512,768,1000")
+    options.add_argument("--sizes", default="64,128,256,512,1000")
+    options.add_argument("--starts", type=int, default=8)
     chosen = options.parse_args()
     documents = {row["id"]: row["text"] for row in lines("documents.jsonl")}
-    questions = lines("questions.jsonl")
     embedder, tokenizer = ports(chosen.model)
-    asked = embedder.embed([question["text"] for question in questions], "query")
-    print(f"{chosen.model}: {len(questions)} questions, share of answer characters in the best {TOP} chunks")
-    print(f"{'size':>6} {'overlap':>8} {'ours':>8} {'window':>8} {'even':>8} {'chunks':>8} {'windows':>8}")
-    told_shares = []
-    for size in map(int, chosen.sizes.split(",")):
-        for overlap in (0, size // 8, size // 4):
-            ways = [ours(documents, tokenizer, size, overlap), windows(documents, tokenizer, size, overlap)]
-            even = round(size * length(ways[0]) / length(ways[1]))
-            ways.append(windows(documents, tokenizer, even, overlap * even // size))
-            shares = [share(documents, questions, asked, embedder, found) for found in ways]
-            counts = [sum(map(len, found.values())) for found in ways]
-            told_shares.append([*shares, *counts[:2]])
-            print(f"{size:>6} {overlap:>8}", row(shares), f"{counts[0]:>8} {counts[1]:>8}")
-    means = [sum(column) / len(told_shares) for column in zip(*told_shares, strict=True)]
-    print(f"{'mean':>15}", row(means[:3]), f"{means[3]:>8.0f} {means[4]:>8.0f}")
+    sizes = sorted({min(int(size), embedder.max_tokens) for size in chosen.sizes.split(",")})
+    bench = Bench(documents, lines("questions.jsonl"), embedder, tokenizer)
+    print(f"{chosen.model}: {len(bench.questions)} questions, share of answer characters in the best {TOP} chunks,")
+    print(f"mean over {chosen.starts} starting places; the model reads at most {embedder.max_tokens} tokens")
+    print(f"{'size':>6}{'overlap':>9}{'as used':>9}{'ours':>9}{'window':>9}{'chunks':>8}{'windows':>9}  difference")
+    gains = [bench.compare(size, overlap, chosen.starts) for size in sizes for overlap in (0, size // 5)]
+    print(f"{'all together':>59}  {interval(sum(gains) / len(gains))}")
     cost(documents, tokenizer)
 
 
-def row(shares: list[float]) -> str:
-    return " ".join(f"{value:>8.4f}" for value in shares)
+class Bench:
+    """Texts and questions, with what embeds them."""
+
+    def __init__(self, documents: dict[str, str], questions: list[dict[str, Any]], embedder: Any, tokenizer: Any):
+        self.documents, self.questions, self.embedder, self.tokenizer = documents, questions, embedder, tokenizer
+        self.asked = embedder.embed([question["text"] for question in questions], "query")
+
+    def compare(self, size: int, overlap: int, starts: int) -> Any:
+        """Print a row; how much better ours is, by question."""
+        mine, (chunks, first) = self.mean(ours, size, overlap, starts)
+        plain, (windows, _) = self.mean(window, size, overlap, starts)
+        told = f"{first:>9.4f}{mine.mean():>9.4f}{plain.mean():>9.4f}{chunks:>8.0f}{windows:>9.0f}"
+        print(f"{size:>6}{overlap:>9}{told}  {interval(mine - plain)}", flush=True)
+        return mine - plain
+
+    def mean(self, way: Way, size: int, overlap: int, starts: int) -> tuple[Any, tuple[float, float]]:
+        """The share of each question, averaged over starting places; number of chunks, and share from the beginning."""
+        import numpy as np
+
+        shares, counts = [], []
+        for number in range(starts):
+            places = [
+                (name, start, end)
+                for name, text in self.documents.items()
+                for start, end in shifted(way, text, self.tokenizer, size, overlap, number * (size - overlap) // starts)
+            ]
+            counts.append(len(places))
+            shares.append(self.shares(places))
+        return np.mean(shares, axis=0), (float(np.mean(counts)), float(np.mean(shares[0])))
+
+    def shares(self, places: list[tuple[str, int, int]]) -> list[float]:
+        """The share of answer characters that each question finds."""
+        import numpy as np
+
+        vectors = self.embedder.embed([self.documents[name][start:end] for name, start, end in places], "document")
+        best = np.argsort(-(self.asked @ vectors.T), axis=1)[:, :TOP]
+        found = []
+        for question, row in zip(self.questions, best, strict=True):
+            wanted = {at for span in question["spans"] for at in range(span["start"], span["end"])}
+            held = [(start, end) for name, start, end in (places[place] for place in row) if name == question["doc"]]
+            found.append(sum(any(start <= at < end for start, end in held) for at in wanted) / len(wanted))
+        return found
+
+
+def shifted(way: Way, text: str, tokenizer: Any, size: int, overlap: int, skipped: int) -> list[Range]:
+    """The text cut as if it began at the next word after so many tokens; what is before is cut by itself."""
+    at = tokenizer.spans([text[: 40 * size]])[0][skipped][0] if skipped else 0
+    while at and not text[at - 1].isspace():
+        at += 1
+    head = way(text[:at], tokenizer, size, overlap) if text[:at].strip() else []
+    return [*head, *((at + start, at + end) for start, end in way(text[at:], tokenizer, size, overlap))]
+
+
+def ours(text: str, tokenizer: Any, size: int, overlap: int) -> list[Range]:
+    from retrieval.chunking.split import split
+    from retrieval.ports import Parsed
+
+    return [(chunk.start, chunk.end) for chunk in split(Parsed(text), tokenizer, size, overlap)]
+
+
+def window(text: str, tokenizer: Any, size: int, overlap: int) -> list[Range]:
+    (spans,) = tokenizer.spans([text])
+    starts = range(0, max(len(spans) - overlap, 1), size - overlap)
+    return [(spans[start][0], spans[min(start + size, len(spans)) - 1][1]) for start in starts]
+
+
+def interval(gains: Any) -> str:
+    """The mean, and the middle 95 % of means of as many questions drawn with replacement."""
+    import numpy as np
+
+    drawn = np.random.default_rng(0).integers(0, len(gains), (DRAWS, len(gains)))
+    low, high = np.quantile(gains[drawn].mean(axis=1), (0.025, 0.975))
+    return f"{gains.mean():+.4f} [{low:+.4f}, {high:+.4f}]"
 
 
 def lines(name: str) -> list[dict[str, Any]]:
@@ -66,48 +133,6 @@ def ports(model: str) -> tuple[Any, Any]:
     from retrieval.tokens import tokenizer_for
 
     return local.load(model, settings.load().home), tokenizer_for("LOCAL", model)
-
-
-def ours(documents: dict[str, str], tokenizer: Any, size: int, overlap: int) -> dict[str, list[Range]]:
-    from retrieval.chunking.split import split
-    from retrieval.ports import Parsed
-
-    return {
-        name: [(chunk.start, chunk.end) for chunk in split(Parsed(text), tokenizer, size, overlap)]
-        for name, text in documents.items()
-    }
-
-
-def windows(documents: dict[str, str], tokenizer: Any, size: int, overlap: int) -> dict[str, list[Range]]:
-    found: dict[str, list[Range]] = {}
-    for name, text in documents.items():
-        (spans,) = tokenizer.spans([text])
-        starts = range(0, max(len(spans) - overlap, 1), size - overlap)
-        found[name] = [(spans[start][0], spans[min(start + size, len(spans)) - 1][1]) for start in starts]
-    return found
-
-
-def length(found: dict[str, list[Range]]) -> float:
-    """The mean number of characters."""
-    return sum(end - start for ranges in found.values() for start, end in ranges) / sum(map(len, found.values()))
-
-
-def share(
-    documents: dict[str, str], questions: list[dict[str, Any]], asked: Any, embedder: Any, found: dict[str, list[Range]]
-) -> float:
-    """The mean over all questions; each is asked within all documents."""
-    import numpy as np
-
-    places = [(name, start, end) for name, ranges in found.items() for start, end in ranges]
-    vectors = embedder.embed([documents[name][start:end] for name, start, end in places], "document")
-    best = np.argsort(-(asked @ vectors.T), axis=1)[:, :TOP]
-    shares = []
-    for question, row in zip(questions, best, strict=True):
-        chosen = [places[place] for place in row]
-        wanted = {at for span in question["spans"] for at in range(span["start"], span["end"])}
-        held = {at for name, start, end in chosen if name == question["doc"] for at in wanted if start <= at < end}
-        shares.append(len(held) / len(wanted))
-    return float(np.mean(shares))
 
 
 def cost(documents: dict[str, str], tokenizer: Any) -> None:
