@@ -33,6 +33,7 @@ class Activity:
     searches: int
     search_p50: float | None
     search_p95: float | None
+    search_times: list[tuple[float, int]]
 
 
 class SearchTimes:
@@ -85,8 +86,13 @@ def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
     for number, count in counts:
         wanted -= count
         if wanted <= 0:
-            return round(2 ** (number / STEPS), 1)
+            return middle(number)
     return None
+
+
+def middle(number: int) -> float:
+    """The milliseconds that a bucket stands for."""
+    return round(2 ** (number / STEPS), 1)
 
 
 async def read(db: Database, scope: Scope) -> Activity | None:
@@ -105,6 +111,7 @@ async def read(db: Database, scope: Scope) -> Activity | None:
         searches=sum(count for _, count in counts),
         search_p50=percentile(counts, 0.5) if counts else None,
         search_p95=percentile(counts, 0.95) if counts else None,
+        search_times=[(middle(number), count) for number, count in counts],
     )
 
 

@@ -26,12 +26,20 @@ class OpenRuns(Struct, rename="camel"):
     oldest_queued_at: Timestamp | None
 
 
+class SearchTimeCount(Struct, rename="camel"):
+    """So many searches took about so long."""
+
+    milliseconds: Annotated[float, Meta(ge=0)]
+    count: int
+
+
 class SearchActivity(Struct, rename="camel"):
     """Searches of the last 24 hours. Times in milliseconds, null without any search."""
 
     count: int
     p50: Annotated[float, Meta(ge=0)] | None
     p95: Annotated[float, Meta(ge=0)] | None
+    times: list[SearchTimeCount]
 
 
 class ActivityData(Struct, rename="camel"):
@@ -50,7 +58,12 @@ class ActivityData(Struct, rename="camel"):
             OpenRuns(queued, found_out, worked, oldest),
             found.failed_last_day,
             found.tokens,
-            SearchActivity(found.searches, found.search_p50, found.search_p95),
+            SearchActivity(
+                found.searches,
+                found.search_p50,
+                found.search_p95,
+                [SearchTimeCount(took, count) for took, count in found.search_times],
+            ),
         )
 
 

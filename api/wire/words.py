@@ -170,6 +170,8 @@ WORDS: Mapping[str, str] = {
     "ActivityData.tokens": "Tokens of the searchable documents.",
     "searches": "Searches of the last 24 hours.",
     "count": "How many.",
+    "milliseconds": "About how long they took.",
+    "times": "How many searches took how long, fastest first.",
     "p50": "Milliseconds that half of the searches did not exceed.",
     "p95": "Milliseconds that 95 of 100 searches did not exceed.",
     # Search

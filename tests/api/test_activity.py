@@ -23,7 +23,7 @@ def activity(org, space, **headers):
 def test_an_empty_namespace_has_nothing_going_on(org):
     found = activity(org, org.namespace())
     assert found["runs"] == {"queued": 0, "preProcessing": 0, "processing": 0, "oldestQueuedAt": None}
-    assert found["searches"] == {"count": 0, "p50": None, "p95": None}
+    assert found["searches"] == {"count": 0, "p50": None, "p95": None, "times": []}
     assert (found["documentsFailedLastDay"], found["tokens"]) == (0, 0)
 
 
@@ -47,6 +47,8 @@ def test_searches_show_up_with_their_times_and_only_where_they_were_made(org):
         assert time.monotonic() < deadline, found
         time.sleep(0.2)
     assert 0 < found["p50"] <= found["p95"] < 60_000
+    assert sum(one["count"] for one in found["times"]) == 3
+    assert found["p95"] == max(one["milliseconds"] for one in found["times"])
     assert activity(org, other)["searches"]["count"] == 0
 
 

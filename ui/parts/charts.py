@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import altair as alt
 import streamlit as st
 
-from ui.parts.words import STAGES
+from ui.parts.words import STAGES, STEPS
 
 COLORS = {
     "green": "#2f9e5f",
@@ -39,8 +41,9 @@ def funnel(progress: Mapping[str, int]) -> None:
 
 
 def stage_times(timings: Mapping[str, float]) -> None:
-    """Seconds that each step took."""
-    rows = [{"step": name, "seconds": round(value, 3), "order": at} for at, (name, value) in enumerate(timings.items())]
+    """Seconds that each step took, in the order of the steps."""
+    known = sorted(timings.items(), key=lambda item: STEPS.index(item[0]) if item[0] in STEPS else len(STEPS))
+    rows = [{"step": name, "seconds": round(value, 3), "order": at} for at, (name, value) in enumerate(known)]
     bars = (
         alt.Chart(_data(rows))
         .mark_bar(cornerRadiusEnd=3, color=COLORS["violet"])
@@ -76,12 +79,13 @@ def counts(rows: Sequence[Mapping[str, Any]], *, name: str, colors: Mapping[str,
 
 
 def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -> None:
-    """Stacked bars of `count` by `kind` over `time` (ISO 8601)."""
+    """Stacked bars of `count` by `kind` over `time` (ISO 8601), by the minute, hour or day as the span asks for."""
+    unit, style = _unit([str(row["time"]) for row in rows])
     chart = (
         alt.Chart(_data(rows))
         .mark_bar()
         .encode(
-            x=alt.X("time:T", title=None),
+            x=alt.X("time:T", timeUnit=unit, title=None, axis=alt.Axis(format=style, labelOverlap=True)),
             y=alt.Y("sum(count):Q", title=None, axis=alt.Axis(tickMinStep=1)),
             color=alt.Color(
                 "kind:N",
@@ -89,9 +93,27 @@ def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -
                 scale=alt.Scale(domain=list(colors), range=[COLORS[c] for c in colors.values()]),
                 legend=alt.Legend(orient="top"),
             ),
-            tooltip=["time:T", "kind:N", "count:Q"],
+            tooltip=[alt.Tooltip("time:T", timeUnit=unit, format=style), "kind:N", "sum(count):Q"],
         )
-        .properties(height=180)
+        .properties(height=200)
+    )
+    st.altair_chart(chart, width="stretch")
+
+
+def latency(rows: Sequence[Mapping[str, Any]]) -> None:
+    """How many searches took how long: `count` by `milliseconds`, on a scale that doubles."""
+    doubled = [
+        {"within": 2 ** math.ceil(math.log2(max(row["milliseconds"], 1))), "count": row["count"]} for row in rows
+    ]
+    chart = (
+        alt.Chart(_data(doubled))
+        .mark_bar(cornerRadiusEnd=3, color=COLORS["violet"])
+        .encode(
+            x=alt.X("within:O", title="milliseconds at most", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("sum(count):Q", title=None, axis=alt.Axis(tickMinStep=1)),
+            tooltip=[alt.Tooltip("within:O", title="milliseconds at most"), alt.Tooltip("sum(count):Q", title="count")],
+        )
+        .properties(height=200)
     )
     st.altair_chart(chart, width="stretch")
 
@@ -116,10 +138,19 @@ def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
     st.altair_chart(chart, width="stretch")
 
 
+def _unit(times: Sequence[str]) -> tuple[Any, str]:
+    """What one bar stands for, and how its time is written."""
+    span = datetime.fromisoformat(max(times)) - datetime.fromisoformat(min(times))
+    if span <= timedelta(hours=2):
+        return "yearmonthdatehoursminutes", "%H:%M"
+    return ("yearmonthdatehours", "%d %b %H:%M") if span <= timedelta(days=3) else ("yearmonthdate", "%d %b")
+
+
 def _data(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
 
 
 def _with_numbers(bars: alt.Chart, value: str) -> Any:
-    labels = bars.mark_text(align="left", dx=4).encode(text=value, color=alt.value(COLORS["gray"]))
+    number = alt.Text(value, format=",.6~g")
+    labels = bars.mark_text(align="left", dx=4).encode(text=number, color=alt.value(COLORS["gray"]))
     return (bars + labels).properties(height=alt.Step(24))

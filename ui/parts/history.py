@@ -26,7 +26,7 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
         on_select="rerun",
         selection_mode="single-row",
         key=f"history-{document['id']}",
-        column_config={"status": status.column(), "version": st.column_config.TextColumn("Version", width="medium")},
+        column_config={"Status": status.column()},
     )
     more = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
     st.caption("Search shows one version, whole. Choose a row to open its run." + more)
@@ -37,13 +37,13 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
 
 def _row(entry: Json) -> Json:
     return {
-        "version": _version(entry),
-        "status": [entry["status"]],
-        "when": ago(entry["createdAt"]),
-        "by": title(entry["source"]),
-        "chunks": entry["chunks"],
-        "size": size(entry["fileSize"]) if entry["fileSize"] is not None else "",
-        "error": entry["error"] or "",
+        "Version": _version(entry),
+        "Status": [entry["status"]],
+        "When": ago(entry["createdAt"]),
+        "By": title(entry["source"]),
+        "Chunks": entry["chunks"],
+        "Size": size(entry["fileSize"]) if entry["fileSize"] is not None else "",
+        "Error": entry["error"] or "",
     }
 
 

@@ -29,7 +29,7 @@ def show(who: session.Person, namespace: str, connection: str) -> None:
             "They are gone at the content service, too many at once to go by themselves. They stay searchable until"
             " they are confirmed here, or until they are there again."
         )
-        rows = [{"name": one["name"], "updated": ago(one["updatedAt"])} for one in documents]
+        rows = [{"Name": one["name"], "Updated": ago(one["updatedAt"])} for one in documents]
         st.dataframe(rows, hide_index=True, width="stretch", height=min(220, 36 * len(rows) + 38))
         if total > len(documents):
             st.caption(f"The newest {len(documents)} of {total:,}; the others come up once these are confirmed.")

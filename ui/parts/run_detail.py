@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import streamlit as st
 
 from ui import session
@@ -76,8 +78,10 @@ def _documents(who: session.Person, namespace: str, run: Json) -> None:
     entries = [entry for group in GROUPS for entry in run["documents"][group]]
     total = max(run["progress"]["found"], len(entries))
     st.markdown(f"**Documents** ({total:,})")
-    for entry in run["documents"]["failed"][:3]:
-        st.error(plain(entry["error"] or "No reason was given."), icon=":material/error:")
+    reasons = Counter(entry["error"] or "No reason was given." for entry in run["documents"]["failed"])
+    for reason, number in reasons.most_common(3):
+        times = f" ({count(number, 'document')})" if number > 1 else ""
+        st.error(plain(reason + times), icon=":material/error:")
     if not entries:
         st.caption("None: there was nothing to do." if run["status"] == "COMPLETED" else "None is known yet.")
         return

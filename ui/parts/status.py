@@ -17,7 +17,7 @@ def badge(status: str) -> None:
 def column() -> Any:
     """A table's column of statuses as coloured chips; its cells are lists of one."""
     colors = [color for _, color, _ in STATUS.values()]
-    return st.column_config.MultiselectColumn("Status", options=list(STATUS), color=colors, width="small")
+    return st.column_config.MultiselectColumn("Status", options=list(STATUS), color=colors, width=132)
 
 
 def empty(what: str, advice: str) -> None:

@@ -25,6 +25,7 @@ STATUS: dict[str, tuple[str, Color, str]] = {
 """Status to word, colour and icon; the same everywhere."""
 
 MOVING = frozenset({"QUEUED", "PRE_PROCESSING", "PROCESSING"})
+STEPS = ("discover", "fetch", "parse", "chunk", "embed", "upsert")
 STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
 
 

@@ -126,38 +126,37 @@ def _table(data: Json) -> None:
         on_select="rerun",
         selection_mode="single-row",
         key="documents_table",
-        column_config={"status": status.column(), "name": st.column_config.TextColumn("Name", width="large")},
+        column_config={
+            "Status": status.column(),
+            "Name": st.column_config.TextColumn(width=280),
+            "Chunks": st.column_config.NumberColumn(format="localized"),
+            "Error": st.column_config.TextColumn(width="medium"),
+        },
     )
     if chosen := seen["selection"]["rows"]:
         session.remember(document=documents[chosen[0]]["id"])
         st.rerun()
-    first, further, export = st.columns(3)
-    if session.parameter("cursor") and first.button("Newest", icon=":material/first_page:", width="stretch"):
-        session.remember(cursor=None)
-        st.rerun()
-    if data["hasNextPage"] and further.button("Older", icon=":material/chevron_right:", width="stretch"):
-        session.remember(cursor=data["nextCursor"])
-        st.rerun()
-    export.download_button(
-        "Page as CSV",
-        csv_bytes(rows, list(rows[0])),
-        "documents.csv",
-        "text/csv",
-        icon=":material/download:",
-        width="stretch",
-    )
+    with st.container(horizontal=True):
+        if session.parameter("cursor") and st.button("Newest", icon=":material/first_page:"):
+            session.remember(cursor=None)
+            st.rerun()
+        if data["hasNextPage"] and st.button("Older", icon=":material/chevron_right:"):
+            session.remember(cursor=data["nextCursor"])
+            st.rerun()
+        file = csv_bytes(rows, list(rows[0]))
+        st.download_button("Page as CSV", file, "documents.csv", "text/csv", icon=":material/download:")
 
 
 def _row(document: Json) -> Json:
     properties = document["documentProperties"]
     return {
-        "status": [document["ingestionStatus"]],
-        "name": document["name"],
-        "source": title(document["ingestionSource"]),
-        "chunks": properties["embeddingCount"],
-        "size": size(properties["fileSize"]),
-        "updated": ago(document["updatedAt"]),
-        "error": document["ingestionError"] or "",
+        "Name": document["name"],
+        "Status": [document["ingestionStatus"]],
+        "Source": title(document["ingestionSource"]),
+        "Chunks": properties["embeddingCount"],
+        "Size": size(properties["fileSize"]) if properties["fileSize"] is not None else "",
+        "Updated": ago(document["updatedAt"]),
+        "Error": document["ingestionError"] or "",
     }
 
 

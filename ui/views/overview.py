@@ -10,7 +10,7 @@ from ui import session
 from ui.client import Json
 from ui.parts import charts, frame, status
 from ui.parts.text import plain
-from ui.parts.words import STATUS, ago, milliseconds, size, title
+from ui.parts.words import STATUS, ago, count, milliseconds, size, title
 
 LIVE_SECONDS = 5.0
 RUNS = 100
@@ -48,9 +48,17 @@ def _show(who: session.Person, namespace: str) -> None:
             st.markdown("**Documents by source**")
             rows = [{"source": title(one["source"]), "count": one["totalCount"]} for one in stats["statsBySource"]]
             charts.counts(rows, name="source")
-    if runs:
-        st.markdown("**Documents over time**, by the run that brought them")
-        charts.over_time(_history(runs), colors={"upserted": "green", "failed": "red"})
+    brought = _history(runs)
+    times = activity["searches"]["times"] if activity else []
+    left, right = st.columns(2)
+    if brought:
+        with left:
+            st.markdown(f"**Documents over time**, of the newest {count(len(runs), 'run')}")
+            charts.over_time(brought, colors={"searchable": "green", "failed": "red"})
+    if times:
+        with right:
+            st.markdown("**Searches by their time**, in 24 hours")
+            charts.latency(times)
 
 
 def _stats(who: session.Person, namespace: str) -> Json:
@@ -87,10 +95,11 @@ def _requests(who: session.Person, cell: Any) -> None:
     usage = who.api.get("/v1/usage")
     requests = usage["requests"]
     cell.metric(
-        f"Requests this minute, of {requests['limit']:,}",
+        "Requests this minute",
         f"{requests['used']:,}",
         border=True,
-        help=f"All namespaces: {usage['documents']:,} documents, {usage['chunks']:,} chunks, "
+        help=f"Of {requests['limit']:,} that the organization may make. In all its namespaces: "
+        f"{usage['documents']:,} documents, {usage['chunks']:,} chunks, "
         f"{size(usage['storageBytes'])}.",
     )
 
@@ -119,11 +128,11 @@ def _attention(who: session.Person, namespace: str, stats: Json | None, activity
 
 
 def _history(runs: list[Json]) -> list[Json]:
-    """Documents that ended, by the minute at which their run was accepted."""
+    """Documents that ended, by the time at which their run was accepted."""
     return [
-        {"time": run["createdAt"]["isoString"][:16] + ":00Z", "kind": kind, "count": run["progress"][kind]}
+        {"time": run["createdAt"]["isoString"], "kind": word, "count": run["progress"][kind]}
         for run in runs
-        for kind in ("upserted", "failed")
+        for kind, word in (("upserted", "searchable"), ("failed", "failed"))
         if run["progress"][kind]
     ]
 

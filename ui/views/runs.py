@@ -14,6 +14,8 @@ from ui.parts.words import MOVING, ago, seconds, title
 
 PAGE = 50
 LIVE_SECONDS = 2.0
+RARE = frozenset({"Removed", "To confirm", "Prefect"})
+"""Columns that are shown only where one of the rows has something there."""
 
 
 def main() -> None:
@@ -66,18 +68,19 @@ def _table(data: dict[str, Any]) -> None:
         _pager(data)
         return
     rows = [_row(run) for run in runs]
+    shown = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
     seen = st.dataframe(
-        rows,
+        [{name: row[name] for name in shown} for row in rows],
         hide_index=True,
         width="stretch",
         on_select="rerun",
         selection_mode="single-row",
         key="runs_table",
         column_config={
-            "status": status.column(),
-            "done": st.column_config.ProgressColumn("Done", min_value=0, max_value=100, format="%d %%"),
-            "prefect": st.column_config.LinkColumn("Prefect", display_text="open"),
-            "id": st.column_config.TextColumn("Run", width="small"),
+            "Status": status.column(),
+            "Done": st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
+            "Documents": st.column_config.NumberColumn(format="localized"),
+            "Prefect": st.column_config.LinkColumn(display_text="open"),
         },
     )
     if chosen := seen["selection"]["rows"]:
@@ -85,7 +88,11 @@ def _table(data: dict[str, Any]) -> None:
         st.rerun(scope="app")
     _pager(data)
     st.download_button(
-        "Table as CSV", csv_bytes(rows, list(rows[0])), "runs.csv", "text/csv", icon=":material/download:"
+        "Table as CSV",
+        csv_bytes([{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)], ["Id", *rows[0]]),
+        "runs.csv",
+        "text/csv",
+        icon=":material/download:",
     )
 
 
@@ -94,27 +101,27 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
     ended = progress["upserted"] + progress["failed"]
     finished = run["status"] == "COMPLETED"
     return {
-        "status": [run["status"]],
-        "source": title(run["source"]),
-        "done": 100 if finished else int(100 * ended / progress["found"]) if progress["found"] else 0,
-        "documents": progress["found"],
-        "failed": progress["failed"],
-        "to confirm": progress["awaitingConfirmation"],
-        "time": seconds(sum(run["timings"].values()) or None),
-        "started": ago(run["createdAt"]),
-        "prefect": run["prefectUrl"],
-        "id": run["id"],
+        "Status": [run["status"]],
+        "Source": title(run["source"]),
+        "Done": 100 if finished else int(100 * ended / progress["found"]) if progress["found"] else 0,
+        "Documents": progress["found"],
+        "Failed": progress["failed"],
+        "Removed": progress["removed"],
+        "To confirm": progress["awaitingConfirmation"],
+        "Time": seconds(sum(run["timings"].values()) or None),
+        "Started": ago(run["createdAt"]),
+        "Prefect": run["prefectUrl"],
     }
 
 
 def _pager(data: dict[str, Any]) -> None:
-    first, further = st.columns(2)
-    if session.parameter("cursor") and first.button("Newest", icon=":material/first_page:"):
-        session.remember(cursor=None)
-        st.rerun(scope="app")
-    if data["hasNextPage"] and further.button("Older", icon=":material/chevron_right:"):
-        session.remember(cursor=data["nextCursor"])
-        st.rerun(scope="app")
+    with st.container(horizontal=True):
+        if session.parameter("cursor") and st.button("Newest", icon=":material/first_page:"):
+            session.remember(cursor=None)
+            st.rerun(scope="app")
+        if data["hasNextPage"] and st.button("Older", icon=":material/chevron_right:"):
+            session.remember(cursor=data["nextCursor"])
+            st.rerun(scope="app")
 
 
 def one(who: session.Person, namespace: str, run_id: str) -> None:
@@ -142,15 +149,15 @@ def one(who: session.Person, namespace: str, run_id: str) -> None:
 
 
 def _actions(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
-    cancel, retry, prefect = st.columns(3)
-    if run["prefectUrl"]:
-        prefect.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:", width="stretch")
-    if not who.may("ingest:write"):
-        return
-    if run["status"] in MOVING and cancel.button("Cancel this run", icon=":material/cancel:", width="stretch"):
-        _act(who, namespace, run["id"], "cancel")
-    if run["documents"]["failed"] and retry.button("Retry failed documents", icon=":material/replay:", width="stretch"):
-        _act(who, namespace, run["id"], "retry")
+    with st.container(horizontal=True):
+        if run["prefectUrl"]:
+            st.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:")
+        if not who.may("ingest:write"):
+            return
+        if run["status"] in MOVING and st.button("Cancel this run", icon=":material/cancel:"):
+            _act(who, namespace, run["id"], "cancel")
+        if run["documents"]["failed"] and st.button("Retry failed documents", icon=":material/replay:"):
+            _act(who, namespace, run["id"], "retry")
 
 
 def _act(who: session.Person, namespace: str, run_id: str, verb: str) -> None:

@@ -166,7 +166,7 @@ def _card(namespace: str, hit: Json, rank: int, move: str) -> None:
 
 def _excerpt(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= 360 else words[:360] + " …"
+    return words if len(words) <= 280 else words[:280] + " …"
 
 
 def _explain(data: Json, wanted: Json, kind: str) -> None:

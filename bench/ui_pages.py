@@ -1,0 +1,265 @@
+"""How soon each page of the admin app shows its first content on 10,000 documents, beside an empty namespace.
+
+    .venv/bin/python bench/ui_pages.py [--documents 10000] [--rounds 5]
+
+Starts an instance of its own in a temporary home and writes documents, chunks and job runs into its database as the
+pipeline leaves them. Each round opens every page by its address in headless Chromium; the clock runs from the press of
+"Sign in" until the page's own content stands there: the key is asked for, the page fetched and drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from playwright.sync_api import Browser, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from local import postgres
+from retrieval import database, keyword
+
+RESULTS = Path(__file__).resolve().parent / "results" / "ui_pages.json"
+COMMAND = Path(sys.executable).with_name("retrieval")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DIMENSIONS, PART = 384, 2_000
+WORDS = [
+    "seal",
+    "owl",
+    "harbour",
+    "engine",
+    "valve",
+    "report",
+    "quarter",
+    "invoice",
+    "weather",
+    "clover",
+    "tide",
+    "pump",
+]
+STATES = (("SUCCESS", 94), ("FAILED", 4), ("QUEUED", 1), ("PROCESSING", 1))
+SOURCES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", "GOOGLE_DRIVE")
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A page, its parameters, and what counts as its first content where there is some and where there is none."""
+
+    page: str
+    query: str
+    content: str
+    empty: str = "[data-testid=stAlert]"
+
+
+TABLE = "[data-testid=stDataFrame] canvas"
+SIGHTS = {
+    "overview": Sight("", "", "[data-testid=stMetricValue]", "[data-testid=stMetricValue]"),
+    "namespaces": Sight("namespaces", "", TABLE, TABLE),
+    "runs": Sight("runs", "", TABLE),
+    "one run of all documents": Sight("runs", "run={run}", "[data-testid=stVegaLiteChart]"),
+    "documents": Sight("documents", "", TABLE),
+    "documents, failed ones": Sight("documents", "status=FAILED", TABLE),
+    "one document": Sight("documents", "document={document}", ".chunk-text mark"),
+    "search": Sight("search", "q=seal+harbour", "text=/^chunk \\d/", "text=/^0 results/"),
+    "connections": Sight("connections", "", "[data-testid=stAlert]"),
+    "keys": Sight("keys", "", "[data-testid=stProgress]", "[data-testid=stProgress]"),
+}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--documents", type=int, default=10_000)
+    options.add_argument("--rounds", type=int, default=5)
+    chosen = options.parse_args()
+    if CHROMIUM is None:
+        sys.exit("There is no Chromium on this machine: apt-get install chromium")
+    home = Path(tempfile.mkdtemp(prefix="rt-bench-"))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_", "PYTHOND"))} | {
+        "RETRIEVAL_HOME": str(home),
+        **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
+    }
+    try:
+        subprocess.run([COMMAND, "up", "--detach"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        info = json.loads((home / "service.json").read_text())
+        full, empty = _namespace(info, "full"), _namespace(info, "empty")
+        started = time.perf_counter()
+        names = fill(postgres.url(home), full, chosen.documents)
+        report: dict[str, Any] = {"documents": chosen.documents, "fill_s": round(time.perf_counter() - started, 1)}
+        report["pages_ms"] = _measure(info, {"full": full, "empty": empty}, names, chosen.rounds)
+    finally:
+        subprocess.run([COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
+        shutil.rmtree(home, ignore_errors=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    _show(report)
+
+
+def _namespace(info: dict[str, str], name: str) -> str:
+    body = {
+        "name": name,
+        "fileStorageConfig": {"type": "LOCAL"},
+        "vectorStorageConfig": {"provider": "PGVECTOR"},
+        "embeddingModelConfig": {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
+    }
+    headers = {"Authorization": f"Bearer {info['apiKey']}"}
+    answer = httpx.post(info["api"] + "/v1/namespaces", json=body, headers=headers, timeout=60)
+    answer.raise_for_status()
+    return str(answer.json()["data"]["namespace"]["id"])
+
+
+def fill(url: str, namespace: str, count: int) -> dict[str, str]:
+    """Documents of one chunk, all of one job run, and 500 other runs; the ids of that run and of a document."""
+    db = database.Database(url)
+    dice = np.random.default_rng(5)
+    values: dict[str, Any] = {"namespace": namespace, "run": "ijr_bench_all", "dims": DIMENSIONS}
+    with db.transaction() as connection:
+        row = connection.execute(
+            "insert into partitions (namespace_id, tenant) values (%(namespace)s, '')"
+            " on conflict (namespace_id, tenant) do update set tenant = excluded.tenant returning id",
+            values,
+        ).fetchone()
+        assert row is not None
+        values["partition"] = row["id"]
+        connection.execute(_RUNS, values)
+    for start in range(0, count, PART):
+        _part(db, values, dice, start, min(PART, count - start))
+    with db.transaction() as connection:
+        connection.execute("analyze")
+    db.close()
+    return {"run": values["run"], "document": f"doc_bench_{count - 1:06d}"}
+
+
+def _part(db: database.Database, values: dict[str, Any], dice: Any, start: int, count: int) -> None:
+    numbers = range(start, start + count)
+    vectors = dice.normal(size=(count, DIMENSIONS))
+    states = dice.choice([name for name, _ in STATES], size=count, p=[share / 100 for _, share in STATES])
+    given = {
+        **values,
+        "ids": [f"doc_bench_{number:06d}" for number in numbers],
+        "numbers": list(numbers),
+        "names": [f"{' '.join(dice.choice(WORDS, 5))} {number}.pdf" for number in numbers],
+        "states": [*states[:-1].tolist(), "SUCCESS"],
+        "sources": dice.choice(SOURCES, size=count).tolist(),
+        "texts": [" ".join(dice.choice(WORDS, 120)) for _ in numbers],
+        "vectors": ["[" + ",".join(f"{value:.4f}" for value in row) + "]" for row in vectors],
+    }
+    with db.transaction() as connection:
+        connection.execute(_DOCUMENTS, given)
+        made = connection.execute(_CHUNKS, given).fetchall()
+        chunks, terms = keyword.index(connection, values["partition"], [row["id"] for row in made], "english")
+        connection.execute(
+            "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
+            {"chunks": chunks, "terms": terms, "partition": values["partition"]},
+        )
+
+
+_RUNS = """
+    with asked as (
+        insert into jobs (id, organization_id, partition_id, source)
+        select 'job_bench', organization_id, %(partition)s, 'WEBSITE' from namespaces where id = %(namespace)s
+        returning id
+    )
+    insert into job_runs (id, job_id, partition_id, source, status, timings, created_at, finished_at)
+    select case when n = 0 then %(run)s else 'ijr_bench_' || n end, asked.id, %(partition)s, 'WEBSITE', 'COMPLETED',
+           '{"discover": 41.2, "fetch": 63.1, "parse": 20.5, "chunk": 9.9, "embed": 180.4, "upsert": 31.7}',
+           now() - make_interval(mins => n), now() from generate_series(500, 0, -1) n, asked
+"""
+_DOCUMENTS = """
+    with given as (
+        select * from unnest(%(ids)s::text[], %(numbers)s::int[], %(names)s::text[], %(states)s::text[],
+                             %(sources)s::text[]) g (id, number, name, status, source)
+    ),
+    entries as (
+        insert into run_documents (job_run_id, document_id, position, generation, status, stage, error, name,
+                                   media_type, raw_size)
+        select %(run)s, id, number, 1, status, case when status = 'SUCCESS' then 'upserted' else 'fetched' end,
+               case when status = 'FAILED' then 'The file is damaged: repair it and send it again.' end, name,
+               'application/pdf', 48000 from given
+    ),
+    small as (
+        insert into run_documents (job_run_id, document_id, position, generation, status, stage, name)
+        select 'ijr_bench_' || 1 + number %% 500, id, number, 1, status, 'upserted', name from given
+    )
+    insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status,
+                           error, active_generation, properties, created_at)
+    select id, %(partition)s, 'job_bench', %(run)s, source, id, 'FILE', name, status,
+           case when status = 'FAILED' then 'The file is damaged: repair it and send it again.' end,
+           case when status = 'SUCCESS' then 1 else 0 end,
+           '{"mimeType": "text/plain", "fileSize": 48000, "tokenCount": 160, "embeddingCount": 1}',
+           now() - make_interval(secs => 10000 - number) from given
+"""
+_CHUNKS = """
+    with given as (
+        select * from unnest(%(ids)s::text[], %(texts)s::text[], %(vectors)s::text[], %(states)s::text[])
+            g (id, text, vector, status) where status = 'SUCCESS'
+    ),
+    stored as (
+        insert into vectors (partition_id, id, document_id, values)
+        select %(partition)s, id || '#1#0', id, vector::halfvec from given
+    ),
+    kept as (
+        insert into embeddings (partition_id, key, values)
+        select %(partition)s, sha256(id::bytea), vector::halfvec from given
+    )
+    insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content, embedding_key)
+    select %(partition)s, id, 1, 0, 0, length(text), 160, text, sha256(id::bytea) from given returning id
+"""
+
+
+def _measure(info: dict[str, str], spaces: dict[str, str], names: dict[str, str], rounds: int) -> dict[str, Any]:
+    """Per page the milliseconds of every round, full and empty in turn; a first round warms up and does not count."""
+    took: dict[str, dict[str, list[float]]] = {}
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for number in range(rounds + 1):
+            for title, sight in SIGHTS.items():
+                for kind, namespace in spaces.items():
+                    if kind == "empty" and "{" in sight.query:
+                        continue
+                    query = f"{sight.query.format(**names)}&namespace={namespace}"
+                    wanted = sight.content if kind == "full" else sight.empty
+                    spent = _first_content(browser, info, f"{sight.page}?{query}", wanted)
+                    if number:
+                        took.setdefault(title, {}).setdefault(kind, []).append(spent)
+        browser.close()
+    return took
+
+
+def _first_content(browser: Browser, info: dict[str, str], path: str, wanted: str) -> float:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(f"{info['ui']}/{path}")
+    page.get_by_label("API key").fill(info["apiKey"])
+    button = page.get_by_role("button", name="Sign in")
+    button.wait_for()
+    started = time.perf_counter()
+    button.click()
+    page.locator(wanted).first.wait_for(timeout=20_000)
+    spent = (time.perf_counter() - started) * 1000
+    page.close()
+    return round(spent, 1)
+
+
+def _show(report: dict[str, Any]) -> None:
+    print(f"{report['documents']} documents; first content after sign-in, median of the rounds in ms")
+    print(f"{'page':<28}{'full':>8}{'worst':>8}{'empty':>8}{'ratio':>8}")
+    for title, kinds in report["pages_ms"].items():
+        full = statistics.median(kinds["full"])
+        empty = statistics.median(kinds["empty"]) if "empty" in kinds else None
+        ratio = f"{full / empty:8.2f}" if empty else f"{'-':>8}"
+        print(f"{title:<28}{full:>8.0f}{max(kinds['full']):>8.0f}{empty or 0:>8.0f}{ratio}")
+
+
+if __name__ == "__main__":
+    main()
