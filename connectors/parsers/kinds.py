@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -99,13 +98,6 @@ _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"GIF8", IMAGE),
 )
 _OFFICE_PARTS = {"word/": DOCX, "ppt/": PPTX, "xl/": XLSX}
-_STREAMS = {
-    "WordDocument": DOC,
-    "PowerPoint Document": PPT,
-    "Workbook": XLS,
-    "Book": XLS,
-    "__properties_version1.0": MSG,
-}
 _HTML_START = re.compile(
     r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
@@ -169,29 +161,6 @@ def packed(members: Iterable[str], mimetype: str) -> Kind:
             if any(name.startswith(folder) for name in names):
                 return kind
     return EPUB if "META-INF/container.xml" in names else ZIP
-
-
-def compound(data: bytes, name: str) -> Kind:
-    """The kind of an OLE compound file by its streams' names; Skippable if it is encrypted or of no kind we know."""
-    streams = _streams(data)
-    if "EncryptedPackage" in streams:
-        raise Skippable("The file is protected by a password. Remove the password and upload it again.")
-    for stream, kind in _STREAMS.items():
-        if stream in streams:
-            return kind
-    raise unknown(name)
-
-
-def _streams(data: bytes) -> set[str]:
-    """Those of the file itself, not of what is embedded in it or attached; of a damaged file all that can be seen."""
-    import olefile
-
-    try:
-        with olefile.OleFileIO(io.BytesIO(data)) as file:
-            return {entry[0] for entry in file.listdir() if len(entry) == 1}
-    except (OSError, ValueError, IndexError):
-        ends = {"EncryptedPackage": b"", **dict.fromkeys(_STREAMS, b"\0\0")}
-        return {stream for stream, end in ends.items() if stream.encode("utf-16-le") + end in data}
 
 
 def unknown(name: str) -> Skippable:

@@ -9,6 +9,7 @@ from pathlib import Path
 import kreuzberg
 
 from connectors.parsers import (
+    compounds,
     kinds,
     letters,
     mails,
@@ -147,7 +148,7 @@ def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
 
 def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
     if kind is kinds.COMPOUND:
-        return kinds.compound(path.read_bytes(), task.name)
+        return compounds.kind(path.read_bytes(), task.name)
     if kind is not kinds.ZIP:
         return kind
     try:

@@ -7,6 +7,7 @@ import io
 import zipfile
 from pathlib import Path
 
+import olefile
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
@@ -42,6 +43,39 @@ def test_an_office_file_of_an_older_or_open_format_is_read(
     assert [part for part in words if part not in parsed.text] == []
     assert "Click to edit" not in parsed.text + parsed.title
     assert parsed.properties["mimeType"] == media_type
+
+
+def marked(data: bytes, stream: str, place: int, mark: bytes) -> bytes:
+    """The compound file with other bytes at a place of one stream, as the format marks what is encrypted."""
+    file = io.BytesIO(data)
+    with olefile.OleFileIO(file, write_mode=True) as opened:
+        body = opened.openstream(stream).read()
+        opened.write_stream(stream, body[:place] + mark + body[place + len(mark) :])
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "stream", "place", "mark"),
+    [
+        ("harbour.doc", "WordDocument", 10, b"\x00\x13"),
+        ("harbour.ppt.gz", "Current User", 12, b"\xdf\xc4\xd1\xf3"),
+        ("harbour.xls", "Workbook", 20, b"\x2f\x00"),
+    ],
+)
+def test_an_older_office_file_with_a_password_is_refused_in_words(
+    tmp_path: Path, name: str, stream: str, place: int, mark: bytes
+) -> None:
+    data = (OFFICE / name).read_bytes()
+    locked = marked(gzip.decompress(data) if name.endswith(".gz") else data, stream, place, mark)
+    with pytest.raises(Skippable, match="protected by a password"):
+        read(tmp_path, name.removesuffix(".gz"), locked)
+
+
+def test_a_pdf_locked_with_aes_256_is_refused_in_words_unless_it_opens_without_a_password(tmp_path: Path) -> None:
+    """Made with pypdf 7.1: the same page, once with a password to open it and once with one to change it."""
+    with pytest.raises(Skippable, match="The PDF is protected by a password"):
+        read(tmp_path, "a.pdf", (OFFICE / "locked_aes256.pdf").read_bytes())
+    assert read(tmp_path, "b.pdf", (OFFICE / "owner_aes256.pdf").read_bytes()).text.startswith("The tide turns")
 
 
 NAMES = "".join(
