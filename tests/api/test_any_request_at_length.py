@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -44,22 +44,31 @@ def known(base, api_db, ring):
         yield api_key, space, answer["ingestJobRunId"], answer["documents"][0]["id"]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@schema.parametrize()
-@settings(
+OPERATIONS = [found.ok() for found in schema.get_all_operations()]
+LENGTH = settings(
     max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     database=None,
     phases=[Phase.explicit, Phase.generate],
 )
-def test_every_operation(case, base, known):
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+def test_every_operation(operation, base, known):
     """Every second request names the real namespace, job run and document, so that it gets past the look-up."""
     api_key, space, run, document_id = known
-    if len(str(case.body)) % 2:
-        put_real_ids(case, space, run, document_id)
-    case.call_and_validate(base_url=base, headers={"Authorization": f"Bearer {api_key}"}, checks=CHECKS)
+
+    @LENGTH
+    @given(case=operation.as_strategy())
+    def ask(case):
+        if len(str(case.body)) % 2:
+            put_real_ids(case, space, run, document_id)
+        case.call_and_validate(base_url=base, headers={"Authorization": f"Bearer {api_key}"}, checks=CHECKS)
+
+    ask()
 
 
 def put_real_ids(case, space, run, document_id):
