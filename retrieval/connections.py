@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import ids, scopes
+from retrieval import ids, list_parts, scopes
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.list_parts import Part
 from retrieval.namespaces import Config, NamespaceConfig, not_found
 from retrieval.oauth_states import INSERT_STATE, Start
 from retrieval.ports import Scope, Tokens
@@ -90,14 +91,17 @@ async def create(
     return connection_id
 
 
-async def list_all(db: Database, ring: KeyRing, scope: Scope, connector: str | None) -> list[Connection]:
-    """All of the scope, newest first (D34); only those of `connector` if it is given."""
+async def list_part(
+    db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: Part | None = None
+) -> tuple[list[Connection], str | None]:
+    """Newest first, all of the scope (D34) or a part with the cursor of the next; those of `connector` if given."""
     rows = await db.async_rows(
         "select" + COLUMNS + "from connections c," + _PLACE + "where" + _HERE + "and (%(connector)s::text is null"
-        " or c.connector = %(connector)s) order by c.created_at desc, c.id desc",
-        {**scopes.params(scope), "connector": connector},
+        " or c.connector = %(connector)s) and (%(after_id)s::text is null or (c.created_at, c.id)"
+        " < (%(after_time)s::timestamptz, %(after_id)s)) order by c.created_at desc, c.id desc limit %(limit)s",
+        {**scopes.params(scope), "connector": connector, **list_parts.values(scope, "connections", part)},
     )
-    return [opened(ring, row) for row in rows]
+    return list_parts.cut(scope, "connections", [opened(ring, row) for row in rows], part)
 
 
 async def get(

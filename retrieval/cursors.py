@@ -10,16 +10,24 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 
 
-def write(scope: Scope, listing: str, place: int) -> str:
+def write(scope: Scope, listing: str, place: int | str) -> str:
     data = str(place).encode()
     return base64.urlsafe_b64encode(_mark(scope, listing, data) + data).decode().rstrip("=")
 
 
 def read(scope: Scope, listing: str, cursor: str, invalid: ErrorCode) -> int:
-    """The place; ServiceError `invalid` for what this listing has not given."""
+    """The place, a number; ServiceError `invalid` for what this listing has not given."""
+    try:
+        return int(read_text(scope, listing, cursor, invalid))
+    except ValueError as error:
+        raise _refused(invalid) from error
+
+
+def read_text(scope: Scope, listing: str, cursor: str, invalid: ErrorCode) -> str:
+    """The same for a place that is no number."""
     try:
         data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        place = int(data[8:])
+        place = data[8:].decode()
     except (binascii.Error, ValueError) as error:
         raise _refused(invalid) from error
     if data[:8] != _mark(scope, listing, data[8:]):

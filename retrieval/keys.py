@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import ids, vault
+from retrieval import ids, list_parts, vault
 from retrieval.database import Database, Row
+from retrieval.list_parts import Part
+from retrieval.ports import Scope
 from retrieval.secrets import KeyRing, hash_api_key
 
 SCOPES = (
@@ -56,7 +58,11 @@ INSERT: LiteralString = (
     " values (%(id)s, %(organization)s, %(name)s, %(hash)s, %(hint)s, %(scopes)s, %(namespace)s, %(tenant)s)"
 )
 
-_LIST: LiteralString = "select " + COLUMNS + " from api_keys where organization_id = %(organization)s order by id desc"
+_LIST: LiteralString = (
+    "select " + COLUMNS + " from api_keys where organization_id = %(organization)s and (%(after_id)s::text is null"
+    " or (created_at, id) < (%(after_time)s::timestamptz, %(after_id)s)) order by created_at desc, id desc"
+    " limit %(limit)s"
+)
 _REVOKE: LiteralString = (
     "update api_keys set revoked_at = coalesce(revoked_at, now())"
     " where organization_id = %(organization)s and id = %(id)s"
@@ -101,9 +107,11 @@ async def add(
     return new, _api_key(row)
 
 
-async def list_of(db: Database, organization: str) -> list[ApiKey]:
-    """`list_all` on the event loop."""
-    return [_api_key(row) for row in await db.async_rows(_LIST, {"organization": organization})]
+async def list_part(db: Database, organization: str, part: Part | None = None) -> tuple[list[ApiKey], str | None]:
+    """`list_all` on the event loop, or a part of it with the cursor of the next."""
+    scope = Scope(organization, "", "")
+    rows = await db.async_rows(_LIST, {"organization": organization, **list_parts.values(scope, "keys", part)})
+    return list_parts.cut(scope, "keys", [_api_key(row) for row in rows], part)
 
 
 async def one(db: Database, organization: str, key_id: str) -> ApiKey | None:
@@ -139,7 +147,8 @@ def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str
 
 def list_all(db: Database, organization: str) -> list[ApiKey]:
     """Newest first, revoked ones too."""
-    return [_api_key(row) for row in db.rows(_LIST, {"organization": organization})]
+    whole = list_parts.values(Scope(organization, "", ""), "keys", None)
+    return [_api_key(row) for row in db.rows(_LIST, {"organization": organization, **whole})]
 
 
 def revoke(db: Database, organization: str, key_id: str) -> bool:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
+from retrieval import list_parts
 from retrieval.database import Database
+from retrieval.list_parts import Part
+from retrieval.ports import Scope
 
 _FORMAT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAKE: LiteralString = (
@@ -18,7 +21,8 @@ _KEEP_OR_MAKE: LiteralString = (
     " on conflict (organization_id, id) do update set id = excluded.id"
 )
 _LIST: LiteralString = (
-    "select id, created_at from tenants where organization_id = %(organization)s order by created_at, id"
+    "select id, created_at from tenants where organization_id = %(organization)s and (%(after_id)s::text is null"
+    " or (created_at, id) > (%(after_time)s::timestamptz, %(after_id)s)) order by created_at, id limit %(limit)s"
 )
 _REMOVE: LiteralString = "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id"
 
@@ -60,12 +64,16 @@ async def add(db: Database, organization: str, tenant: str) -> Tenant:
 
 
 def list_all(db: Database, organization: str) -> list[Tenant]:
-    return [Tenant(**row) for row in db.rows(_LIST, {"organization": organization})]
+    """Oldest first."""
+    whole = list_parts.values(Scope(organization, "", ""), "tenants", None)
+    return [Tenant(**row) for row in db.rows(_LIST, {"organization": organization, **whole})]
 
 
-async def list_of(db: Database, organization: str) -> list[Tenant]:
-    """The same on the event loop."""
-    return [Tenant(**row) for row in await db.async_rows(_LIST, {"organization": organization})]
+async def list_part(db: Database, organization: str, part: Part | None = None) -> tuple[list[Tenant], str | None]:
+    """The same on the event loop, or a part of it with the cursor of the next."""
+    scope = Scope(organization, "", "")
+    rows = await db.async_rows(_LIST, {"organization": organization, **list_parts.values(scope, "tenants", part)})
+    return list_parts.cut(scope, "tenants", [Tenant(**row) for row in rows], part)
 
 
 def remove(db: Database, organization: str, tenant: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from api import exchange
 from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
-from api.wire.common import Answer
+from api.wire.common import Answer, PartQuery
 from retrieval import keys, namespaces, tenants, usage, vault
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -17,12 +17,14 @@ _operation = partial(operation, tag="Administration", scope="admin", tenant=Tena
 _NOT_ADMIN = tuple(scope for scope in keys.SCOPES if scope != "admin")
 
 
-@_operation("GET", "/v1/keys", summary="List API keys", answer=wire.KeysAnswer)
-async def list_keys(call: Call[None, None]) -> wire.KeysAnswer:
+@_operation("GET", "/v1/keys", summary="List API keys", query=PartQuery, answer=wire.KeysAnswer)
+async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
     """Newest first, revoked ones too. The keys themselves are not kept."""
     _require_unbound(call)
-    found = await keys.list_of(call.services.db, call.caller.organization)
-    return wire.KeysAnswer(message="API keys fetched successfully", data=wire.KeysData([wire.Key.of(k) for k in found]))
+    part = call.query.part()
+    found, cursor = await keys.list_part(call.services.db, call.caller.organization, part)
+    data = wire.KeysData(keys=[wire.Key.of(key) for key in found]).lead_on(part, cursor)
+    return wire.KeysAnswer(message="API keys fetched successfully", data=data)
 
 
 @operation(
@@ -99,12 +101,13 @@ async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
     return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.of(key)))
 
 
-@_operation("GET", "/v1/tenants", summary="List tenants", answer=wire.TenantsAnswer)
-async def list_tenants(call: Call[None, None]) -> wire.TenantsAnswer:
+@_operation("GET", "/v1/tenants", summary="List tenants", query=PartQuery, answer=wire.TenantsAnswer)
+async def list_tenants(call: Call[None, PartQuery]) -> wire.TenantsAnswer:
     """Oldest first: those that may be sent in X-Tenant-ID."""
     _require_unbound(call)
-    found = await tenants.list_of(call.services.db, call.caller.organization)
-    data = wire.TenantsData([wire.Tenant.of(tenant) for tenant in found])
+    part = call.query.part()
+    found, cursor = await tenants.list_part(call.services.db, call.caller.organization, part)
+    data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in found]).lead_on(part, cursor)
     return wire.TenantsAnswer(message="Tenants fetched successfully", data=data)
 
 
@@ -174,7 +177,7 @@ def _require_name(tenant: str | None, field: str) -> None:
         raise ServiceError(_INVALID, message, field=field, reason="not_allowed")
 
 
-def _require_unbound(call: Call[Any, None]) -> None:
+def _require_unbound(call: Call[Any, Any]) -> None:
     """A bound key could else make itself an unbound one."""
     if call.caller.namespace is not None or call.caller.bound_tenant is not None:
         message = "This API key is bound to a namespace or a tenant and may not administer the organization."

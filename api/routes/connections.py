@@ -99,13 +99,12 @@ async def create_connection(call: Call[CreateConnection, None]) -> Answer | byte
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
 )
 async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAnswer:
-    """All of the namespace and tenant, newest first."""
-    services, scope = call.services, call.scope(call.query.namespace_id)
+    """All of the namespace and tenant, newest first; in parts with `pageSize`."""
+    services, scope, part = call.services, call.scope(call.query.namespace_id), call.query.part()
     await namespaces.require(services.db, scope.organization, scope.namespace)
-    found = await connections.list_all(services.db, services.ring, scope, call.query.connector)
-    return ConnectionsAnswer(
-        message="Connections fetched successfully", data=ConnectionsData([Connection.of(one) for one in found])
-    )
+    found, cursor = await connections.list_part(services.db, services.ring, scope, call.query.connector, part)
+    data = ConnectionsData(connections=[Connection.of(one) for one in found]).lead_on(part, cursor)
+    return ConnectionsAnswer(message="Connections fetched successfully", data=data)
 
 
 @_operation(

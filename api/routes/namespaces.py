@@ -11,7 +11,7 @@ import msgspec
 
 from api import probes
 from api.operation import Call, TenantUse, operation
-from api.wire.common import Answer
+from api.wire.common import Answer, PartQuery
 from api.wire.namespaces import (
     CreateNamespace,
     DeletedNamespace,
@@ -85,14 +85,18 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     "/v1/namespaces",
     summary="List namespaces",
     scope="namespaces:read",
+    query=PartQuery,
+    invalid=ErrorCode.INVALID_REQUEST,
     answer=NamespacesAnswer,
 )
-async def list_namespaces(call: Call[None, None]) -> NamespacesAnswer:
-    """All namespaces of the organization, newest first."""
-    services, bound = call.services, call.caller.namespace
-    found = await namespaces.list_all(services.db, services.ring, call.caller.organization)
-    shown = [Namespace.of(namespace) for namespace in found if bound in {None, namespace.id}]
-    return NamespacesAnswer(message="Namespaces fetched successfully", data=NamespacesData(shown))
+async def list_namespaces(call: Call[None, PartQuery]) -> NamespacesAnswer:
+    """All namespaces of the organization, newest first; in parts with `pageSize`."""
+    services, caller, part = call.services, call.caller, call.query.part()
+    found, cursor = await namespaces.list_part(
+        services.db, services.ring, caller.organization, part, only=caller.namespace
+    )
+    data = NamespacesData(namespaces=[Namespace.of(namespace) for namespace in found]).lead_on(part, cursor)
+    return NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 
 
 @_operation(

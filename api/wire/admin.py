@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from api.wire.common import Answer, Timestamp
+from api.wire.common import Answer, Listing, Timestamp
 from retrieval import keys, tenants
 from retrieval.keys import SCOPES
 
@@ -53,7 +53,7 @@ class Key(Struct, rename="camel", kw_only=True):
         )
 
 
-class KeysData(Struct):
+class KeysData(Listing, kw_only=True):
     """Newest first, revoked ones too."""
 
     keys: list[Key]
@@ -107,7 +107,7 @@ class Tenant(Struct, rename="camel"):
         return cls(tenant.id, Timestamp.of(tenant.created_at))
 
 
-class TenantsData(Struct):
+class TenantsData(Listing, kw_only=True):
     """Oldest first."""
 
     tenants: list[Tenant]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from retrieval.errors import ErrorCode
+from retrieval.list_parts import PAGE, Part
 
 
 class Timestamp(Struct, rename="camel"):
@@ -24,6 +25,32 @@ class Identified(Struct):
     """Another object, by its id."""
 
     id: str
+
+
+class PartQuery(Struct, rename="camel"):
+    """Which part of a list; all of it where neither is sent. `cursor` is the `nextCursor` of the part before."""
+
+    cursor: str | None = None
+    page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+    def part(self) -> Part | None:
+        """None for the whole list."""
+        if self.cursor is None and self.page_size is None:
+            return None
+        return Part(self.page_size or PAGE, self.cursor)
+
+
+class Listing(Struct, rename="camel", kw_only=True):
+    """Where the list goes on; only answered to who asked for a part of it."""
+
+    has_next_page: bool | UnsetType = UNSET
+    next_cursor: str | UnsetType | None = UNSET
+
+    def lead_on(self, part: Part | None, cursor: str | None) -> Self:
+        """Say where the next part begins, if a part was asked for."""
+        if part is not None:
+            self.has_next_page, self.next_cursor = cursor is not None, cursor
+        return self
 
 
 class Answer(Struct, kw_only=True):

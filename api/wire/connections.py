@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, Identified, Timestamp
+from api.wire.common import Answer, Identified, Listing, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.ingest import NamespaceId
 from retrieval import connections
@@ -82,7 +82,7 @@ class RevokeConnection(Struct, rename="camel"):
     namespace_id: NamespaceId
 
 
-class ConnectionsQuery(Struct, rename="camel"):
+class ConnectionsQuery(PartQuery, kw_only=True):
     """Which connections; those of every connector if none is named."""
 
     namespace_id: NamespaceId
@@ -164,8 +164,8 @@ class ConnectionData(Struct):
     connection: Connection
 
 
-class ConnectionsData(Struct):
-    """All connections, newest first."""
+class ConnectionsData(Listing, kw_only=True):
+    """All connections, or a part of them, newest first."""
 
     connections: list[Connection]
 

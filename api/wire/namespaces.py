@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, Identified, Timestamp
+from api.wire.common import Answer, Identified, Listing, Timestamp
 from retrieval.namespaces import CONNECTORS, NamespaceConfig
 from retrieval.secrets import mask
 
@@ -248,8 +248,8 @@ class NamespaceData(Struct, rename="camel"):
     ingest_job_run_id: str | UnsetType = UNSET
 
 
-class NamespacesData(Struct):
-    """All namespaces, newest first."""
+class NamespacesData(Listing, kw_only=True):
+    """All namespaces, or a part of them, newest first."""
 
     namespaces: list[Namespace]
 

@@ -118,12 +118,12 @@ def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
 
 @pytest.mark.decision("D58")
 def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkeypatch):
-    async def away(*_: object) -> None:
+    async def away(*_: object, **__: object) -> None:
         raise databases.AWAY[0]("gone")
 
     before = org.client.get("/v1/namespaces")
     with monkeypatch.context() as patch:
-        patch.setattr("retrieval.namespaces.list_all", away)
+        patch.setattr("retrieval.namespaces.list_part", away)
         answer = org.client.get("/v1/namespaces")
     assert_error(answer, 503, "SERVICE_UNAVAILABLE")
     assert int(answer.headers["retry-after"]) >= 1
