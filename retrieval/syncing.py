@@ -59,16 +59,21 @@ def unfinished(db: Database, request: DiscoveryRequest) -> list[Row]:
 
 
 def missing(db: Database, request: DiscoveryRequest) -> list[str]:
-    """External ids of the connection's documents that this run's listing did not name."""
+    """External ids of the connection's documents that this run's listing did not name, nor refuse by name."""
     rows = db.rows(
         "select d.external_id from documents d where"
         + _ITS
-        + "and not exists (select from run_documents r where r.job_run_id = %(run)s and (r.document_id = d.id"
-        " or r.properties ->> 'externalId' = d.external_id))"
+        + "and not exists (select from run_documents r where r.job_run_id = %(run)s and r.document_id = d.id)"
         " and not exists (select from departures g where g.document_id = d.id and not g.held) order by d.external_id",
         _values(request),
     )
-    return [row["external_id"] for row in rows]
+    refused = db.rows(
+        "select properties ->> 'externalId' as external_id from run_documents"
+        " where job_run_id = %(run)s and properties ? 'externalId'",
+        _values(request),
+    )
+    named = {row["external_id"] for row in refused}
+    return [row["external_id"] for row in rows if row["external_id"] not in named]
 
 
 def note(
