@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import httpx
 import msgspec
 
+from connectors.patience import seconds_asked
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Tokens
 from retrieval.settings import Settings
@@ -26,8 +27,8 @@ SECONDS = 10.0
 _ACCEPT = {"Accept": "application/json"}
 _ANSWER_BYTES = 64 * 1024
 _REFUSALS = frozenset({400, 401, 403})
-_PASSING = ("temporarily_unavailable", "server_error")
-"""Errors of the service's own, by RFC 6749, which Microsoft also sends with status 400."""
+_PASSING = frozenset({"temporarily_unavailable", "server_error", "rate_limit_exceeded", "rate_limited", "slow_down"})
+"""Errors of the service's own, by RFC 6749, and full rates: Microsoft and Google send some with status 400 or 403."""
 
 
 NONE = Tokens("")
@@ -178,14 +179,16 @@ def post(name: str, url: str, **request: Any) -> Any:
 
 
 def refusal(name: str, status: int, body: Any, after: str) -> Fatal | Retryable:
-    """What an answer without success means. `body`: its JSON if it is any; `after`: its Retry-After."""
+    """What an answer without success means. `body`: its JSON if it is any; `after`: its Retry-After.
+
+    A refusal names its error in a word (RFC 6749); what names none is some gateway's answer, or another API's.
+    """
     code = (body.get("error") or body.get("code")) if isinstance(body, dict) else None
-    if status in _REFUSALS and isinstance(body, dict) and code not in _PASSING:
+    if status in _REFUSALS and isinstance(code, str) and code not in _PASSING:
         if code in {"invalid_client", "unauthorized_client"}:
             return Fatal(f"{name} does not know the app: correct its client id and secret in the namespace.")
         return Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")
-    seconds = float(after) if after.isdigit() else None
-    return Retryable(f"{name} cannot answer right now (status {status}).", after=seconds)
+    return Retryable(f"{name} cannot answer right now (status {status}).", after=seconds_asked(after))
 
 
 @lru_cache(maxsize=1)

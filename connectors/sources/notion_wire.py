@@ -8,15 +8,14 @@ import logging
 import ssl
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from email.utils import parsedate_to_datetime
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 
 from connectors import oauth
 from connectors.calls import Manners, Refused
-from connectors.patience import Busy, Passing
+from connectors.patience import Busy, Passing, seconds_asked
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import TokenSource
 
@@ -111,7 +110,7 @@ def _understood(error: Any) -> Exception:
     status = getattr(error, "status", None)
     if status is None:
         return Passing("Notion did not answer in time, or the request was none.")
-    after = _seconds(error.headers.get("retry-after", ""))
+    after = seconds_asked(error.headers.get("retry-after"))
     if status == 429 or (status == 529 and after is not None):
         return Busy(after)
     plain: dict[int, type[Exception]] = {400: Unfit, 401: Refused, 403: Closed, 404: Missing}
@@ -120,16 +119,6 @@ def _understood(error: Any) -> Exception:
     if 400 <= status < 500 and status not in {408, 409, 425}:
         return Fatal(f"Notion refuses the request (status {status}): check the endpoint that the settings name.")
     return Passing(f"Notion answered with an error of its own ({status}).")
-
-
-def _seconds(told: str) -> float | None:
-    """What Retry-After says, in seconds or as a date; None if nothing that can be read."""
-    if told.isdigit():
-        return min(float(told), 86_400.0)
-    try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - time())
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def _json(text: str) -> Any:

@@ -414,8 +414,9 @@ def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
 
 @pytest.mark.decision("D44")
 def test_revoking_does_not_depend_on_the_vendor(org, space, vendor):
-    for trouble in ((500, b"", {}), (400, b'{"error": "invalid_token"}', {})):
-        made = connect(org, space, vendor)
+    dropbox = b'{"error_summary": "invalid_access_token/...", "error": {".tag": "invalid_access_token"}}'
+    for trouble in ((500, b"", {}), (400, b'{"error": "invalid_token"}', {}), (401, dropbox, {})):
+        made = connect(org, space, vendor, "DROPBOX")
         vendor.trouble = trouble
         assert revoke(org, space, made).json()["data"]["connection"]["status"] == "REVOKED"
         vendor.trouble = None

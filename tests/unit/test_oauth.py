@@ -7,6 +7,7 @@ import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -110,10 +111,16 @@ def test_a_refresh_token_that_does_not_rotate_is_carried_over(vendor):
         ((401, b'{"error": "invalid_client"}', {}), Fatal),
         ((403, b'{"error": "access_denied"}', {}), Fatal),
         ((403, b"<html>canary", {}), Retryable),
+        ((403, b'{"message": "canary gateway"}', {}), Retryable),
+        ((401, b'{"error": {".tag": "canary"}}', {}), Retryable),
+        ((400, b'{"error": {"code": 400, "status": "FAILED_PRECONDITION"}}', {}), Retryable),
+        ((403, b'{"error": "rate_limit_exceeded"}', {}), Retryable),
+        ((400, b'{"error": "temporarily_unavailable"}', {}), Retryable),
         ((400, b"", {}), Retryable),
         ((404, b"{}", {}), Retryable),
         ((407, b"{}", {}), Retryable),
         ((429, b"{}", {"Retry-After": "7"}), Retryable),
+        ((429, b"{}", {"Retry-After": "\u00b2"}), Retryable),
         ((500, b"canary", {}), Retryable),
         ((302, b"", {"Location": "http://127.0.0.1:1/"}), Retryable),
         ((200, b"", {}), Retryable),
@@ -132,7 +139,15 @@ def test_only_a_refusal_is_a_refusal(vendor, connector, trouble, kind, capfd):
     assert "canary" not in "".join(capfd.readouterr())
     assert "canary" not in str(raised.value)
     if "Retry-After" in trouble[2]:
-        assert raised.value.after == 7
+        assert raised.value.after == (7 if trouble[2]["Retry-After"] == "7" else None)
+
+
+def test_a_date_that_the_token_endpoint_names_is_waited_for(vendor):
+    stamp = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    vendor.trouble = (503, b"", {"Retry-After": stamp})
+    with pytest.raises(Retryable) as raised:
+        flow(vendor).refresh(Tokens("a", "r"))
+    assert 80 < raised.value.after <= 90
 
 
 def test_nobody_there():
