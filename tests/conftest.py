@@ -24,6 +24,7 @@ ALONE = {"e2e", "browser"}
 """Folders whose tests start services of their own: never two of them at once."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before the hook that reads the groups
 def pytest_collection_modifyitems(items):
     """Where tests are shared out (`--dist loadgroup`), a file stays together, and whole services run one by one."""
     for item in items:

@@ -146,14 +146,7 @@ def _starting():
         shutil.rmtree(service.home, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def service():
-    """One service that all tests share which do not break it."""
-    shared = Service(Path(tempfile.mkdtemp(prefix="rt-e2e-")))
-    try:
-        shared.up()
-        yield shared
-    finally:
-        shared.client.close()
-        shared.run("down")
-        shutil.rmtree(shared.home, ignore_errors=True)
+@pytest.fixture(scope="module")
+def service(service_of_module):
+    """One service for all tests of a file, which do not break it."""
+    return service_of_module()
