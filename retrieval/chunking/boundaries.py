@@ -44,6 +44,11 @@ class Boundaries:
         """The last heading that starts in [low, high], unless it belongs to the one before it."""
         return Boundaries(self.ranks[:1], self.whole_starts, self.whole_ends).best(low, high)
 
+    def first(self, low: int, high: int) -> int | None:
+        """The first position of any rank in [low, high] that does not tear apart what belongs together."""
+        found = (positions[at] for positions in self.ranks if (at := bisect_left(positions, low)) < len(positions))
+        return min((place for place in found if place <= high and self.inside(place) is None), default=None)
+
     def inside(self, position: int) -> tuple[int, int] | None:
         """The range (start, end) that a cut at `position` would tear apart."""
         index = bisect_left(self.whole_starts, position) - 1

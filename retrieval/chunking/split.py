@@ -16,6 +16,8 @@ _WORD_REACH: Final = 128
 """Tokens to look back for the space before a word; a longer word is cut."""
 _TAIL, _TAIL_SHARE = 16, 20
 """A paragraph, line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it."""
+_KEPT_SHARE: Final = 4
+"""One part in so many of an overlap is kept; the others may be given up to begin at a sentence, line or paragraph."""
 _CJK: Final = "\u2e80"
 
 
@@ -98,7 +100,7 @@ class _Cutter:
         return word
 
     def _next_start(self, previous: int, cut: int) -> int:
-        """Where the next chunk begins: `overlap` tokens before the cut, or at the next word, or after a torn row."""
+        """Where the next chunk begins: `overlap` tokens before the cut, or at the next sentence, or else word."""
         last = self.units.last(cut)
         first = max(last - self.overlap, self.units.last(previous + 1))
         if first >= last or cut >= len(self.text):
@@ -109,6 +111,9 @@ class _Cutter:
         nearest = next(allowed, cut)
         if nearest != cut and not _between_words(self.text, nearest):
             nearest = next((place for place in allowed if _between_words(self.text, place)), nearest)
+        whole = self.marks.first(nearest, starts[last - max(1, (last - first) // _KEPT_SHARE)])
+        if whole is not None and whole < cut and is_cut(self.text, whole, previous):
+            return whole
         torn = self.marks.inside(nearest)
         return torn[1] if torn and torn[1] < cut and is_cut(self.text, torn[1], previous) else nearest
 

@@ -101,6 +101,16 @@ def test_a_sentence_ends_a_chunk_where_little_of_the_size_is_lost() -> None:
     assert min(chunk.tokens for chunk in chunks[:-1]) >= 475
 
 
+@pytest.mark.decision("H27")
+@pytest.mark.parametrize(("overlap", "shared"), [(40, {33}), (35, {33}), (10, {10}), (13, {11}), (21, {11})])
+def test_an_overlap_begins_with_a_sentence_where_that_keeps_a_quarter_of_it(overlap: int, shared: set[int]) -> None:
+    text, tokenizer = "The wind blows over the land and over the sea. " * 100, tokenizer_for("LOCAL", MINILM)
+    chunks = chunks_of(text, 100, overlap)
+    found = [text[after.start : before.end] for before, after in pairwise(chunks)]
+    assert {len(tokens) for tokens in tokenizer.spans(found)} == shared
+    assert overlap == 10 or all(part.startswith("The wind") for part in found)
+
+
 def test_an_overlap_does_not_begin_within_a_table_row() -> None:
     rows = [f"| row {number} | has a value. And a note. |" for number in range(60)]
     for chunk in chunks_of("\n".join(rows), 60, 25):
