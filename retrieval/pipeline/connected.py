@@ -21,13 +21,17 @@ from typing import Any, Literal
 from retrieval import syncing
 from retrieval.authorizations import ConnectionTokens
 from retrieval.database import Database
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, Retryable
 from retrieval.pipeline import vendor_words
 from retrieval.ports import Connector, DiscoveryRequest, Page, RawContent, SourceItem
 from retrieval.secrets import KeyRing
 
 THREADS = 4
 """Items that are asked for at once, to know whether they are gone."""
+ASKED = 100
+"""Items that are asked for until the answers are saved, and a cancellation is noticed."""
+IDLE_PAGES = 1000
+"""Pages of items, one after the other, that say what was said before: a listing that has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,9 @@ class Connected:
             yield Page([_again(row) for row in rows], str(place), done=False)
 
     def _listing(self, tokens: ConnectionTokens, request: DiscoveryRequest, place: Place) -> Iterator[Page[SourceItem]]:
+        news = _News()
         for page in self._connector.iter_changes(tokens, place.at):
+            news.judge(page)
             named = {item.external_id: item for item in page.items}.values()  # of one named twice the last word counts
             here = [vendor_words.item(item) for item in named if not item.deleted]
             left = [item.external_id for item in named if item.deleted]
@@ -99,16 +105,36 @@ class Connected:
     def _departures(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: Place
     ) -> Iterator[Page[SourceItem]]:
-        """The last page: documents leave with it, or wait for a person if they are many."""
+        """What was not listed is asked for. With the last page documents leave, or many of them wait for a person."""
         missing = syncing.missing(self._db, request) if place.whole else []
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
-            gone = list(pool.map(lambda one: self._connector.gone(tokens, one), missing))
-        left = [one for one, is_gone in zip(missing, gone, strict=True) if is_gone]
-        end = partial(syncing.finish, request=request, departed=left, cursor=place.at, moved=place.moved)
+            for start in range(0, len(missing), ASKED):
+                part = missing[start : start + ASKED]
+                gone = pool.map(lambda one: self._connector.gone(tokens, one), part)
+                left = [one for one, is_gone in zip(part, gone, strict=True) if is_gone]
+                note = partial(syncing.note, request=request, listed=[], departed=left)
+                yield Page([], str(place), done=False, save=note)
+        end = partial(syncing.finish, request=request, cursor=place.at, moved=place.moved)
         yield Page([], str(place), done=True, save=end)
 
     def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
         return ConnectionTokens(self._db, self._ring, _connection(request), self._connector.authorizer)
+
+
+class _News:
+    """Whether a listing still says something new: a service whose cursors never end repeats itself."""
+
+    def __init__(self) -> None:
+        self._said: set[int] = set()
+        self._idle = 0
+
+    def judge(self, page: Page[SourceItem]) -> None:
+        """Retryable after too many pages that told nothing new. Pages without items are the connector's own matter."""
+        fresh = {hash((item.external_id, item.version, item.deleted)) for item in page.items} - self._said
+        self._said |= fresh
+        self._idle = 0 if fresh else self._idle + bool(page.items)
+        if self._idle > IDLE_PAGES:
+            raise Retryable("The service's listing names the same items again and again, and comes to no end.")
 
 
 def _connection(request: DiscoveryRequest) -> str:

@@ -6,7 +6,8 @@ import pytest
 
 from connectors import patience, registry
 from retrieval import run_control, settings, syncing
-from retrieval.errors import Fatal, Skippable
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.pipeline import connected
 from retrieval.ports import Page, SourceItem
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import memory
@@ -295,3 +296,78 @@ def test_an_empty_file_fails_alone_and_in_words_or_is_a_document_without_chunks(
     run = space.ingest()
     assert rows(space)[full]["status"] == "SUCCESS"
     assert all("empty" in entry.error for entry in run.failed)
+
+
+def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, account, monkeypatch):
+    """Each page with a cursor of its own, as no connector could tell."""
+    monkeypatch.setattr(connected, "IDLE_PAGES", 5)
+    one = account.put("one.txt", "the one and only")
+    pages = []
+
+    def changes(_self, _tokens, _cursor):
+        for number in range(1000):
+            pages.append(number)
+            yield Page([item(one)], str(number), done=False)
+
+    monkeypatch.setattr(memory.Memory, "iter_changes", changes)
+    run = space.ingest()
+    assert ["comes to no end" in entry.error for entry in run.failed] == [True]
+    assert len(pages) == 7
+    assert set(rows(space)) == {one}
+
+
+def test_items_that_waver_for_long_are_no_endless_listing(space, account, listing, monkeypatch):
+    monkeypatch.setattr(connected, "IDLE_PAGES", 5)
+    one, other = account.put("one.txt", "the first words"), account.put("two.txt", "the other words")
+    listing(*[[item(one)] for _ in range(5)], [item(other)], *[[item(one)] for _ in range(5)], *[[] for _ in range(20)])
+    run = space.ingest()
+    assert run.failed == []
+    assert set(rows(space)) == {one, other}
+
+
+def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, account, listing, monkeypatch):
+    """A run that dies among thousands of questions asks those again that it knows no answer to."""
+    monkeypatch.setattr(connected, "ASKED", 2)
+    kept = [account.put(f"kept{number}.txt", f"kept {number}") for number in range(30)]
+    lost = [account.put(f"lost{number}.txt", f"lost {number}") for number in range(6)]
+    space.ingest()
+    for one in lost:
+        account.delete(one)
+    listing([item(one) for one in kept], whole=True)
+    asked, gone = [], memory.Memory.gone
+
+    def noted(self, tokens, external_id):
+        if len(asked) >= 4:
+            raise Retryable("The service is away.")
+        asked.append(external_id)
+        return gone(self, tokens, external_id)
+
+    monkeypatch.setattr(memory.Memory, "gone", noted)
+    space.ingest()
+    assert set(rows(space)) == {*kept, *lost}
+    before = set(asked)
+    monkeypatch.setattr(memory.Memory, "gone", lambda *told: asked.append(told[2]) or gone(*told))
+    run = space.ingest()
+    assert run.progress["removed"] == len(lost)
+    assert set(rows(space)) == set(kept)
+    assert sorted(asked) == sorted(lost)
+    assert len(before) == 4
+
+
+def test_a_run_that_is_cancelled_among_questions_asks_no_more(space, account, listing, monkeypatch):
+    monkeypatch.setattr(connected, "ASKED", 2)
+    lost = [account.put(f"lost{number}.txt", f"lost {number}") for number in range(20)]
+    space.ingest()
+    listing([], whole=True)
+    asked = []
+
+    def noted(_self, _tokens, external_id):
+        asked.append(external_id)
+        run_control.cancel(space.db, space.scope, asked_for)
+        return True
+
+    monkeypatch.setattr(memory.Memory, "gone", noted)
+    asked_for = space.request()
+    space.work()
+    assert len(asked) == 2
+    assert set(rows(space)) == set(lost)
