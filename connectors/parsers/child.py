@@ -16,7 +16,7 @@ import msgspec
 
 from connectors.parsers import limits, messages
 from connectors.parsers.messages import Reply, Task
-from retrieval.errors import Skippable
+from retrieval.errors import Retryable, Skippable
 
 _UNSOUND = ("panicked", "poisoned")
 """What the library says when one file has left it in a state in which it reads no other."""
@@ -59,6 +59,8 @@ def _answer(read: Callable[[Task], Reply], task: Task) -> Reply:
         cause = error.__cause__
         said = f"{type(cause).__name__}: {cause}" if cause else ""
         return Reply(refusal=str(error), detail=said[:500], spent=any(sign in said for sign in _UNSOUND))
+    except Retryable as error:
+        return Reply(again=str(error))
     except MemoryError:
         os._exit(messages.OUT_OF_MEMORY)
     except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception; this is the outermost handler

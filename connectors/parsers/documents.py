@@ -95,6 +95,8 @@ class DocumentParser:
 
     def _answered(self, task: Task) -> Reply:
         reply = self.pool.run(task)
+        if reply.again:
+            raise Retryable(reply.again)
         if reply.refusal:
             log.info("file.refused", reason=reply.refusal, detail=reply.detail)
             raise Skippable(reply.refusal)

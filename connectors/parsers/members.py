@@ -8,12 +8,13 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from connectors.parsers import kinds, plain
 from connectors.parsers.messages import Packed, Unpack
-from retrieval.errors import Skippable
+from retrieval.errors import Retryable, Skippable
 
 _PIECE = 1 << 20
 _LONGEST = 400
@@ -41,7 +42,7 @@ class Folder:
             raise Skippable(f"The file holds more than {self._bounds.members:,} files. {_SPLIT}")
         place = Path(self._bounds.folder) / str(len(self.members))
         size, reason = 0, ""
-        with place.open("wb") as file:
+        with closing(_Written(place)) as file:
             for piece in pieces:
                 size += len(piece)
                 self._bytes += len(piece)
@@ -69,6 +70,30 @@ class Folder:
             chosen = f"{stem} ({number}){ending}"
         self._paths.add(chosen)
         return chosen
+
+
+class _Written:
+    """A file that is written; that it cannot be is the machine's trouble, never the archive's."""
+
+    def __init__(self, place: Path) -> None:
+        with _no_fault_of_the_file():
+            self._file = place.open("wb")
+
+    def write(self, piece: bytes) -> None:
+        with _no_fault_of_the_file():
+            self._file.write(piece)
+
+    def close(self) -> None:
+        with _no_fault_of_the_file():
+            self._file.close()
+
+
+@contextmanager
+def _no_fault_of_the_file() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Retryable("What is packed into the file could not be written to the worker's disk.") from error
 
 
 def readable(path: str) -> str:

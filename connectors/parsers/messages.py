@@ -73,12 +73,14 @@ class Task(msgspec.Struct, frozen=True):
 class Reply(msgspec.Struct, frozen=True):
     """What came of it: `refusal` for the user, with `detail` for the log, or the text and what is known of it.
 
-    `spent`: the child should not be given another file. `pictured`: pages whose text is still to be recognised, in a
-    file of `count` pages that is a `pdf` or an image. `following`: where the next window of a long PDF begins, or 0.
+    `again`: what went wrong that may work later. `spent`: the child should not be given another file. `pictured`: pages
+    whose text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: where the
+    next window of a long PDF begins, or 0.
     """
 
     refusal: str = ""
     detail: str = ""
+    again: str = ""
     text: str = ""
     title: str = ""
     pages: tuple[int, ...] = ()

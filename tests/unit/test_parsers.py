@@ -312,6 +312,13 @@ def test_an_archive_becomes_the_list_of_its_files_which_lie_beside_it(save: Save
     assert [(one.path, one.file.read_bytes()) for one in parsed.members] == [("docs/a.txt", b"one"), ("b.bin", b"two")]
 
 
+def test_what_cannot_be_written_is_not_the_archives_fault(save: Save) -> None:
+    raw = save("boat.zip", packed({"a.txt": b"Tides."}))
+    (raw.path.parent / f"{raw.path.name}-members" / "0").mkdir(parents=True)
+    with pytest.raises(Retryable, match="the worker's disk"):
+        read(raw)
+
+
 def test_an_empty_archive_is_refused(save: Save) -> None:
     assert "holds no files" in refusal(save("a.zip", packed({})))
 
