@@ -23,7 +23,7 @@ demo: setup ## start a fresh instance, ingest a small corpus, search it, stop
 	@$(BIN)/retrieval demo $(ARGS)
 
 test: setup ## all tests but those marked slow; ARGS="-m slow" runs those
-	$(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 bench: setup ## the benchmarks; ARGS names one
 	$(BIN)/python -m bench $(ARGS)

@@ -4,11 +4,12 @@ import logging
 import shutil
 import tempfile
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import psycopg
 import pytest
 import structlog
+from xdist.scheduler import LoadScopeScheduling
 
 from local import postgres
 from retrieval import database, ids
@@ -24,13 +25,22 @@ ALONE = {"e2e", "browser"}
 """Folders whose tests start services of their own: never two of them at once."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before the hook that reads the groups
 def pytest_collection_modifyitems(items):
-    """Where tests are shared out (`--dist loadgroup`), a file stays together, and whole services run one by one."""
-    for item in items:
-        group = "services" if item.path.parent.name in ALONE else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+    """Services are started first: they take the longest."""
     items.sort(key=lambda item: item.path.parent.name not in ALONE)
+
+
+class ByFile(LoadScopeScheduling):
+    """Shares tests out among workers: a file stays together, and whole services run one by one."""
+
+    def _split_scope(self, nodeid):
+        path = PurePosixPath(nodeid.partition("::")[0])
+        return "services" if path.parent.name in ALONE else str(path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from connectors import registry
+from connectors.parsers import documents
 from retrieval import settings
 
 if TYPE_CHECKING:
@@ -93,6 +95,13 @@ def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
     home = Path(prefect_server_environment["PREFECT_HOME"])
     with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
         yield url
+
+
+@pytest.fixture(autouse=True, scope="module")
+def usual_parser():
+    """A parser keeps the limits under which it was made, by tests of the API perhaps."""
+    registry.parser.cache_clear()
+    documents.parser.cache_clear()
 
 
 @pytest.fixture(autouse=True)
