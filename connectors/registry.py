@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from retrieval import connections, settings
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, ServiceError
 from retrieval.pipeline.connected import Connected
 
 if TYPE_CHECKING:
@@ -103,9 +103,13 @@ def is_selector(text: str) -> bool:
 
 
 def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
-    """Where documents of an ingestion source come from."""
+    """Where documents of an ingestion source come from. Fatal if the namespace has nothing to fetch them with."""
     if name in CONNECTORS:
-        return Connected(db, ring, connector(name, connections.app(config, name), settings.load()))
+        try:
+            app = connections.app(config, name)
+        except ServiceError as error:  # taken away since the request
+            raise Fatal(str(error)) from error
+        return Connected(db, ring, connector(name, app, settings.load()))
     crawler = CRAWLERS.get((name, (config.web_scraper or {}).get("provider", "")))
     make = _load({**SOURCES, name: crawler} if crawler else SOURCES, name, "source")
     return cast("Source", make(config, db, ring))

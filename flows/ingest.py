@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from flows import context, report, tasks
+from flows import context, report, tasks, waits
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
 from retrieval import batches, run_progress, settings
@@ -116,7 +116,8 @@ async def _discover(lease: Lease) -> None:
     for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
         try:
             async with report.finding(partial(run_progress.read, db, wanted.job_run_id)):
-                await asyncio.to_thread(tasks.discover, Discovery(db, context.keys(), lease, wanted))
+                step = partial(tasks.discover, Discovery(db, context.keys(), lease, wanted))
+                await waits.patiently(db, lease, step)
         except Superseded:
             raise
         except StepError as error:
@@ -180,11 +181,13 @@ async def _attempt(lease: Lease, window: Sequence[Key]) -> bool:
 async def run_step(step: tasks.Pipeline, work: Work) -> None:
     """A step with its retries; what it could not do then fails, its reason named."""
     try:
-        await asyncio.to_thread(step, work)
+        await waits.patiently(work.db, work.lease, partial(step, work))
     except Retryable as error:
-        get_run_logger().warning("%s gave up after %s retries: %s", step.name, tasks.RETRIES, error)
+        get_run_logger().warning("%s gave up: %s", step.name, error)
         left = items.not_past(work.db, work.lease, work.window, step.name)
-        reason = f"{step.name}: {error} It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
+        tried = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
+        later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
+        reason = f"{step.name}: {error} {tried if waits.is_soon(error) else later}"
         items.fail(work.db, work.lease, dict.fromkeys(left, reason))
 
 

@@ -1,4 +1,7 @@
-"""The steps as Prefect tasks, with the one retry policy: only `Retryable` is tried again, ever later, with jitter."""
+"""The steps as Prefect tasks, with the one retry policy: only `Retryable` is tried again, ever later, with jitter.
+
+What asks for a longer wait than these tries come to is not tried by them: `waits` sits it out.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task, exponential_backoff
 
-from flows import steps
+from flows import steps, waits
 from retrieval.errors import Retryable
 
 W = TypeVar("W", steps.Work, steps.Discovery)
@@ -19,7 +22,7 @@ RETRIES = 4
 
 def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
     """Prefect's question before each retry."""
-    return isinstance(state.data, Retryable)
+    return isinstance(state.data, Retryable) and waits.is_soon(state.data)
 
 
 def _task(step: Callable[[W], None]) -> Task[[W], None]:

@@ -178,6 +178,15 @@ def is_cancelled(db: Database, job_run_id: str) -> bool:
     return bool(rows)
 
 
+def is_wanted(db: Database, lease: Lease) -> bool:
+    """Whether any job run of the batch is still to be brought to its end."""
+    row = db.row(
+        "select 1 from job_runs where batch_id = %(batch)s and finished_at is null and not cancel_requested limit 1",
+        {"batch": lease.batch_id},
+    )
+    return row is not None
+
+
 def finish(db: Database, lease: Lease) -> None:
     """Every document is at its end: close the batch."""
     with db.transaction() as connection:

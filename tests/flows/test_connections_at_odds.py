@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from connectors import patience, registry
-from retrieval import run_control, settings, syncing
+from retrieval import namespaces, run_control, settings, syncing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.pipeline import connected
 from retrieval.ports import Page, SourceItem
@@ -371,3 +373,12 @@ def test_a_run_that_is_cancelled_among_questions_asks_no_more(space, account, li
     space.work()
     assert len(asked) == 2
     assert set(rows(space)) == set(lost)
+
+
+def test_an_app_that_is_taken_away_while_a_run_waits_ends_the_run_in_words(space, account):
+    account.put("one.txt", "text")
+    asked = space.request()
+    space.call(namespaces.update(space.db, space.ring, replace(space.config, connectors={})))
+    space.work()
+    (entry,) = space.run(asked).failed
+    assert "boxConfig" in entry.error

@@ -1,0 +1,97 @@
+"""A content service that asks for more time than one request waits: the step sits it out, within limits."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from prefect.client.schemas.objects import TaskRun
+from prefect.states import Failed
+
+from connectors import registry
+from connectors.calls import Manners
+from flows import steps, tasks, waits
+from retrieval import run_control, settings
+from retrieval.errors import Fatal, Retryable
+from retrieval.pipeline import discover
+from tests.flows.connected import ConnectedSpace, lead_to
+from tests.standins import faults, memory
+
+
+@pytest.fixture
+def account(monkeypatch):
+    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
+    monkeypatch.setattr(memory, "MANNERS", Manners("Memory", per_minute=60_000, burst=100, seconds=0.2))
+    monkeypatch.setattr(waits, "SOON", 0.1)
+    monkeypatch.setattr(waits, "LOOK", 0.05)
+    with memory.serving("BOX") as made:
+        yield made
+
+
+@pytest.fixture
+def space(db, account, monkeypatch):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    lead_to(monkeypatch, account)
+    yield ConnectedSpace(db, account)
+    settings.load.cache_clear()
+
+
+def listing(space):
+    """The step that lists, and the lease that it works under."""
+    lease = space.lease()
+    (wanted,) = discover.waiting(space.db, lease)
+    return lease, lambda: steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
+
+
+@pytest.mark.decision("H63")
+def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
+    account.put("one.txt", "x")
+    left = [faults.status(429, Retry_After="2")]
+    account.fault = lambda _request: left.pop() if left else None
+    space.request()
+    lease, step = listing(space)
+    began = time.monotonic()
+    space.call(waits.patiently(space.db, lease, step))
+    assert 1.5 < time.monotonic() - began < 15
+    assert discover.waiting(space.db, lease) == []
+
+
+@pytest.mark.decision("H63")
+def test_waits_without_end_end(space, account, monkeypatch):
+    monkeypatch.setattr(waits, "LONGEST", 2.5)
+    account.fault = lambda _request: faults.status(429, Retry_After="1")
+    space.request()
+    lease, step = listing(space)
+    began = time.monotonic()
+    with pytest.raises(Retryable, match="429"):
+        space.call(waits.patiently(space.db, lease, step))
+    assert 1.5 < time.monotonic() - began < 15
+
+
+@pytest.mark.decision("H63")
+def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
+    account.fault = lambda _request: faults.status(429, Retry_After="300")
+    asked = space.request()
+    lease, step = listing(space)
+
+    def cancelled_then(number=[]):  # noqa: B006 - counts its calls
+        number.append(1)
+        if len(number) == 1:
+            run_control.cancel(space.db, space.scope, asked)
+            step()
+        raise Fatal("asked again")
+
+    began = time.monotonic()
+    with pytest.raises(Fatal, match="asked again"):
+        space.call(waits.patiently(space.db, lease, cancelled_then))
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [(Retryable("x"), True), (Retryable("x", after=1), True), (Retryable("x", after=300), False), (Fatal("x"), False)],
+)
+def test_what_asks_for_a_long_wait_is_not_tried_at_once(error, again):
+    state = Failed(data=error)
+    assert tasks.is_retryable(tasks.fetch, TaskRun.model_construct(), state) is again
