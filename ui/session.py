@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import streamlit as st
 
 from ui.client import Api, ApiError
 
 DEFAULT_API = "http://127.0.0.1:8000"
+NAMESPACES = 50
+"""How many are offered to choose from; an older one opens by its link."""
 _WHO = "who"
 
 
@@ -62,11 +65,24 @@ def sign_out() -> None:
 
 
 def namespaces(who: Person) -> list[dict[str, Any]]:
-    """The namespaces that the key may see, newest first."""
+    """The newest namespaces that the key may see, and the one that the page's address names."""
     if not who.may("namespaces:read"):
         return [{"id": who.namespace, "name": who.namespace}] if who.namespace else []
-    found = who.api.get("/v1/namespaces")["namespaces"]
-    return [space for space in found if who.namespace in (None, space["id"])]
+    data = who.api.get("/v1/namespaces", pageSize=NAMESPACES)
+    found: list[dict[str, Any]] = data["namespaces"]
+    linked = parameter("namespace")
+    if data["hasNextPage"] and linked and linked not in {space["id"] for space in found}:
+        found += _one(who, linked)
+    return found
+
+
+def _one(who: Person, namespace: str) -> list[dict[str, Any]]:
+    try:
+        return [who.api.get(f"/v1/namespaces/{quote(namespace, safe='')}")["namespace"]]
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return []
 
 
 def parameter(name: str) -> str | None:

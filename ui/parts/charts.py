@@ -138,6 +138,40 @@ def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
     st.altair_chart(chart, width="stretch")
 
 
+def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> None:
+    """A line for each `chunk` from its `rank` in one of the searches to that in the next."""
+    most = max(row["rank"] for row in rows)
+    lines = (
+        alt.Chart(_data(rows))
+        .mark_line(point=alt.OverlayMarkDef(size=90, filled=True), strokeWidth=2)
+        .encode(
+            x=alt.X("search:N", sort=list(searches), title=None, axis=alt.Axis(labelAngle=0, orient="top")),
+            y=alt.Y("rank:Q", scale=alt.Scale(reverse=True, domain=[0.5, most + 0.5], nice=False), title="rank"),
+            color=alt.Color("chunk:N", legend=None),
+            tooltip=["name:N", "search:N", "rank:Q"],
+        )
+        .properties(height=min(120 + 18 * most, 480))
+    )
+    st.altair_chart(lines, width="stretch")
+
+
+def search_steps(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The steps of each search, one after the other, in milliseconds."""
+    bars = (
+        alt.Chart(_data(rows))
+        .mark_bar(cornerRadius=2)
+        .encode(
+            x=alt.X("milliseconds:Q", title=None, stack=True),
+            y=alt.Y("search:N", sort=None, title=None),
+            color=alt.Color("step:N", sort=None, title=None, legend=alt.Legend(orient="top")),
+            order=alt.Order("order:Q"),
+            tooltip=["search:N", "step:N", "milliseconds:Q"],
+        )
+        .properties(height=alt.Step(26))
+    )
+    st.altair_chart(bars, width="stretch")
+
+
 def _unit(times: Sequence[str]) -> tuple[Any, str]:
     """What one bar stands for, and how its time is written."""
     span = datetime.fromisoformat(max(times)) - datetime.fromisoformat(min(times))

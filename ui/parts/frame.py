@@ -36,8 +36,13 @@ def sign_in_form() -> None:
 
 STYLE = """<style>
 [data-testid="stElementToolbar"] button[aria-label="Download as CSV"] {display: none}
-[data-testid="stMainBlockContainer"] {padding-top: 3.5rem}
-@media (max-width: 640px) {[data-testid="stMainBlockContainer"] {padding-left: 1rem; padding-right: 1rem}}
+[data-testid="stMainBlockContainer"] {padding-top: 3.5rem; max-width: 76rem}
+[data-testid="stPageLink"] p {white-space: normal}
+@media (max-width: 640px) {
+[data-testid="stMainBlockContainer"] {padding-left: 1rem; padding-right: 1rem}
+[data-testid="stColumn"]:has(> div > [data-testid="stElementContainer"] > [data-testid="stMetric"]) {
+min-width: calc(50% - .5rem); flex: 1 1 calc(50% - .5rem)}
+}
 </style>"""
 """A table's own export writes formulas as they are; the buttons below the tables do not."""
 
@@ -55,6 +60,14 @@ def _where(who: session.Person) -> str:
     return f", tenant {plain(tenant)}" if tenant else ""
 
 
+def head(who: session.Person, title: str) -> str:
+    """A page's title, and beside it the choice of its namespace, which is returned."""
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    left.title(title)
+    with right:
+        return choose_namespace(who)
+
+
 def choose_namespace(who: session.Person) -> str:
     """The namespace of the page: that of its address, else the last one seen. Ends the page if there is none."""
     spaces = session.namespaces(who)
@@ -64,7 +77,7 @@ def choose_namespace(who: session.Person) -> str:
     names = {space["id"]: space["name"] for space in spaces}
     linked = session.parameter("namespace")
     if linked and linked not in names:
-        st.warning("The namespace in this link does not exist, or is not yours to see. Choose another one.")
+        not_here()
     known = list(names)
     before = linked if linked in names else st.session_state.get("namespace")
     chosen = st.selectbox(
@@ -76,6 +89,11 @@ def choose_namespace(who: session.Person) -> str:
     st.session_state["namespace"] = chosen
     session.remember(namespace=chosen)
     return str(chosen)
+
+
+def not_here() -> None:
+    """A namespace that is not there and one of somebody else look the same."""
+    st.warning("The namespace in this link does not exist, or is not yours to see. Choose another one.")
 
 
 @contextmanager

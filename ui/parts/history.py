@@ -7,7 +7,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import status
-from ui.parts.words import ago, size, title
+from ui.parts.words import ago, number, size, title
 
 PAGE = 20
 
@@ -26,7 +26,7 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
         on_select="rerun",
         selection_mode="single-row",
         key=f"history-{document['id']}",
-        column_config={"Status": status.column()},
+        column_config={"Status": status.column(), "Chunks": st.column_config.TextColumn(alignment="right")},
     )
     more = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
     st.caption("Search shows one version, whole. Choose a row to open its run." + more)
@@ -41,7 +41,7 @@ def _row(entry: Json) -> Json:
         "Status": [entry["status"]],
         "When": ago(entry["createdAt"]),
         "By": title(entry["source"]),
-        "Chunks": entry["chunks"],
+        "Chunks": number(entry["chunks"]),
         "Size": size(entry["fileSize"]) if entry["fileSize"] is not None else "",
         "Error": entry["error"] or "",
     }

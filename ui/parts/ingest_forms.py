@@ -80,7 +80,7 @@ def _paths() -> Json:
 def _connection(who: session.Person, namespace: str, kind: str) -> str:
     found: list[Json] = []
     if who.may("connections:read"):
-        found = who.api.get("/v1/connections", namespaceId=namespace, connector=kind)["connections"]
+        found = who.api.get("/v1/connections", namespaceId=namespace, connector=kind, pageSize=100)["connections"]
     active = {one["id"]: one["name"] for one in found if one["status"] == "ACTIVE"}
     if not active:
         st.caption(f"There is no active {title(kind)} connection in this namespace: make one under Connections.")

@@ -21,6 +21,8 @@ MODELS: Mapping[str, tuple[str, ...]] = {
     "COHERE": ("embed-v4.0", "embed-english-v3.0", "embed-multilingual-v3.0", "embed-english-light-v3.0"),
     "JINA": ("jina-embeddings-v3", "jina-embeddings-v4"),
 }
+TOLD = {"LOCAL": " · on this service's own disk", "PGVECTOR": " · in this service's own PostgreSQL"}
+"""What the values without an account mean."""
 SCRAPERS = ("BUILTIN", "FIRECRAWL", "JINA", "SCRAPINGBEE", "none")
 APPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "notionConfig": ("Notion", ("clientId", "clientSecret")),
@@ -73,6 +75,7 @@ def _store(
         title,
         kinds,
         index=kinds.index(stored.get(choice, kinds[0])),
+        format_func=lambda one: f"{one}{TOLD.get(one, '')}",
         key=f"{area}.{choice}",
         label_visibility="collapsed",
     )

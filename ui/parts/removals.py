@@ -12,39 +12,72 @@ from ui.parts.words import ago, count
 
 MOST = 100
 """Documents that are shown, and confirmed, at once."""
+FEW = 30
+"""As many are read to tell whose they are."""
 
 
-def show(who: session.Person, namespace: str, connection: str) -> None:
+def connections(who: session.Person, namespace: str) -> frozenset[str] | None:
+    """The connections of which something waits; None where so much waits that each has to be asked about."""
+    if not who.may("documents:read"):
+        return frozenset()
+    waiting = _waiting(who, namespace, [], FEW)
+    if _total(waiting) > FEW:
+        return None
+    return frozenset(one["connection"]["id"] for one in waiting["documents"] if one["connection"])
+
+
+def total(who: session.Person, namespace: str) -> int:
+    """How many of the namespace wait."""
+    return _total(_waiting(who, namespace, [], 0))
+
+
+def lead(who: session.Person, namespace: str, connection: str) -> None:
+    """How many of the connection wait, and the way to them; nothing where none does or the key may not look."""
+    if not who.may("documents:read") or not who.may("connections:read"):
+        return
+    if many := _total(_waiting(who, namespace, [connection], 0)):
+        label = f"{count(many, 'removal')} to confirm: look at them"
+        place = {"namespace": namespace, "removals": connection}
+        st.page_link("views/connections.py", label=label, icon=":material/notification_important:", query_params=place)
+
+
+def show(who: session.Person, namespace: str, connection: str, name: str) -> None:
     """What of the connection waits, and the button; nothing where nothing waits or the key may not look."""
     if not who.may("documents:read"):
         return
-    waiting = _waiting(who, namespace, connection)
-    documents = waiting["documents"]
+    waiting = _waiting(who, namespace, [connection], MOST)
+    documents, many = waiting["documents"], _total(waiting)
     if not documents:
         return
-    total = sum(one["totalCount"] for one in waiting["statsByStatus"])
     with st.container(border=True):
-        st.markdown(f":orange[:material/notification_important: **{count(total, 'removal')} to confirm**]")
+        st.markdown(
+            f":orange[:material/notification_important: **{count(many, 'removal')} to confirm**] · {plain(name)}"
+        )
         st.caption(
             "They are gone at the content service, too many at once to go by themselves. They stay searchable until"
             " they are confirmed here, or until they are there again."
         )
         rows = [{"Name": one["name"], "Updated": ago(one["updatedAt"])} for one in documents]
-        st.dataframe(rows, hide_index=True, width="stretch", height=min(220, 36 * len(rows) + 38))
-        if total > len(documents):
-            st.caption(f"The newest {len(documents)} of {total:,}; the others come up once these are confirmed.")
+        st.dataframe(rows, hide_index=True, width="stretch")
+        if many > len(documents):
+            st.caption(f"The newest {len(documents)} of {many:,}; the others come up once these are confirmed.")
         if who.may("documents:write"):
             _confirm(who, namespace, connection, [one["id"] for one in documents])
 
 
-def _waiting(who: session.Person, namespace: str, connection: str) -> Json:
+def _total(waiting: Json) -> int:
+    return sum(one["totalCount"] for one in waiting["statsByStatus"])
+
+
+def _waiting(who: session.Person, namespace: str, connections: list[str], most: int) -> Json:
+    """The newest `most` documents that wait, and how many there are."""
     return who.api.post(
         "/v1/documents",
         {
             "namespaceId": namespace,
-            "filterConfig": {"documentConnectionIds": [connection], "awaitingRemoval": True},
-            "pagination": {"pageSize": MOST},
-            "includeConfig": {"documents": True, "statsByStatus": True},
+            "filterConfig": {"documentConnectionIds": connections, "awaitingRemoval": True},
+            "pagination": {"pageSize": max(most, 1)},
+            "includeConfig": {"documents": most > 0, "statsByStatus": True},
         },
     )
 

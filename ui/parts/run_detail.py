@@ -12,7 +12,7 @@ from ui.parts import charts, status
 from ui.parts.text import csv_bytes, plain
 from ui.parts.words import MOVING, ago, count, title
 
-MOST = 200
+MOST = 100
 """Documents of a run that are fetched and shown; failed and unfinished ones come first."""
 GROUPS = ("failed", "processing", "queued", "cancelled", "completed")
 
@@ -98,7 +98,7 @@ def _documents(who: session.Person, namespace: str, run: Json) -> None:
         selection_mode="single-row",
         key="run_documents",
         column_config={
-            "document": st.column_config.TextColumn("Document", width="medium"),
+            "document": st.column_config.TextColumn("Document", width=300),
             "status": status.column(),
             "error": st.column_config.TextColumn("Error", width="large"),
         },

@@ -70,9 +70,9 @@ def ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
     return f"{max(0, int(seconds))} s ago"
 
 
-def size(number: int | None) -> str:
+def size(of: int | None) -> str:
     """Bytes in the largest unit that leaves digits before the point."""
-    value = float(number or 0)
+    value = float(of or 0)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
@@ -100,6 +100,11 @@ def title(value: str) -> str:
     return known.title if known else value.replace("_", " ").capitalize()
 
 
-def count(number: int, one: str) -> str:
+def number(value: int | None) -> str:
+    """With thousands apart; nothing where it is not known."""
+    return "" if value is None else f"{value:,}"
+
+
+def count(many: int, one: str) -> str:
     """`1 document`, `2 documents`."""
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+    return f"{many:,} {one}" if many == 1 else f"{many:,} {one}s"

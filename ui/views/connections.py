@@ -8,10 +8,11 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, removals, status
+from ui.parts import frame, pager, removals, status
 from ui.parts.text import plain
 from ui.parts.words import SOURCES, ago, title
 
+PAGE = 20
 INTERVALS = {
     None: "only when it is asked for",
     15: "every 15 minutes",
@@ -25,17 +26,24 @@ INTERVALS = {
 
 def main() -> None:
     who = session.person()
-    st.title("Connections")
-    namespace = frame.choose_namespace(who)
+    namespace = frame.head(who, "Connections")
     if who.may("connections:write"):
         _connect(who, namespace)
-    connections = who.api.get("/v1/connections", namespaceId=namespace)["connections"]
+    data = who.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
+    connections = data["connections"]
     if not connections:
         status.empty(
             "No connections yet.", "Connect a content service above; a person allows the access in the browser."
         )
-    for connection in connections[:200]:
+    waiting = removals.connections(who, namespace) if connections else frozenset()
+    opened = session.parameter("removals") or (next(iter(waiting)) if waiting and len(waiting) == 1 else "")
+    if opened:
+        removals.show(who, namespace, opened, next((one["name"] for one in connections if one["id"] == opened), opened))
+    for connection in connections:
         _card(who, namespace, connection)
+        if connection["id"] != opened and (waiting is None or connection["id"] in waiting):
+            removals.lead(who, namespace, connection["id"])
+    pager.show(data)
 
 
 def _connect(who: session.Person, namespace: str) -> None:
@@ -59,12 +67,14 @@ def _connect(who: session.Person, namespace: str) -> None:
     _link()
 
 
-def _authorize(ask: Callable[[], Json]) -> None:
-    """Ask for the address of the service's own page, and keep it for this session."""
+def _authorize(ask: Callable[[], Json]) -> bool:
+    """Ask for the address of the service's own page, and keep it for this session; whether there is one."""
     try:
         st.session_state["authorization_url"] = ask()["authorizationUrl"]
     except ApiError as error:
         frame.show(error)
+        return False
+    return True
 
 
 def _link() -> None:
@@ -77,18 +87,13 @@ def _link() -> None:
 
 def _card(who: session.Person, namespace: str, connection: Json) -> None:
     with st.container(border=True):
-        left, right = st.columns([3, 1], vertical_alignment="center")
-        with left:
-            st.markdown(f"**{plain(connection['name'])}** · {title(connection['connector'])}")
-            st.caption(f"`{connection['id']}` · changed {ago(connection['updatedAt'])}")
-        with right:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{plain(connection['name'])}** · {title(connection['connector'])}", width="content")
             status.badge(connection["status"])
+        st.caption(f"`{connection['id']}` · changed {ago(connection['updatedAt'])}")
         if connection["statusReason"]:
-            st.caption(plain(connection["statusReason"]))
-        _schedule(who, namespace, connection)
+            st.warning(plain(connection["statusReason"]), icon=":material/info:")
         _actions(who, namespace, connection)
-        if connection["status"] != "PENDING":
-            removals.show(who, namespace, connection["id"])
 
 
 def _interval(minutes: int | None) -> str:
@@ -116,7 +121,9 @@ def _schedule(who: session.Person, namespace: str, connection: Json) -> None:
 
 
 def _actions(who: session.Person, namespace: str, connection: Json) -> None:
-    ingest, again, revoke = st.columns(3)
+    every, ingest, again, revoke = st.columns([2, 1, 1, 1], vertical_alignment="bottom")
+    with every:
+        _schedule(who, namespace, connection)
     key, state = connection["id"], connection["status"]
     body = {"namespaceId": namespace}
     if (
@@ -127,8 +134,8 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
         _ingest(who, namespace, connection)
     if not who.may("connections:write") or state == "REVOKED":
         return
-    if again.button("Authorize again", key=f"again-{key}", width="stretch"):
-        _authorize(lambda: who.api.patch(f"/v1/connections/{key}", body))
+    wanted = again.button("Authorize again", key=f"again-{key}", width="stretch")
+    if wanted and _authorize(lambda: who.api.patch(f"/v1/connections/{key}", body)):
         st.rerun()
     with revoke.popover("Revoke", width="stretch"):
         st.write("The tokens are wiped and the service is told. This is final; what was ingested stays.")

@@ -10,9 +10,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import chunk_viewer, frame, history, status
+from ui.parts import chunk_viewer, frame, history, pager, status
 from ui.parts.text import csv_bytes, plain
-from ui.parts.words import SOURCES, ago, count, size, title
+from ui.parts.words import SOURCES, ago, count, number, size, title
 
 PAGE = 50
 TYPES = (
@@ -32,8 +32,7 @@ LINKS = {"rawFileUrl": True, "parsedTextFileUrl": True}
 
 def main() -> None:
     who = session.person()
-    st.title("Documents")
-    namespace = frame.choose_namespace(who)
+    namespace = frame.head(who, "Documents")
     document = session.parameter("document")
     if document:
         one(who, namespace, document)
@@ -129,7 +128,7 @@ def _table(data: Json) -> None:
         column_config={
             "Status": status.column(),
             "Name": st.column_config.TextColumn(width=280),
-            "Chunks": st.column_config.NumberColumn(format="localized"),
+            "Chunks": st.column_config.TextColumn(alignment="right"),
             "Error": st.column_config.TextColumn(width="medium"),
         },
     )
@@ -137,12 +136,7 @@ def _table(data: Json) -> None:
         session.remember(document=documents[chosen[0]]["id"])
         st.rerun()
     with st.container(horizontal=True):
-        if session.parameter("cursor") and st.button("Newest", icon=":material/first_page:"):
-            session.remember(cursor=None)
-            st.rerun()
-        if data["hasNextPage"] and st.button("Older", icon=":material/chevron_right:"):
-            session.remember(cursor=data["nextCursor"])
-            st.rerun()
+        pager.show(data)
         file = csv_bytes(rows, list(rows[0]))
         st.download_button("Page as CSV", file, "documents.csv", "text/csv", icon=":material/download:")
 
@@ -153,7 +147,7 @@ def _row(document: Json) -> Json:
         "Name": document["name"],
         "Status": [document["ingestionStatus"]],
         "Source": title(document["ingestionSource"]),
-        "Chunks": properties["embeddingCount"],
+        "Chunks": number(properties["embeddingCount"]),
         "Size": size(properties["fileSize"]) if properties["fileSize"] is not None else "",
         "Updated": ago(document["updatedAt"]),
         "Error": document["ingestionError"] or "",

@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, status
+from ui.parts import frame, pager, status
 from ui.parts.text import plain
 from ui.parts.words import ago, size
 
@@ -22,6 +22,8 @@ SCOPES = (
     "connections:write",
     "admin",
 )
+
+PAGE = 50
 
 
 def main() -> None:
@@ -73,14 +75,16 @@ def _keys(who: session.Person) -> None:
             else:
                 st.success("Copy the key now: it is shown this once and never again.")
                 st.code(made["apiKey"], language=None)
-    keys = who.api.get("/v1/keys")["keys"]
-    for key in [key for key in keys if not key["revokedAt"]][:100]:
+    data = who.api.get("/v1/keys", pageSize=PAGE, cursor=session.parameter("keys"))
+    keys = data["keys"]
+    for key in [key for key in keys if not key["revokedAt"]]:
         _key(who, key, spaces)
     revoked = [key for key in keys if key["revokedAt"]]
     if revoked:
         with st.expander(f"{len(revoked)} revoked"):
             rows = [{"name": key["name"], "ends in": key["hint"], "revoked": ago(key["revokedAt"])} for key in revoked]
-            st.dataframe(rows[:200], hide_index=True, width="stretch")
+            st.dataframe(rows, hide_index=True, width="stretch")
+    pager.show(data, name="keys")
 
 
 def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:
@@ -113,7 +117,8 @@ def _tenants(who: session.Person) -> None:
                 who.api.post("/v1/tenants", {"id": name})
             except ApiError as error:
                 frame.show(error)
-    tenants = who.api.get("/v1/tenants")["tenants"]
+    data = who.api.get("/v1/tenants", pageSize=PAGE, cursor=session.parameter("tenants"))
+    tenants = data["tenants"]
     if not tenants:
         status.empty(
             "No tenants.",
@@ -121,7 +126,8 @@ def _tenants(who: session.Person) -> None:
         )
         return
     rows = [{"tenant": tenant["id"], "known since": ago(tenant["createdAt"])} for tenant in tenants]
-    st.dataframe(rows[:200], hide_index=True, width="stretch")
+    st.dataframe(rows, hide_index=True, width="stretch")
+    pager.show(data, name="tenants", start="Oldest", further="Newer")
     gone = st.selectbox("Forget a tenant", ["", *(tenant["id"] for tenant in tenants)])
     if gone and st.button(f"Forget {plain(gone)}", help="Requests with it are refused; its data stays."):
         try:

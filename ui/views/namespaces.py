@@ -6,28 +6,46 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, namespace_form, status
+from ui.parts import frame, namespace_form, pager, status
 from ui.parts.text import plain
-from ui.parts.words import ago
+from ui.parts.words import SOURCES, ago
+
+PAGE = 50
+WAYS = (
+    ("runs", "Runs", "play_circle", "ingest:read"),
+    ("documents", "Documents", "description", "documents:read"),
+    ("search", "Search lab", "search", "search"),
+)
+AREAS = {
+    "fileStorageConfig": "files",
+    "vectorStorageConfig": "vectors",
+    "embeddingModelConfig": "embedding model",
+    "webScraperConfig": "web pages",
+} | {source.app: source.title for source in SOURCES.values() if source.app}
 
 
 def main() -> None:
     who = session.person()
     st.title("Namespaces")
-    spaces = session.namespaces(who)
-    chosen = next((space for space in spaces if space["id"] == session.parameter("namespace")), None)
     if session.parameter("new") == "yes" and who.may("namespaces:write"):
         _create(who)
-    elif chosen is not None and session.parameter("open") == "yes":
-        _one(who, chosen)
-    else:
-        _list(who, spaces)
+        return
+    linked = session.parameter("namespace") if session.parameter("open") == "yes" else None
+    found = [space for space in session.namespaces(who) if space["id"] == linked] if linked else []
+    if found:
+        _one(who, found[0])
+        return
+    if linked:
+        frame.not_here()
+    _list(who)
 
 
-def _list(who: session.Person, spaces: list[Json]) -> None:
+def _list(who: session.Person) -> None:
     if who.may("namespaces:write") and st.button("New namespace", type="primary", icon=":material/add:"):
         session.remember(new="yes")
         st.rerun()
+    data = who.api.get("/v1/namespaces", pageSize=PAGE, cursor=session.parameter("cursor"))
+    spaces = data["namespaces"]
     if not spaces:
         status.empty(
             "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
@@ -44,10 +62,9 @@ def _list(who: session.Person, spaces: list[Json]) -> None:
             "id": space["id"],
         }
         for space in spaces
-        if "fileStorageConfig" in space
     ]
     seen = st.dataframe(
-        rows[:200],
+        rows,
         hide_index=True,
         width="stretch",
         on_select="rerun",
@@ -57,6 +74,7 @@ def _list(who: session.Person, spaces: list[Json]) -> None:
     if picked := seen["selection"]["rows"]:
         session.remember(namespace=rows[picked[0]]["id"], open="yes")
         st.rerun()
+    pager.show(data)
 
 
 def _back() -> None:
@@ -81,8 +99,7 @@ def _one(who: session.Person, space: Json) -> None:
     st.caption(f"`{space['id']}` · created {ago(space['createdAt'])} · changed {ago(space['updatedAt'])}")
     shown, change, delete = st.tabs(["Configuration", "Change", "Delete"])
     with shown:
-        st.json({name: value for name, value in space.items() if name.endswith("Config")})
-        st.caption("Secrets are absent or masked: the service never shows one again.")
+        _configuration(who, space)
     with change:
         if not who.may("namespaces:write"):
             st.caption("This key may not change namespaces (scope namespaces:write).")
@@ -93,13 +110,36 @@ def _one(who: session.Person, space: Json) -> None:
         _delete(who, space)
 
 
+def _configuration(who: session.Person, space: Json) -> None:
+    """What serves the namespace, and the ways to what is in it."""
+    with st.container(horizontal=True):
+        place = {"namespace": space["id"]}
+        for page, label, icon, _ in (way for way in WAYS if who.may(way[3])):
+            st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=place)
+    rows = [
+        {"for": title, "by": str(config.get("type") or config.get("provider") or "app"), "with": _details(config)}
+        for area, title in AREAS.items()
+        if (config := space[area])
+    ]
+    st.dataframe(rows, hide_index=True, width="stretch")
+    st.caption("Secrets are absent or masked: the service never shows one again.")
+
+
+def _details(config: Json) -> str:
+    flat = {**config, **(config.get("credentials") or {})}
+    told = (f"{name} {value}" for name, value in flat.items() if name not in ("type", "provider", "credentials"))
+    return ", ".join(told)
+
+
 def _delete(who: session.Person, space: Json) -> None:
     if not who.may("namespaces:write"):
         st.caption("This key may not delete namespaces (scope namespaces:write).")
         return
     st.write("All its documents, vectors, files and connections go with it, for good. Running jobs are cancelled.")
     typed = st.text_input(f"Type the name of the namespace to delete it: {plain(space['name'])}", key="delete_name")
-    if st.button("Delete for good", type="primary", disabled=typed != space["name"], icon=":material/delete:"):
+    if st.button(
+        "Delete for good", type="primary", disabled=typed != space["name"], icon=":material/delete:", key="delete_ns"
+    ):
         try:
             who.api.delete(f"/v1/namespaces/{space['id']}")
         except ApiError as error:

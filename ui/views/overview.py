@@ -8,18 +8,18 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, frame, status
+from ui.parts import charts, frame, removals, status
 from ui.parts.text import plain
 from ui.parts.words import STATUS, ago, count, milliseconds, size, title
 
 LIVE_SECONDS = 5.0
 RUNS = 100
+CONNECTIONS = 40
 
 
 def main() -> None:
     who = session.person()
-    st.title("Overview")
-    namespace = frame.choose_namespace(who)
+    namespace = frame.head(who, "Overview")
 
     @st.fragment(run_every=LIVE_SECONDS)
     def live() -> None:
@@ -109,14 +109,16 @@ def _attention(who: session.Person, namespace: str, stats: Json | None, activity
     found: list[tuple[str, str, dict[str, str]]] = []
     failed = next((one["totalCount"] for one in (stats or {}).get("statsByStatus", []) if one["status"] == "FAILED"), 0)
     if failed:
-        found.append((f"{failed} failed documents: see why", "documents", {"status": "FAILED"}))
+        found.append((f"{count(failed, 'failed document')}: see why", "documents", {"status": "FAILED"}))
     oldest = activity["runs"]["oldestQueuedAt"] if activity else None
     if oldest and not (age := ago(oldest)).endswith(" s ago"):
         found.append((f"A run waits since {age}: is a worker running?", "runs", {"status": "QUEUED"}))
     if who.may("connections:read"):
-        connections = who.api.get("/v1/connections", namespaceId=namespace)["connections"]
+        connections = who.api.get("/v1/connections", namespaceId=namespace, pageSize=CONNECTIONS)["connections"]
         broken = (plain(one["name"]) for one in connections if one["status"] == "FAILED")
         found.extend((f"The connection “{name}” failed: authorize it again", "connections", {}) for name in broken)
+    if who.may("connections:read") and stats is not None and (waiting := removals.total(who, namespace)):
+        found.append((f"{count(waiting, 'document')} gone at the source: confirm the removal", "connections", {}))
     if not found:
         st.success("Nothing needs attention.", icon=":material/check_circle:")
         return

@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError
-from ui.parts import frame, ingest_forms, removals, run_detail, status
+from ui.parts import frame, ingest_forms, pager, removals, run_detail, status
 from ui.parts.text import csv_bytes
 from ui.parts.words import MOVING, ago, seconds, title
 
@@ -20,8 +20,7 @@ RARE = frozenset({"Removed", "To confirm", "Prefect"})
 
 def main() -> None:
     who = session.person()
-    st.title("Runs")
-    namespace = frame.choose_namespace(who)
+    namespace = frame.head(who, "Runs")
     if who.may("ingest:write"):
         with st.expander(
             "Start an ingestion", icon=":material/add_circle:", expanded=session.parameter("start") == "yes"
@@ -37,7 +36,7 @@ def main() -> None:
 def listing(who: session.Person, namespace: str) -> None:
     """The newest runs of the namespace, page by page; moves by itself while something runs."""
     left, right = st.columns([2, 1], vertical_alignment="bottom")
-    wanted = left.segmented_control(
+    wanted = left.pills(
         "Status",
         ["all", "QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"],
         default=session.parameter("status") or "all",
@@ -65,7 +64,7 @@ def _table(data: dict[str, Any]) -> None:
     runs = data["ingestJobRuns"]
     if not runs:
         status.empty("No runs here.", "Start an ingestion above: a text, a file, pages of a website.")
-        _pager(data)
+        pager.show(data)
         return
     rows = [_row(run) for run in runs]
     shown = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
@@ -86,14 +85,11 @@ def _table(data: dict[str, Any]) -> None:
     if chosen := seen["selection"]["rows"]:
         session.remember(run=runs[chosen[0]]["id"])
         st.rerun(scope="app")
-    _pager(data)
-    st.download_button(
-        "Table as CSV",
-        csv_bytes([{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)], ["Id", *rows[0]]),
-        "runs.csv",
-        "text/csv",
-        icon=":material/download:",
-    )
+    named = [{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)]
+    with st.container(horizontal=True):
+        pager.show(data)
+        file = csv_bytes(named, ["Id", *rows[0]])
+        st.download_button("Table as CSV", file, "runs.csv", "text/csv", icon=":material/download:")
 
 
 def _row(run: dict[str, Any]) -> dict[str, Any]:
@@ -114,24 +110,13 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pager(data: dict[str, Any]) -> None:
-    with st.container(horizontal=True):
-        if session.parameter("cursor") and st.button("Newest", icon=":material/first_page:"):
-            session.remember(cursor=None)
-            st.rerun(scope="app")
-        if data["hasNextPage"] and st.button("Older", icon=":material/chevron_right:"):
-            session.remember(cursor=data["nextCursor"])
-            st.rerun(scope="app")
-
-
 def one(who: session.Person, namespace: str, run_id: str) -> None:
     """One run, which moves until it has ended."""
-    if st.button("All runs", icon=":material/arrow_back:"):
-        session.remember(run=None)
-        st.session_state.pop("runs_table", None)
-        st.rerun()
     fetched = [run_detail.fetch(who, namespace, run_id)]
     first = fetched[0]
+    _actions(who, namespace, first)
+    if first["connection"]:
+        removals.lead(who, namespace, first["connection"]["id"])
     moving = first["status"] in MOVING
 
     @st.fragment(run_every=LIVE_SECONDS if moving else None)
@@ -143,21 +128,25 @@ def one(who: session.Person, namespace: str, run_id: str) -> None:
             run_detail.show(who, namespace, run)
 
     live()
-    if first["connection"]:
-        removals.show(who, namespace, first["connection"]["id"])
-    _actions(who, namespace, first)
 
 
 def _actions(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
+    """The way back, and what can be done about the run; a refusal is shown below the buttons."""
+    wanted = ""
     with st.container(horizontal=True):
+        if st.button("All runs", icon=":material/arrow_back:"):
+            session.remember(run=None)
+            st.session_state.pop("runs_table", None)
+            st.rerun()
         if run["prefectUrl"]:
             st.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:")
-        if not who.may("ingest:write"):
-            return
-        if run["status"] in MOVING and st.button("Cancel this run", icon=":material/cancel:"):
-            _act(who, namespace, run["id"], "cancel")
-        if run["documents"]["failed"] and st.button("Retry failed documents", icon=":material/replay:"):
-            _act(who, namespace, run["id"], "retry")
+        writes, ended = who.may("ingest:write"), run["status"] not in MOVING
+        if writes and not ended and st.button("Cancel this run", icon=":material/cancel:"):
+            wanted = "cancel"
+        if writes and run["documents"]["failed"] and st.button("Retry failed documents", icon=":material/replay:"):
+            wanted = "retry"
+    if wanted:
+        _act(who, namespace, run["id"], wanted)
 
 
 def _act(who: session.Person, namespace: str, run_id: str, verb: str) -> None:

@@ -1,0 +1,277 @@
+"""What people do in the admin app: it happens, and where the API refuses its code is shown."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from retrieval import ids, keys, tenants
+from retrieval.ports import Scope
+from tests.ui.conftest import shown
+from tests.unit.conftest import Library
+from ui.client import Api, ApiError
+
+
+def click(app: AppTest, label: str) -> AppTest:
+    """The first button of this label, wherever it stands."""
+    return next(button for button in app.button if button.label == label).click().run()
+
+
+def typed(app: AppTest, label: str, text: str) -> None:
+    next(field for field in [*app.text_input, *app.text_area] if field.label == label).set_value(text)
+
+
+def choose(app: AppTest, label: str, value: Any) -> None:
+    next(box for box in app.selectbox if box.label == label).set_value(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """A namespace with a Drive connection, of whose documents three wait for their removal and one does not."""
+
+    namespace: str
+    connection: str
+    document: str
+    run: str
+
+
+@pytest.fixture
+def held(org) -> Held:
+    namespace = org.namespace(googleDriveConfig={"clientId": "1.apps", "clientSecret": "s", "apiKey": "k"})
+    library = Library(org.db, Scope(org.id, namespace, ""), None)
+    connection = ids.connection_id()
+    org.db.rows(
+        "insert into connections (id, partition_id, name, connector, status)"
+        " values (%(id)s, %(partition)s, 'Team drive', 'GOOGLE_DRIVE', 'ACTIVE')",
+        {"id": connection, "partition": library.partition},
+    )
+    given = {"source": "GOOGLE_DRIVE", "connection_id": connection}
+    stays = library.put(["The contract stays."], name="stays.txt", **given)
+    for number in range(3):
+        gone = library.put([f"Gone {number}."], name=f"gone {number}.txt", **given)
+        org.db.rows(
+            "insert into departures (document_id, connection_id, job_run_id, held)"
+            " values (%(document)s, %(connection)s, 'ijr_1', true)",
+            {"document": gone, "connection": connection},
+        )
+    run = org.text(namespace, "one that waits", name="waits")["data"]["ingestJobRunId"]
+    return Held(namespace, connection, stays, run)
+
+
+def removal(app: AppTest, held: Held) -> None:
+    click(app, "Remove for good")
+
+
+def interval(app: AppTest, held: Held) -> None:
+    app.selectbox(key=f"interval-{held.connection}-None").set_value(60).run()
+
+
+def metadata(app: AppTest, held: Held) -> None:
+    typed(app, "Metadata to set (JSON object; keys that are not named stay)", '{"team": "docs"}')
+    click(app, "Set metadata")
+
+
+def text(app: AppTest, held: Held) -> None:
+    typed(app, "Text", "Seals sleep.")
+    click(app, "Ingest")
+
+
+def new_key(app: AppTest, held: Held) -> None:
+    typed(app, "Name", "Website")
+    click(app, "Make the key")
+
+
+def new_tenant(app: AppTest, held: Held) -> None:
+    typed(app, "New tenant", "carol")
+    click(app, "Make it known")
+
+
+def forget(app: AppTest, held: Held) -> None:
+    choose(app, "Forget a tenant", "alice")
+    app.run()
+    click(app, "Forget alice")
+
+
+def new_namespace(app: AppTest, held: Held) -> None:
+    typed(app, "Name", "Second")
+    click(app, "Test and save")
+
+
+def gone_namespace(app: AppTest, held: Held) -> None:
+    app.text_input(key="delete_name").set_value("space").run()
+    app.button(key="delete_ns").click().run()
+
+
+def connect(app: AppTest, held: Held) -> None:
+    click(app, "Connect")
+
+
+Act = Callable[[AppTest, Held], Any]
+ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
+    "confirm removals": ("connections", {}, removal),
+    "change the interval": ("connections", {}, interval),
+    "connect": ("connections", {}, connect),
+    "authorize again": ("connections", {}, lambda app, held: click(app, "Authorize again")),
+    "revoke a connection": ("connections", {}, lambda app, held: click(app, "Revoke for good")),
+    "ingest now": ("connections", {}, lambda app, held: click(app, "Ingest now")),
+    "ingest a text": ("runs", {"start": "yes"}, text),
+    "cancel": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Cancel this run")),
+    "resync": ("documents", {"document": "{document}"}, lambda app, held: click(app, "Resync this document")),
+    "delete": ("documents", {"document": "{document}"}, lambda app, held: click(app, "Delete for good")),
+    "set metadata": ("documents", {"document": "{document}"}, metadata),
+    "make a key": ("keys", {}, new_key),
+    "revoke a key": ("keys", {}, lambda app, held: click(app, "Revoke for good")),
+    "make a tenant known": ("keys", {}, new_tenant),
+    "forget a tenant": ("keys", {}, forget),
+    "create a namespace": ("namespaces", {"new": "yes"}, new_namespace),
+    "delete a namespace": ("namespaces", {"open": "yes"}, gone_namespace),
+    "search": ("search", {}, lambda app, held: app.text_input[0].set_value("contract").run()),
+}
+
+
+def at(app, org, held: Held, name: str) -> AppTest:
+    """The page of an action, before it."""
+    page, parameters, _ = ACTIONS[name]
+    placed = {key: value.format(run=held.run, document=held.document) for key, value in parameters.items()}
+    return app(org.api_key, page, namespace=held.namespace, **placed)
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_a_refused_action_says_why_with_the_code(app, org, held, name, monkeypatch):
+    tenants.create(org.db, org.id, "alice")
+    seen = at(app, org, held, name)
+    assert not seen.exception
+    real, refused = Api._send, []
+
+    def refuse(api: Api, method: str, path: str, **options: Any) -> Any:
+        if method == "GET" or (path == "/v1/documents" and method == "POST"):
+            return real(api, method, path, **options)
+        refused.append(path)
+        raise ApiError(503, "SERVICE_UNAVAILABLE", "The database is away. Try again.", field="some.field")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Api, "_send", refuse)
+        ACTIONS[name][2](seen, held)
+    assert refused
+    assert not seen.exception
+    assert "SERVICE_UNAVAILABLE" in shown(seen)
+    assert "some.field" in shown(seen)
+
+
+@pytest.mark.decision("D56")
+def test_removals_are_shown_and_those_that_were_seen_are_let_go(app, org, held):
+    seen = app(org.api_key, "connections", namespace=held.namespace)
+    assert "3 removals to confirm" in shown(seen)
+    assert "gone 1.txt" in shown(seen)
+    assert "stays.txt" not in shown(seen)
+    removal(seen, held)
+    assert not seen.exception
+    assert not seen.error, shown(seen)
+    assert "to confirm" not in shown(seen)
+    listed = org.client.post("/v1/documents", json={"namespaceId": held.namespace, "filterConfig": {}}).json()["data"]
+    assert {document["name"] for document in listed["documents"]} == {"stays.txt", "waits"}
+
+
+def test_who_may_not_change_documents_sees_the_removals_and_no_button(app, org, held):
+    scopes = ["namespaces:read", "documents:read", "connections:read"]
+    reader = keys.create(org.db, org.ring, org.id, "reader", scopes=scopes)
+    seen = app(reader.api_key, "connections", namespace=held.namespace)
+    assert "3 removals to confirm" in shown(seen)
+    assert not {"Remove for good", "Revoke for good", "Ingest now"} & {button.label for button in seen.button}
+
+
+def test_a_run_leads_to_the_removals_of_its_connection(app, org, held):
+    org.db.rows(
+        "update jobs set config = config || jsonb_build_object('connectionId', %(connection)s::text)"
+        " where id = (select job_id from job_runs where id = %(run)s)",
+        {"connection": held.connection, "run": held.run},
+    )
+    seen = app(org.api_key, "runs", namespace=held.namespace, run=held.run)
+    assert not seen.exception
+    links = {link.value: link.proto.query_string for link in seen.get("page_link")}
+    assert f"removals={held.connection}" in links["3 removals to confirm: look at them"]
+
+
+def test_an_interval_is_kept_as_soon_as_it_is_chosen(app, org, held):
+    seen = app(org.api_key, "connections", namespace=held.namespace)
+    interval(seen, held)
+    assert not seen.exception
+    assert not seen.error, shown(seen)
+    one = org.client.get(f"/v1/connections/{held.connection}").json()["data"]["connection"]
+    assert one["syncIntervalMinutes"] == 60
+    assert seen.selectbox(key=f"interval-{held.connection}-60").value == 60
+
+
+def test_a_document_shows_its_versions(app, org, held):
+    waiting = org.client.post(
+        "/v1/documents", json={"namespaceId": held.namespace, "filterConfig": {"documentIngestionSources": ["TEXT"]}}
+    ).json()["data"]["documents"][0]
+    seen = app(org.api_key, "documents", namespace=held.namespace, document=waiting["id"])
+    assert not seen.exception
+    tables = [table.value for table in seen.dataframe]
+    versions = next(table for table in tables if "Version" in table.columns)
+    assert list(versions["By"]) == ["Text"]
+    assert [list(one) for one in versions["Status"]] == [["QUEUED"]]
+
+
+def test_a_document_without_any_run_says_so(app, org, held):
+    seen = app(org.api_key, "documents", namespace=held.namespace, document=held.document)
+    assert not seen.exception
+    assert "No job run holds this document any more" in shown(seen)
+
+
+def test_what_was_packed_together_leads_to_each_other(app, org, held):
+    library = Library(org.db, Scope(org.id, held.namespace, ""), None)
+    member = library.put(["A letter."], name="letter.txt")
+    org.db.rows(
+        "update documents set archive_id = %(archive)s where id = %(id)s", {"archive": held.document, "id": member}
+    )
+    inside = app(org.api_key, "documents", namespace=held.namespace, document=member)
+    assert "Packed into another document: open that one" in {link.value for link in inside.get("page_link")}
+    seen = app(org.api_key, "documents", namespace=held.namespace, document=held.document)
+    links = {link.value: link.proto.query_string for link in seen.get("page_link")}
+    assert f"archive={held.document}" in links["1 document packed into this one"]
+    found = app(org.api_key, "documents", namespace=held.namespace, archive=held.document)
+    assert "letter.txt" in shown(found)
+    assert "stays.txt" not in shown(found)
+
+
+RUNS = """
+    insert into job_runs (id, job_id, partition_id, source, status, created_at, finished_at)
+    select %(run)s || '_' || n, job_id, partition_id, 'TEXT', 'COMPLETED', now(), now()
+    from job_runs, generate_series(1, 51) n where id = %(run)s
+"""
+
+
+def test_runs_are_filtered_by_the_address_and_paged(app, org, held):
+    org.db.rows(RUNS, {"run": held.run})
+    waiting = app(org.api_key, "runs", namespace=held.namespace, status="QUEUED")
+    assert [list(one) for one in waiting.dataframe[0].value["Status"]] == [["QUEUED"]]
+    seen = app(org.api_key, "runs", namespace=held.namespace)
+    assert len(seen.dataframe[0].value) == 50
+    older = click(seen, "Older")
+    assert not older.exception
+    assert len(older.dataframe[0].value) == 2
+    assert "cursor" in older.query_params
+    assert len(click(older, "Newest").dataframe[0].value) == 50
+    assert "No runs here" in shown(app(org.api_key, "runs", namespace=held.namespace, status="PROCESSING"))
+
+
+def test_a_cancelled_run_is_shown_as_one_that_has_ended(app, org, held):
+    seen = app(org.api_key, "runs", namespace=held.namespace, run=held.run)
+    click(seen, "Cancel this run")
+    assert not seen.exception
+    assert "COMPLETED" in shown(seen)
+    assert "Cancel this run" not in {button.label for button in seen.button}
+
+
+def test_a_key_that_may_only_search_searches(app, org, space):
+    only = keys.create(org.db, org.ring, org.id, "website", scopes=["search"], namespace=space)
+    seen = app(only.api_key, "search", q="owls hunt", columns="keyword")
+    assert not seen.exception
+    assert "owls" in shown(seen)
+    assert not seen.get("page_link")
