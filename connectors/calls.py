@@ -47,7 +47,7 @@ class Manners:
             return request(token)
         except Refused:
             raise tokens.ended(
-                f"{self.service} refuses the access, also after it was renewed: authorize the connection again."
+                f"{self.service} refuses the access, also after it was renewed: authorize the connection again.", token
             ) from None
 
     def _bucket(self, connection_id: str) -> Bucket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import LiteralString
@@ -10,8 +11,8 @@ import structlog
 from psycopg import Connection as PgConnection
 
 from retrieval.connections import open_tokens, seal_tokens
-from retrieval.database import Database, Row
-from retrieval.errors import Fatal, ServiceError, StepError
+from retrieval.database import AWAY, Database, Row
+from retrieval.errors import Fatal, Retryable, ServiceError, StepError
 from retrieval.ports import Authorizer, Tokens
 from retrieval.secrets import KeyRing
 
@@ -19,6 +20,8 @@ log = structlog.get_logger()
 
 EARLY = timedelta(seconds=120)
 """An access token that ends so soon is renewed before it is used."""
+LATE = 30.0
+"""Seconds for which new tokens are kept for a database that is away."""
 
 _GRANT: LiteralString = """
     update connections set status = 'ACTIVE', status_reason = null, credentials = %(credentials)s,
@@ -92,30 +95,60 @@ class ConnectionTokens:
         """Another token after the service refused this one; whoever comes second gets what the first one fetched."""
         return self._refreshed(lambda tokens: tokens.access_token == refused)
 
-    def ended(self, reason: str) -> Fatal:
-        """What to raise where the service refuses a renewed token too; the connection is FAILED from now on."""
+    def ended(self, reason: str, refused: str) -> StepError:
+        """What to raise where the service refuses a renewed token too; the connection is FAILED from now on.
+
+        Not if somebody has authorized it anew since that token was handed out: then it is to be tried again.
+        """
         with self._db.transaction() as connection:
+            row = self._locked(connection)
+            if row and row["status"] == "ACTIVE" and self._active(row).access_token != refused:
+                return Retryable("The connection got other tokens meanwhile.")
             self._fail(connection, reason)
         return Fatal(reason)
 
     def _refreshed(self, is_old: Callable[[Tokens], bool]) -> str:
         """The row stays locked over the vendor's answer, which is bounded: two refreshes would void each other."""
-        with self._db.transaction() as connection:
-            row = connection.execute(
-                "select status, credentials, account from connections where id = %(id)s for update", {"id": self._id}
-            ).fetchone()
-            tokens = self._active(row)
-            if not is_old(tokens):
-                return tokens.access_token
+        fresh, before, ended = None, b"", Fatal("")
+        try:
+            with self._db.transaction() as connection:
+                row = self._locked(connection)
+                tokens, before = self._active(row), row["credentials"] if row else b""
+                if not is_old(tokens):
+                    return tokens.access_token
+                try:
+                    fresh = self._ask(tokens)
+                except Fatal as error:
+                    self._fail(connection, str(error))
+                    ended = error
+                else:
+                    self._store(connection, fresh, before)
+        except AWAY:
+            if fresh is None:
+                raise
+            return self._stored_late(fresh, before)
+        if fresh is None:
+            raise ended
+        return fresh.access_token
+
+    def _stored_late(self, fresh: Tokens, before: bytes) -> str:
+        """The database went away between the service's answer and the commit: the old token may be used up by now."""
+        ends = time.monotonic() + LATE
+        while True:
             try:
-                fresh = self._ask(tokens)
-            except Fatal as error:
-                self._fail(connection, str(error))
-                ended = error
-            else:
-                self._store(connection, fresh)
-                return fresh.access_token
-        raise ended
+                with self._db.transaction() as connection:
+                    self._store(connection, fresh, before)
+                return self.token()
+            except AWAY:
+                if time.monotonic() > ends:
+                    log.warning("connection.tokens_lost", connection_id=self._id)
+                    raise
+                time.sleep(1)
+
+    def _locked(self, connection: PgConnection[Row]) -> Row | None:
+        return connection.execute(
+            "select status, credentials, account from connections where id = %(id)s for update", {"id": self._id}
+        ).fetchone()
 
     def _active(self, row: Row | None) -> Tokens:
         tokens = open_tokens(self._ring, self._id, row["credentials"], row["account"]) if row else None
@@ -128,10 +161,13 @@ class ConnectionTokens:
             raise Fatal("The service does not accept the access any more: authorize the connection anew.")
         return self._authorizer.refresh(tokens)
 
-    def _store(self, connection: PgConnection[Row], fresh: Tokens) -> None:
+    def _store(self, connection: PgConnection[Row], fresh: Tokens, before: bytes) -> None:
+        """Unless a person has authorized it anew. What others made of the used token meanwhile was no refusal."""
         connection.execute(
-            "update connections set credentials = %(sealed)s where id = %(id)s",
-            {"id": self._id, "sealed": seal_tokens(self._ring, self._id, fresh)},
+            "update connections set credentials = %(sealed)s, status = 'ACTIVE',"
+            " status_reason = case status when 'ACTIVE' then status_reason end"
+            " where id = %(id)s and credentials = %(before)s and status in ('ACTIVE', 'FAILED')",
+            {"id": self._id, "before": before, "sealed": seal_tokens(self._ring, self._id, fresh)},
         )
 
     def _fail(self, connection: PgConnection[Row], reason: str) -> None:

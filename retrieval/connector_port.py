@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from retrieval.errors import Fatal
+    from retrieval.errors import StepError
     from retrieval.ports import Page, RawContent, SourceItem
 
 
@@ -34,8 +34,11 @@ class TokenSource(Protocol):
         """Another token after the service refused this one. Fatal if the authorization has ended."""
         ...
 
-    def ended(self, reason: str) -> Fatal:
-        """What to raise where a renewed token is refused too: the connection is FAILED with the reason from now on."""
+    def ended(self, reason: str, refused: str) -> StepError:
+        """What to raise where a renewed token is refused too: the connection is FAILED with the reason from now on.
+
+        Retryable, and no failure, if it got other tokens than the refused one meanwhile.
+        """
         ...
 
 

@@ -91,7 +91,7 @@ class TestTokens:
             self._token = self.account.token()
         return self._token
 
-    def ended(self, reason: str) -> Fatal:
+    def ended(self, reason: str, _refused: str) -> Fatal:
         self.failed = reason
         return Fatal(reason)
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from urllib.parse import parse_qsl, urlsplit
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -246,6 +247,50 @@ def test_the_rotated_token_is_stored_before_it_is_used(db, ring, connected):
     used = ConnectionTokens(db, ring, connection, memory).renewed("access-1")
     kept = connections.open_tokens(ring, connection, stored(db, connection)["credentials"], None)
     assert (kept.access_token, kept.refresh_token) == (used, "refresh-2")
+
+
+@pytest.mark.decision("D46")
+@pytest.mark.parametrize("meanwhile", ["nothing", "another task was refused", "the person authorized anew"])
+def test_a_rotated_token_outlives_a_database_that_dies(db, database_url, ring, connected, meanwhile):
+    """The vendor has used the old one up: without the new one a person would have to authorize again."""
+    memory = MemoryAuthorizer()
+    connection = connected(good(memory))
+    refresh = memory.refresh
+
+    def dying(tokens):
+        fresh = refresh(tokens)
+        with psycopg.connect(database_url, autocommit=True) as killer:
+            killer.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where query like '%for update%'"
+                " and state = 'idle in transaction'"
+            )
+            if meanwhile == "another task was refused":
+                killer.execute("update connections set status = 'FAILED' where id = %s", [connection])
+            if meanwhile == "the person authorized anew":
+                sealed = connections.seal_tokens(ring, connection, Tokens("newest", "newest"))
+                killer.execute("update connections set credentials = %s where id = %s", [sealed, connection])
+        return fresh
+
+    memory.refresh = dying
+    used = ConnectionTokens(db, ring, connection, memory).renewed("access-1")
+    row = stored(db, connection)
+    kept = connections.open_tokens(ring, connection, row["credentials"], None)
+    wanted = ("newest", "newest") if "person" in meanwhile else ("access-2", "refresh-2")
+    assert (kept.access_token, kept.refresh_token, row["status"], row["status_reason"]) == (*wanted, "ACTIVE", None)
+    assert used == kept.access_token
+
+
+@pytest.mark.decision("D44")
+def test_a_refusal_of_a_token_that_was_replaced_ends_nothing(db, ring, connected):
+    """A person authorized anew while a task still asked with a token of before."""
+    memory = MemoryAuthorizer()
+    connection = connected(good(memory))
+    source = ConnectionTokens(db, ring, connection, memory)
+    assert isinstance(source.ended("no longer accepted", "some older token"), Retryable)
+    assert stored(db, connection)["status"] == "ACTIVE"
+    assert isinstance(source.ended("no longer accepted", source.token()), Fatal)
+    row = stored(db, connection)
+    assert (row["status"], row["status_reason"]) == ("FAILED", "no longer accepted")
 
 
 @pytest.mark.decision("D44")
