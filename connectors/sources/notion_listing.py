@@ -27,6 +27,8 @@ log = structlog.get_logger()
 PAGE = 100
 QUIET = 20
 """Requests that may bring nothing before the place is saved."""
+IDLE = 500
+"""Requests within one search, or one database's rows, that may bring nothing new: Notion gives 10,000 in all."""
 Ask = Callable[[Request], Answer]
 
 
@@ -61,6 +63,10 @@ class Place:
     def is_end(self) -> bool:
         return self.step == "rows" and not self.databases and not self.sources
 
+    def is_within(self, other: Place) -> bool:
+        """Whether it is in the same search, or among the same rows."""
+        return replace(self, at=None, last=None) == replace(other, at=None, last=None)
+
 
 @dataclass(slots=True)
 class Listing:
@@ -78,11 +84,15 @@ class Listing:
 
         Most databases hold nothing that search has not named: not each of them is worth a page.
         """
+        idle = 0
         for number in count(1):
             if place in self._been:
                 raise Retryable("Notion's listing leads back to where it was, and would never end.")
             self._been.add(place)
-            items, place = self._step(place)
+            before, (items, place) = place, self._step(place)
+            idle = idle + 1 if not items and place.is_within(before) else 0
+            if idle > IDLE:
+                raise Retryable("Notion's listing names the same pages again and again, and comes to no end.")
             is_end = place.is_end
             if items or is_end or number % QUIET == 0:
                 yield Page(items, str(Place() if is_end else place), done=is_end, whole=is_end)

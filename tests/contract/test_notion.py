@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors import patience, registry
-from connectors.sources import notion_content, notion_wire
+from connectors.sources import notion_content, notion_listing, notion_wire
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Endpoint
 from tests.standins import faults
@@ -159,6 +160,28 @@ def test_a_listing_that_leads_nowhere_ends_with_words_and_is_never_whole(account
         seen.extend(connector.iter_changes(tokens, None))
     assert not any(page.done for page in seen)
     assert len(account.requests) < 5
+
+
+@pytest.mark.parametrize("walked", ["search", "rows"])
+def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, tokens, monkeypatch, walked):
+    monkeypatch.setattr(notion_listing, "IDLE", 30)
+    account.put("plans/one.txt", "x")
+    listed_by, numbers = account._listed, itertools.count()
+
+    def on_and_on(*asked):
+        status, body = listed_by(*[{**one, "start_cursor": None} if isinstance(one, dict) else one for one in asked])
+        is_search = account.requests[-1].endswith("/search")
+        if is_search is (walked == "search"):
+            body = {**body, "has_more": True, "next_cursor": f"place {next(numbers)}"}
+        return status, body
+
+    account._listed = on_and_on
+    account._judge.complaint_on_answer = lambda *_: ""
+    seen = []
+    with pytest.raises(Retryable, match="no end"):
+        seen.extend(connector.iter_changes(tokens, None))
+    assert not any(page.done for page in seen)
+    assert len(account.requests) < 40
 
 
 def test_a_place_that_is_forgotten_within_a_walk_begins_it_again(account, connector, tokens):
