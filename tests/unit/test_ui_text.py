@@ -5,6 +5,7 @@ import io
 
 import pytest
 
+from ui.parts.search_results import EXCERPT, excerpt
 from ui.parts.snippets import as_curl, as_python
 from ui.parts.text import csv_bytes, plain
 
@@ -37,3 +38,17 @@ def test_a_snippet_quotes_what_was_typed_and_holds_no_key():
     program = as_python("http://127.0.0.1:8000", "", "/v1/search", body)
     compile(program, "snippet", "exec")
     assert "API_KEY" in program
+
+
+def test_an_excerpt_shows_the_place_with_the_words_and_no_markup():
+    text = "nothing here " * 60 + "<b>Seals</b> dive & hunt; a seal dives. " + "nothing more " * 60
+    shown = excerpt(text, frozenset({"seals", "dive"}))
+    assert "&lt;b&gt;<mark>Seals</mark>&lt;/b&gt; <mark>dive</mark> &amp; hunt" in shown
+    assert shown.startswith("… ")
+    assert shown.endswith(" …")
+    assert len(shown) < EXCERPT + 100
+
+
+def test_an_excerpt_without_any_of_the_words_begins_at_the_start():
+    assert excerpt("Owls  hunt\nmice.", frozenset({"seal"})) == "Owls hunt mice."
+    assert excerpt("", frozenset()) == ""
