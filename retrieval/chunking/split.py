@@ -15,7 +15,8 @@ from retrieval.ports import Chunk, Parsed, Tokenizer
 _WORD_REACH: Final = 128
 """Tokens to look back for the space before a word; a longer word is cut."""
 _TAIL, _TAIL_SHARE = 16, 20
-"""A paragraph, line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it."""
+"""A paragraph, line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it. Of the few
+the overlap is taken off, for it holds again what was torn."""
 _KEPT_SHARE: Final = 4
 """One part in so many of an overlap is kept; the others may be given up to begin at a sentence, line or paragraph."""
 _CJK: Final = "\u2e80"
@@ -76,7 +77,7 @@ class _Cutter:
             return next_cut(self.text, cut)
         last = self.units.last(limit)
         half = self.units.starts[(self.units.last(cut) + last + 1) // 2]
-        tail = max(half, self.units.starts[max(0, last - max(_TAIL, self.size // _TAIL_SHARE))])
+        tail = max(half, self.units.starts[max(0, last - max(_TAIL - self.overlap, self.size // _TAIL_SHARE))])
         best = self.marks.heading(max(half, cut + 1), limit) or self.marks.best(max(tail, cut + 1), limit)
         chosen = best if best is not None else self._inside_a_sentence(cut, half, limit)
         if is_cut(self.text, chosen, cut):
