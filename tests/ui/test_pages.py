@@ -107,3 +107,25 @@ def test_hostile_text_is_shown_as_text(app, org, space):
     assert "<script>" not in markdown
     assert "](javascript" not in markdown
     assert "![y]" not in markdown
+
+
+def pictures(seen):
+    """How many charts a page draws."""
+    return len(seen.get("arrow_vega_lite_chart")) + len(seen.get("vega_lite_chart"))
+
+
+def test_pages_draw_what_people_would_rather_see(app, org, space):
+    run = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]["ingestJobRuns"][0]["id"]
+    seen = app(org.api_key, "overview", namespace=space)
+    assert pictures(seen) >= 2
+    for page, charts, parameters in (
+        ("runs", 1, {"run": run}),
+        ("search", 5, {"q": "owls hunt", "columns": "semantic,hybrid,keyword"}),
+    ):
+        seen.switch_page(f"views/{page}.py")
+        for name, value in {**parameters, "namespace": space}.items():
+            seen.query_params[name] = value
+        seen.run()
+        assert not seen.exception
+        assert not seen.error
+        assert pictures(seen) == charts, page

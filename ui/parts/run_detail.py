@@ -87,7 +87,7 @@ def _documents(who: session.Person, namespace: str, run: Json) -> None:
         return
     names = _names(who, namespace, entries)
     rows = [
-        {"document": names.get(one["id"], one["id"]), "status": [one["status"]], "error": one["error"] or ""}
+        {"status": [one["status"]], "document": names.get(one["id"], one["id"]), "error": one["error"] or ""}
         for one in entries
     ]
     seen = st.dataframe(

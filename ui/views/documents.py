@@ -144,8 +144,8 @@ def _table(data: Json) -> None:
 def _row(document: Json) -> Json:
     properties = document["documentProperties"]
     return {
-        "Name": document["name"],
         "Status": [document["ingestionStatus"]],
+        "Name": document["name"],
         "Source": title(document["ingestionSource"]),
         "Chunks": number(properties["embeddingCount"]),
         "Size": size(properties["fileSize"]) if properties["fileSize"] is not None else "",
@@ -234,7 +234,7 @@ def _properties(document: Json) -> None:
         "updated": document["updatedAt"]["isoString"],
         "last synced": (document["lastSyncedAt"] or {}).get("isoString"),
     }
-    rows = [{"property": name, "value": str(value)} for name, value in facts.items() if value is not None]
+    rows = [{"Property": name, "Value": str(value)} for name, value in facts.items() if value is not None]
     st.dataframe(rows, hide_index=True, width="stretch")
     st.markdown("**Metadata**")
     st.json(document["metadata"])

@@ -82,7 +82,7 @@ def _keys(who: session.Person) -> None:
     revoked = [key for key in keys if key["revokedAt"]]
     if revoked:
         with st.expander(f"{len(revoked)} revoked"):
-            rows = [{"name": key["name"], "ends in": key["hint"], "revoked": ago(key["revokedAt"])} for key in revoked]
+            rows = [{"Name": key["name"], "Ends in": key["hint"], "Revoked": ago(key["revokedAt"])} for key in revoked]
             st.dataframe(rows, hide_index=True, width="stretch")
     pager.show(data, name="keys")
 
@@ -125,7 +125,7 @@ def _tenants(who: session.Person) -> None:
             "The first ingestion with an X-Tenant-ID header makes a tenant known, if the organization allows it.",
         )
         return
-    rows = [{"tenant": tenant["id"], "known since": ago(tenant["createdAt"])} for tenant in tenants]
+    rows = [{"Tenant": tenant["id"], "Known since": ago(tenant["createdAt"])} for tenant in tenants]
     st.dataframe(rows, hide_index=True, width="stretch")
     pager.show(data, name="tenants", start="Oldest", further="Newer")
     gone = st.selectbox("Forget a tenant", ["", *(tenant["id"] for tenant in tenants)])

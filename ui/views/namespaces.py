@@ -53,13 +53,13 @@ def _list(who: session.Person) -> None:
         return
     rows = [
         {
-            "name": space["name"],
-            "files": space["fileStorageConfig"]["type"],
-            "vectors": space["vectorStorageConfig"]["provider"],
-            "model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
-            "scraper": (space["webScraperConfig"] or {}).get("provider") or "",
-            "created": ago(space["createdAt"]),
-            "id": space["id"],
+            "Name": space["name"],
+            "Files": space["fileStorageConfig"]["type"],
+            "Vectors": space["vectorStorageConfig"]["provider"],
+            "Model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
+            "Web pages": (space["webScraperConfig"] or {}).get("provider") or "",
+            "Created": ago(space["createdAt"]),
+            "Id": space["id"],
         }
         for space in spaces
     ]
@@ -72,7 +72,7 @@ def _list(who: session.Person) -> None:
         key="namespaces_table",
     )
     if picked := seen["selection"]["rows"]:
-        session.remember(namespace=rows[picked[0]]["id"], open="yes")
+        session.remember(namespace=rows[picked[0]]["Id"], open="yes")
         st.rerun()
     pager.show(data)
 
@@ -117,7 +117,7 @@ def _configuration(who: session.Person, space: Json) -> None:
         for page, label, icon, _ in (way for way in WAYS if who.may(way[3])):
             st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=place)
     rows = [
-        {"for": title, "by": str(config.get("type") or config.get("provider") or "app"), "with": _details(config)}
+        {"For": title, "By": str(config.get("type") or config.get("provider") or "app"), "With": _details(config)}
         for area, title in AREAS.items()
         if (config := space[area])
     ]
