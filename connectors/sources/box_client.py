@@ -221,7 +221,10 @@ def _arriving(raw: Any) -> Iterator[bytes]:
 
 @contextmanager
 def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
-    """The SDK's trouble in our words: what it says itself repeats Box's. `expected`: refusals that mean something."""
+    """The SDK's trouble in our words. `expected`: refusals that mean something.
+
+    Nothing of the cause stays, also not in a traceback: it repeats what Box said, or an address that opens a file.
+    """
     import requests
     from box_sdk_gen import BoxAPIError, BoxSDKError
     from urllib3.exceptions import HTTPError
@@ -229,14 +232,14 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
     try:
         yield
     except BoxAPIError as error:
-        raise _meaning(error.response_info.status_code, error.response_info, expected) from error
+        raise _meaning(error.response_info.status_code, error.response_info, expected) from None
     except RecursionError as error:
-        raise Passing(_STRANGE) from error
+        raise Passing(_STRANGE) from None
     except (BoxSDKError, requests.RequestException, HTTPError) as error:
         cause = getattr(error, "error", None) or error
         if isinstance(cause, requests.Timeout):
-            raise Passing(f"Box did not answer within {READ_SECONDS} s.") from error
-        raise Passing("Box could not be reached, or its answer broke off.") from error
+            raise Passing(f"Box did not answer within {READ_SECONDS} s.") from None
+        raise Passing("Box could not be reached, or its answer broke off.") from None
 
 
 def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> Exception:

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import time
+import traceback
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
@@ -662,3 +663,25 @@ def test_a_token_of_another_token_endpoint_is_not_shown_to_boxs_own_api(account)
     made = exchanged(account, registry.connector("BOX", APP, elsewhere))
     assert made.access_token
     assert not asked(account, "/users/me")
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 503])
+def test_what_box_says_is_in_no_log_and_no_traceback(account, connector, tokens, tmp_path, caplog, status):
+    one = account.put("a.txt", "words")
+    items, _ = listed(connector, tokens)
+    account.fault = lambda _request: faults.status(status)
+    with pytest.raises((Retryable, Fatal, Skippable)) as raised:
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+    told = "".join(traceback.format_exception(raised.value)) + caplog.text
+    assert "SECRET" not in told
+    assert "canary" not in told
+
+
+def test_an_address_that_opens_a_file_is_in_no_traceback(account, connector, tokens, tmp_path):
+    """Nobody listens where Box sends us to: the HTTP library would name the whole address."""
+    one = account.put("a.txt", "words")
+    items, _ = listed(connector, tokens)
+    when(account, "/content", instead(302, b"", Location="http://127.0.0.1:9/d/1/b1!canary-signature/download"))
+    with pytest.raises(Retryable) as raised:
+        connector.fetch(tokens, items[one], tmp_path / "raw")
+    assert "canary" not in "".join(traceback.format_exception(raised.value))
