@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import olefile
+import openpyxl
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
@@ -43,6 +44,17 @@ def test_an_office_file_of_an_older_or_open_format_is_read(
     assert [part for part in words if part not in parsed.text] == []
     assert "Click to edit" not in parsed.text + parsed.title
     assert parsed.properties["mimeType"] == media_type
+
+
+@pytest.mark.decision("H64")
+def test_a_formula_that_was_never_calculated_is_a_blank_cell(tmp_path: Path) -> None:
+    file, book = io.BytesIO(), openpyxl.Workbook()
+    for row in (["Goods", "Casks", "Price", "Total"], ["Coffee", 12, 30, "=B2*C2"]):
+        book.active.append(row)
+    book.save(file)
+    lines = [line.replace(" ", "") for line in read(tmp_path, "goods.xlsx", file.getvalue()).text.splitlines()]
+    assert "|Goods|Casks|Price|Total|" in lines
+    assert "|Coffee|12|30||" in lines
 
 
 def marked(data: bytes, stream: str, place: int, mark: bytes) -> bytes:
