@@ -26,9 +26,9 @@ def connections(who: session.Person, namespace: str) -> frozenset[str] | None:
     return frozenset(one["connection"]["id"] for one in waiting["documents"] if one["connection"])
 
 
-def total(who: session.Person, namespace: str) -> int:
-    """How many of the namespace wait."""
-    return _total(_waiting(who, namespace, [], 0))
+def count_of(who: session.Person, namespace: str) -> Json:
+    """`total`: how many of the namespace wait."""
+    return {"total": _total(_waiting(who, namespace, [], 0))}
 
 
 def lead(who: session.Person, namespace: str, connection: str) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, frame, removals, status
+from ui.parts import charts, frame, removals, status, together
 from ui.parts.text import plain
 from ui.parts.words import STATUS, ago, count, milliseconds, size, title
 
 LIVE_SECONDS = 5.0
 RUNS = 100
 CONNECTIONS = 40
+Known = Mapping[str, Json | None]
+"""What the API said, by question; None for what the key may not ask."""
 
 
 def main() -> None:
@@ -30,14 +33,13 @@ def main() -> None:
 
 
 def _show(who: session.Person, namespace: str) -> None:
-    stats = _stats(who, namespace) if who.may("documents:read") else None
-    runs = _runs(who, namespace) if who.may("ingest:read") else []
-    activity = who.api.get("/v1/activity", namespaceId=namespace) if who.may("ingest:read") else None
-    _numbers(who, stats, activity)
+    known = together.ask(_questions(who, namespace))
+    stats, activity = known["stats"], known["activity"]
+    _numbers(known)
     if stats is not None and not stats["statsByStatus"]:
         status.empty("This namespace is empty.", "Start an ingestion on the Runs page; a text takes about two seconds.")
         return
-    _attention(who, namespace, stats, activity)
+    _attention(namespace, known)
     left, right = st.columns(2)
     if stats is not None:
         with left:
@@ -48,6 +50,7 @@ def _show(who: session.Person, namespace: str) -> None:
             st.markdown("**Documents by source**")
             rows = [{"source": title(one["source"]), "count": one["totalCount"]} for one in stats["statsBySource"]]
             charts.counts(rows, name="source")
+    runs = known["runs"]["ingestJobRuns"] if known["runs"] else []
     brought = _history(runs)
     times = activity["searches"]["times"] if activity else []
     left, right = st.columns(2)
@@ -61,17 +64,25 @@ def _show(who: session.Person, namespace: str) -> None:
             charts.latency(times)
 
 
-def _stats(who: session.Person, namespace: str) -> Json:
-    include = {"documents": False, "statsBySource": True, "statsByStatus": True}
-    return who.api.post("/v1/documents", {"namespaceId": namespace, "filterConfig": {}, "includeConfig": include})
+def _questions(who: session.Person, namespace: str) -> dict[str, Callable[[], Json] | None]:
+    """What the page asks, as far as the key may; usage is an organization's affair, for keys that are not bound."""
+    get, place = who.api.get, {"namespaceId": namespace}
+    counts = {"documents": False, "statsBySource": True, "statsByStatus": True}
+    asked = {"filterConfig": {}, "includeConfig": counts, **place}
+    reads, runs, connects = who.may("documents:read"), who.may("ingest:read"), who.may("connections:read")
+    owns = who.may("admin") and not who.namespace and not who.tenant
+    return {
+        "stats": (lambda: who.api.post("/v1/documents", asked)) if reads else None,
+        "runs": (lambda: get("/v1/ingest-job-runs", pageSize=RUNS, **place)) if runs else None,
+        "activity": (lambda: get("/v1/activity", **place)) if runs else None,
+        "usage": (lambda: get("/v1/usage")) if owns else None,
+        "connections": (lambda: get("/v1/connections", pageSize=CONNECTIONS, **place)) if connects else None,
+        "removals": (lambda: removals.count_of(who, namespace)) if reads and connects else None,
+    }
 
 
-def _runs(who: session.Person, namespace: str) -> list[Json]:
-    data = who.api.get("/v1/ingest-job-runs", namespaceId=namespace, pageSize=RUNS)
-    return list(data["ingestJobRuns"])
-
-
-def _numbers(who: session.Person, stats: Json | None, activity: Json | None) -> None:
+def _numbers(known: Known) -> None:
+    stats, activity = known["stats"], known["activity"]
     cells = st.columns(4)
     if stats is not None:
         by_status = {one["status"]: one["totalCount"] for one in stats["statsByStatus"]}
@@ -85,14 +96,12 @@ def _numbers(who: session.Person, stats: Json | None, activity: Json | None) -> 
         more[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
         more[1].metric("Half of them within", milliseconds(searches["p50"]), border=True)
         more[2].metric("95 of 100 within", milliseconds(searches["p95"]), border=True)
-        _requests(who, more[3])
+        if usage := known["usage"]:
+            _requests(usage, more[3])
 
 
-def _requests(who: session.Person, cell: Any) -> None:
-    """What is left of this minute; an organization's affair, for keys that may see it."""
-    if not who.may("admin") or who.namespace or who.tenant:
-        return
-    usage = who.api.get("/v1/usage")
+def _requests(usage: Json, cell: Any) -> None:
+    """What is left of this minute."""
     requests = usage["requests"]
     cell.metric(
         "Requests this minute",
@@ -104,20 +113,19 @@ def _requests(who: session.Person, cell: Any) -> None:
     )
 
 
-def _attention(who: session.Person, namespace: str, stats: Json | None, activity: Json | None) -> None:
+def _attention(namespace: str, known: Known) -> None:
     """What somebody should look at, each with the way there; nothing is good news and is said."""
     found: list[tuple[str, str, dict[str, str]]] = []
+    stats, activity, connections = known["stats"], known["activity"], known["connections"] or {"connections": []}
     failed = next((one["totalCount"] for one in (stats or {}).get("statsByStatus", []) if one["status"] == "FAILED"), 0)
     if failed:
         found.append((f"{count(failed, 'failed document')}: see why", "documents", {"status": "FAILED"}))
     oldest = activity["runs"]["oldestQueuedAt"] if activity else None
     if oldest and not (age := ago(oldest)).endswith(" s ago"):
         found.append((f"A run waits since {age}: is a worker running?", "runs", {"status": "QUEUED"}))
-    if who.may("connections:read"):
-        connections = who.api.get("/v1/connections", namespaceId=namespace, pageSize=CONNECTIONS)["connections"]
-        broken = (plain(one["name"]) for one in connections if one["status"] == "FAILED")
-        found.extend((f"The connection “{name}” failed: authorize it again", "connections", {}) for name in broken)
-    if who.may("connections:read") and stats is not None and (waiting := removals.total(who, namespace)):
+    broken = (plain(one["name"]) for one in connections["connections"] if one["status"] == "FAILED")
+    found.extend((f"The connection “{name}” failed: authorize it again", "connections", {}) for name in broken)
+    if waiting := (known["removals"] or {}).get("total"):
         found.append((f"{count(waiting, 'document')} gone at the source: confirm the removal", "connections", {}))
     if not found:
         st.success("Nothing needs attention.", icon=":material/check_circle:")
