@@ -16,11 +16,12 @@ from http.cookiejar import DefaultCookiePolicy
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 import structlog
 
+from connectors import arriving
 from connectors.calls import Manners, Refused
 from connectors.patience import Busy, Passing, seconds_asked
 from connectors.sources.box_answers import Entry, Events, Listing, Named
@@ -193,6 +194,7 @@ class Client:
         session.max_redirects = _REDIRECTS
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         session.verify = str(self._bundle) if self._bundle else True
+        session.hooks["response"].append(_taken)
         return session
 
     @cached_property
@@ -211,6 +213,12 @@ class Client:
 
 def too_large(most: int) -> Skippable:
     return Skippable(f"The file is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
+
+
+def _taken(answer: requests.Response, **_: Any) -> None:
+    """What the SDK would read at its leisure; content is read by us."""
+    if "authorization" in answer.request.headers and not urlsplit(answer.url).path.endswith("/content"):
+        arriving.take(answer, "Box")
 
 
 def _arriving(raw: Any) -> Iterator[bytes]:
@@ -233,7 +241,7 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
         yield
     except BoxAPIError as error:
         raise _meaning(error.response_info.status_code, error.response_info, expected) from None
-    except RecursionError as error:
+    except RecursionError:
         raise Passing(_STRANGE) from None
     except (BoxSDKError, requests.RequestException, HTTPError) as error:
         cause = getattr(error, "error", None) or error

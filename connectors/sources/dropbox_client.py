@@ -17,6 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
+from connectors import arriving
 from connectors.calls import Manners, Refused
 from connectors.patience import Busy, Passing, seconds_asked
 from retrieval.errors import Fatal, Skippable
@@ -117,12 +118,22 @@ def _judge(answer: requests.Response, **_: Any) -> None:
     """Raise for what means the same on every route, before the SDK takes a stranger's answer apart."""
     status, is_json = answer.status_code, answer.headers.get("content-type") == "application/json"
     content = "dropbox-api-arg" in answer.request.headers
-    if status == 200 and ("dropbox-api-result" in answer.headers if content else is_json):
+    if status == 200 and content and "dropbox-api-result" in answer.headers:
         return
-    if status in {409, 422} and is_json:
+    if status in {200, 409, 422} and is_json and not (status == 200 and content):
+        arriving.take(answer, NAME)
         return
     with closing(answer):
-        raise _trouble(status, answer.headers.get("retry-after", ""), answer.raw.read(_WORDS, decode_content=True))
+        raise _trouble(status, answer.headers.get("retry-after", ""), _words(answer))
+
+
+def _words(answer: requests.Response) -> bytes:
+    said = b""
+    for piece in arriving.pieces(answer.raw, SECONDS, NAME):
+        said += piece
+        if len(said) > _WORDS:
+            break
+    return said
 
 
 def _trouble(status: int, after: str, said: bytes) -> Exception:

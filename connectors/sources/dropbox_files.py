@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from datetime import UTC
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from connectors import arriving
 from connectors.patience import Passing
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent, SourceItem
@@ -30,7 +30,6 @@ FORMATS = {
 """What Paper documents and Google's are exported as: the first of these that Dropbox offers."""
 SECONDS = 600.0
 """How long the content of one file may take."""
-PIECE = 256 * 1024
 GONE = "The file is no longer at Dropbox."
 _LOOKUPS = {
     "not_found": GONE,
@@ -116,20 +115,20 @@ def _save(answer: Any, to: Path, size: int, most: int) -> str:
     """Dropbox's hash of what came. Nothing comes of a file that is too large."""
     from dropbox.content_hash import DropboxContentHasher
 
-    hasher, ends, came = DropboxContentHasher(), time.monotonic() + SECONDS, 0
+    hasher, came = DropboxContentHasher(), 0
     with closing(answer), to.open("wb") as file:
         if size > most:
             raise Skippable(
                 f"The file has {size / 2**20:,.1f} MiB; {most / 2**20:,.0f} MiB is the most that is fetched."
             )
-        for piece in answer.iter_content(PIECE):
+        for piece in arriving.pieces(answer.raw, SECONDS, "Dropbox"):
             came += len(piece)
-            if came > size or time.monotonic() > ends:
+            if came > size:
                 break
             hasher.update(piece)
             file.write(piece)
     if came != size:
-        raise Passing("The download from Dropbox broke off, or took too long.")
+        raise Passing("The download from Dropbox broke off.")
     return str(hasher.hexdigest())
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import http.client
 import logging
+import socket
 import ssl
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -31,6 +33,9 @@ from retrieval.settings import Endpoint
 BASE_URL: Final = "https://www.googleapis.com"
 SERVICE_PATH: Final = "/drive/v3/"
 SECONDS: Final = 60.0
+"""Without a byte, after which an answer is given up."""
+ANSWER_SECONDS = 300.0
+"""For the whole of an answer, or of one part of a download."""
 PIECE: Final = 8 * 1024 * 1024
 """Bytes of one part of a download: what is in memory at a time."""
 
@@ -149,7 +154,22 @@ class _Wire(httplib2.Http):  # type: ignore[misc]
         """The SDK takes the next part of a download from where the answer to the last one says."""
         if not uri.startswith(self._base):
             raise Passing("Google Drive's answer pointed to another host, which is not asked.")
-        return super().request(uri, method, body, {**(headers or {}), "authorization": f"Bearer {self.token}"}, **more)
+        watch = Timer(ANSWER_SECONDS, self._cut)
+        watch.daemon = True
+        watch.start()
+        try:
+            return super().request(
+                uri, method, body, {**(headers or {}), "authorization": f"Bearer {self.token}"}, **more
+            )
+        finally:
+            watch.cancel()
+
+    def _cut(self) -> None:
+        """From a thread of its own: whoever reads finds the answer broken off. A timeout counts from byte to byte."""
+        for connection in list(self.connections.values()):
+            if connection.sock is not None:
+                with suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 @lru_cache(maxsize=8)

@@ -70,7 +70,7 @@ class Wire:
             verify = ssl.create_default_context(cafile=str(self._bundle)) if self._bundle else oauth.trust()
         except OSError as error:
             raise Fatal("The ca_bundle that RETRIEVAL_ENDPOINTS names for NOTION cannot be read.") from error
-        client, plain = _sdk(self._base, verify, ESCAPED * self.largest)
+        client, plain = _sdk(self._base, verify, ESCAPED * self.largest, seconds=SECONDS)
         weakref.finalize(self, plain.close)
         return client
 
@@ -139,7 +139,7 @@ def _sdk(
     verify: ssl.SSLContext,
     largest: int,
     *,
-    seconds: float = SECONDS,
+    seconds: float,
     route: Callable[[str], str] = lambda path: path,
 ) -> tuple[Client, httpx.Client]:
     """The SDK's client without retries or words of its own, and what to close. `route`: paths to other addresses."""

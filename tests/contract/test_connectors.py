@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,6 +24,16 @@ ACCOUNTS = {
     "GOOGLE_DRIVE": "tests.standins.google_drive:serving",
 }
 """Connector to a context manager that gives its `Account`."""
+
+
+LIMITS = {
+    "BOX": [("connectors.arriving", "SECONDS")],
+    "DROPBOX": [("connectors.arriving", "SECONDS")],
+    "GOOGLE_DRIVE": [("connectors.sources.google_drive_wire", "ANSWER_SECONDS")],
+    "NOTION": [("connectors.sources.notion_wire", "SECONDS")],
+    "ONEDRIVE": [("connectors.sources.onedrive_graph", "ANSWER_SECONDS")],
+}
+"""What bounds the time of one answer."""
 
 
 @pytest.fixture(params=ACCOUNTS)
@@ -233,6 +244,21 @@ def test_an_answer_that_is_no_json_is_no_empty_listing(account, connector, token
     account.fault = lambda _request: faults.html
     with pytest.raises((Retryable, Fatal)):
         listed(connector, tokens)
+
+
+@pytest.mark.parametrize("account", LIMITS, indirect=True)
+def test_an_answer_that_drips_is_not_waited_for(account, connector, tokens, monkeypatch):
+    """The example of a connector keeps to its requests, and leaves such limits out."""
+    account.put("one.txt", "x")
+    listed(connector, tokens)
+    for module, name in LIMITS[account.connector]:
+        monkeypatch.setattr(importlib.import_module(module), name, 0.3)
+    connector = registry.connector(account.connector, APP, account.settings)
+    account.fault = lambda _request: faults.drips
+    began = time.monotonic()
+    with pytest.raises(Retryable):
+        listed(connector, tokens)
+    assert time.monotonic() - began < 8  # four tries: each would take three seconds to its end
 
 
 def test_a_truncated_download_is_not_taken_for_the_whole(account, connector, tokens, tmp_path):

@@ -104,3 +104,15 @@ def slow(seconds: float) -> Fault:
         return False
 
     return fault
+
+
+def drips(handler: Handler) -> bool:
+    """An answer of which a byte comes now and then, for three seconds."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    for _ in range(60):
+        handler.wfile.write(b" ")
+        time.sleep(0.05)
+    return reset(handler)
