@@ -222,7 +222,18 @@ def test_an_access_that_is_refused_for_good_ends_the_connection(account, connect
     assert tokens.failed
 
 
-@pytest.mark.parametrize("wrong", [faults.status(429, Retry_After="0"), faults.status(503), faults.reset])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        faults.status(429, Retry_After="0"),
+        faults.status(429, Retry_After="Thu, 01 Jan 1970 00:00:00 GMT"),
+        faults.status(429, Retry_After="soon"),
+        faults.status(429),
+        faults.status(503),
+        faults.reset,
+    ],
+    ids=["429", "429 with a date", "429 with nonsense", "429 alone", "503", "reset"],
+)
 def test_trouble_that_passes_is_waited_out(account, connector, tokens, wrong):
     one = account.put("one.txt", "x")
     left = trouble(account, "", wrong)

@@ -17,7 +17,7 @@ import httpx
 from connectors import oauth
 from connectors.calls import Manners, Refused
 from connectors.oauth import OAuth, Service
-from connectors.patience import Busy, Passing
+from connectors.patience import Busy, Passing, seconds_asked
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
@@ -85,8 +85,8 @@ class Memory:
         if answer.status_code == 401:
             raise Refused
         if answer.status_code == 429:
-            raise Busy(float(answer.headers.get("retry-after", 1)))
-        if answer.status_code >= 500 or "html" in answer.headers["content-type"]:
+            raise Busy(seconds_asked(answer.headers.get("retry-after")))
+        if answer.status_code >= 500 or "html" in answer.headers.get("content-type", ""):
             raise Passing("Memory answers with trouble.")
         if answer.status_code in {404, 410}:
             return None
