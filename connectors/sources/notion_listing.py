@@ -76,7 +76,7 @@ class Listing:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     _listed: set[str] = field(default_factory=set)
     _opened: set[str] = field(default_factory=set)
-    _been: set[Place] = field(default_factory=set)
+    _been: set[int] = field(default_factory=set)
     _began_again: bool = False
 
     def pages(self, place: Place) -> Iterator[Page[SourceItem]]:
@@ -86,9 +86,9 @@ class Listing:
         """
         idle = 0
         for number in count(1):
-            if place in self._been:
+            if hash(place) in self._been:  # places name all databases that are left, and take memory
                 raise Retryable("Notion's listing leads back to where it was, and would never end.")
-            self._been.add(place)
+            self._been.add(hash(place))
             before, (items, place) = place, self._step(place)
             idle = idle + 1 if not items and place.is_within(before) else 0
             if idle > IDLE:
