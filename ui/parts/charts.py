@@ -163,7 +163,13 @@ def search_steps(rows: Sequence[Mapping[str, Any]]) -> None:
         .encode(
             x=alt.X("milliseconds:Q", title=None, stack=True),
             y=alt.Y("search:N", sort=None, title=None),
-            color=alt.Color("step:N", sort=None, title=None, legend=alt.Legend(orient="top")),
+            color=alt.Color(
+                "step:N",
+                sort=None,
+                title=None,
+                scale=alt.Scale(range=[COLORS[name] for name in ("blue", "violet", "gray", "orange", "green")]),
+                legend=alt.Legend(orient="top"),
+            ),
             order=alt.Order("order:Q"),
             tooltip=["search:N", "step:N", "milliseconds:Q"],
         )

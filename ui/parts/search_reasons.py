@@ -19,9 +19,10 @@ def show(found: dict[str, Json], weight: float) -> None:
     if len(found) > 1:
         st.markdown("**How the ranks move**, a line a chunk")
         charts.rank_moves(_moves(found), [TITLES[kind] for kind in found])
+    st.markdown("**What the scores are made of**, by rank")
     for place, (kind, data) in zip(st.columns(len(found)), found.items(), strict=True):
         with place:
-            st.markdown(f"**{TITLES[kind]}: what the scores are made of**")
+            st.caption(TITLES[kind])
             charts.score_parts(_parts(data, {"semantic": 1.0, "keyword": 0.0}.get(kind, weight)))
     st.markdown("**Where the time went**, in milliseconds")
     charts.search_steps(_steps(found))
