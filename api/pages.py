@@ -56,6 +56,6 @@ def _page(title: str, text: str, status: int = 200, headers: dict[str, str] | No
     return Response(
         _PAGE.format(title=escape(title), text=escape(text)).encode(),
         status_code=status,
-        media_type="text/html; charset=utf-8",
+        media_type="text/html",
         headers={**_HEADERS, **(headers or {})},
     )

@@ -169,7 +169,7 @@ def test_the_page_is_our_own_and_holds_nothing_foreign(org, space, vendor):
     code, state = vendor.visit(create(org, space)[1])
     pages = [call_back(org, code=code, state=state), call_back(org, code="<script>", state="<script>alert(1)")]
     for page in pages:
-        assert page.headers["content-type"].startswith("text/html")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert not re.search(r"https?://|//\w|<script", page.text)
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert page.headers["referrer-policy"] == "no-referrer"
