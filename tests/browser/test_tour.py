@@ -29,6 +29,7 @@ def report(tmp_path: Path) -> Path:
 
 
 def test_the_tour(browser: Browser, service, report: Path, album: Path) -> None:
+    expect.set_options(timeout=SECONDS)
     foreign: list[str] = []
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(SECONDS)
@@ -95,6 +96,9 @@ def _compare(page: Page, namespace: str) -> None:
     expect(page.get_by_role("heading", name="Hybrid")).to_be_visible()
     expect(page.get_by_text("harbour seal").first).to_be_visible()
     assert "q=how" in page.url
+    page.get_by_role("tab", name="Ranks, scores and times").click()
+    expect(page.locator("[data-testid=stVegaLiteChart]").first).to_be_visible()
+    page.get_by_role("tab", name="Results").click()
 
 
 def _open_the_chunk(page: Page) -> None:
