@@ -21,6 +21,7 @@ from connectors.parsers import (
     plain,
     properties,
     slides,
+    textlayer,
     verbatim,
     windows,
 )
@@ -88,6 +89,9 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
         text = titled(text, plain.one_line(str(result.metadata.get("title") or "")))
     if kind is kinds.PPT:
         text = slides.without_prompts(text)
+    starts = _pages(result, kind, text)
+    if kind is kinds.PDF:
+        text, starts = textlayer.completed(path, text, starts)
     pictured = pictures.without_text(path) if kind is kinds.PDF and task.ocr else ()
     if not text.strip() and not pictured and not window:
         raise _no_text(kind, ocr=task.ocr)
@@ -95,7 +99,7 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
     return Reply(
         text=text,
         title=properties.title(result, text),
-        pages=_pages(result, kind, text),
+        pages=starts,
         properties=known,
         pictured=pictured,
         count=properties.page_count(result),

@@ -15,7 +15,7 @@ from connectors.parsers.messages import Reply, Task
 from retrieval.errors import Skippable
 
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?(?:\d\d)?)?")
-PAGES = 250
+PAGES = 100
 """Of one window."""
 MOST_PAGES = 10_000
 MOST_WINDOWS = 15
