@@ -5,6 +5,7 @@ import io
 
 import pytest
 
+from ui.parts import run_detail
 from ui.parts.search_results import EXCERPT, excerpt
 from ui.parts.snippets import as_curl, as_python
 from ui.parts.text import csv_bytes, plain
@@ -52,3 +53,22 @@ def test_an_excerpt_shows_the_place_with_the_words_and_no_markup():
 def test_an_excerpt_without_any_of_the_words_begins_at_the_start():
     assert excerpt("Owls  hunt\nmice.", frozenset({"seal"})) == "Owls hunt mice."
     assert excerpt("", frozenset()) == ""
+
+
+def test_what_failed_before_it_was_a_document_never_makes_a_run_more_than_done(monkeypatch):
+    said = []
+    monkeypatch.setattr(run_detail.st, "progress", lambda share, text: said.append((share, text)))
+    groups = {"failed": [{}] * 13, "cancelled": [], "completed": [{}] * 5, "queued": [], "processing": [{}] * 2}
+    progress = {"found": 7, "upserted": 5, "failed": 13}
+    created = {"isoString": "2026-11-20T12:00:00.000Z"}
+    run_detail._head(
+        {
+            "id": "ijr_1",
+            "source": "WEBSITE",
+            "status": "PROCESSING",
+            "documents": groups,
+            "progress": progress,
+            "createdAt": created,
+        }
+    )
+    assert said == [(0.9, "18 of 20 documents at their end")]

@@ -49,7 +49,9 @@ def _head(run: Json) -> None:
         st.caption(f"accepted {ago(run['createdAt'])} · `{run['id']}`")
     if run["status"] in MOVING:
         ended = _ended(run)
-        done = min(1.0, ended / found) if found else 0.0
+        known = sum(len(group) for group in run["documents"].values())
+        found = max(found, known, ended)  # what failed while a site was walked does not count as found
+        done = ended / found if found else 0.0
         st.progress(
             done, text=f"{ended:,} of {found:,} documents at their end" if found else "Finding out what to do …"
         )

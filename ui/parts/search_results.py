@@ -10,7 +10,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts.text import plain
-from ui.parts.words import milliseconds
+from ui.parts.words import count, milliseconds
 
 TITLES = {"semantic": "Semantic", "hybrid": "Hybrid", "keyword": "Keyword"}
 EXCERPT = 240
@@ -32,7 +32,7 @@ def show(who: session.Person, namespace: str, query: str, found: dict[str, Json]
         with place:
             st.subheader(TITLES[kind])
             took = sum(value or 0.0 for value in data["timings"].values())
-            st.caption(f"{len(data['results'])} results · {milliseconds(took)}")
+            st.caption(f"{count(len(data['results']), 'result')} · {milliseconds(took)}")
             if not data["results"]:
                 st.caption("Nothing found. Lower the least score, or take the filter away.")
             for rank, hit in enumerate(data["results"], 1):

@@ -99,7 +99,7 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
     return {
         "Status": [run["status"]],
         "Source": title(run["source"]),
-        "Done": 100 if finished else int(100 * ended / progress["found"]) if progress["found"] else 0,
+        "Done": 100 if finished else min(99, int(100 * ended / progress["found"])) if progress["found"] else 0,
         "Documents": progress["found"],
         "Failed": progress["failed"],
         "Removed": progress["removed"],
