@@ -1,4 +1,4 @@
-"""What stands beside the text of an Office document and the library leaves out: comments, text boxes, speaker notes."""
+"""What stands beside the text of an Office document and the library leaves out: comments, text boxes, notes, charts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from connectors.parsers import kinds, slides
+from connectors.parsers import kinds, xmlparts
 from connectors.parsers.kinds import Kind
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -20,6 +20,7 @@ _LARGEST = 8 << 20
 _BOX = b"txbxContent"
 _SLIDE = re.compile(r"slides/slide(\d+)\.xml")
 _OF_NOTES = frozenset({"sldNum", "sldImg", "hdr", "ftr", "dt"})
+_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 
 
 def beside(kind: Kind, path: Path, text: str) -> str:
@@ -30,8 +31,8 @@ def beside(kind: Kind, path: Path, text: str) -> str:
     known = _words(text)
     try:
         with zipfile.ZipFile(path) as archive:
-            found = [block for block in read(archive) if block.strip()]
-    except slides.BROKEN:
+            found = [block for block in (*read(archive), *_drawn(archive)) if block.strip()]
+    except xmlparts.BROKEN:
         return ""
     fresh = [block for block in dict.fromkeys(found) if _words(block.partition(": ")[2] or block) not in known]
     return "".join(f"\n\n{block}" for block in fresh)
@@ -48,13 +49,27 @@ def _parts(archive: zipfile.ZipFile, pattern: str, holding: bytes = b"") -> Iter
             continue
         if holding and holding not in archive.read(member):
             continue
-        yield member.filename, slides.root(archive, member.filename)
+        yield member.filename, xmlparts.root(archive, member.filename)
 
 
 def _text(element: Element, letters: str, paragraph: str) -> str:
     """Runs joined, paragraphs apart."""
     blocks = ["".join(run.text or "" for run in one.iter(letters)) for one in element.iter(paragraph)]
     return "\n".join(" ".join(block.split()) for block in blocks if block.strip())
+
+
+def _drawn(archive: zipfile.ZipFile) -> Iterator[str]:
+    """Charts with their titles, rows and columns; the words of diagrams; text boxes on a sheet."""
+    for _, root in _parts(archive, r"(?:word|ppt|xl)/charts/chart\d*\.xml"):
+        words = [_text(root, f"{_A}t", f"{_A}p")]
+        words += [
+            " ".join((point.text or "").split())
+            for cache in root.iter(f"{_C}strCache")
+            for point in cache.iter(f"{_C}v")
+        ]
+        yield _said("Chart", None, "\n".join(dict.fromkeys(filter(None, words))))
+    for _, root in _parts(archive, r"(?:(?:word|ppt|xl)/diagrams/data|xl/drawings/drawing)\d*\.xml"):
+        yield _text(root, f"{_A}t", f"{_A}p")
 
 
 def _word(archive: zipfile.ZipFile) -> Iterator[str]:

@@ -15,24 +15,26 @@ from connectors.parsers import (
     mails,
     margins,
     members,
+    opendocument,
     outlook,
     pages,
     pictures,
     plain,
     properties,
-    slides,
     textlayer,
     verbatim,
     windows,
 )
 from connectors.parsers.kinds import Kind
 from connectors.parsers.messages import Packed, Reply, Task
-from connectors.parsers.tidying import tidied, titled
+from connectors.parsers.tidying import tidied, titled, without_prompts
 from retrieval.errors import Skippable
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
 _MOST_MEMBERS = 20_000
 _SPLIT = "Split it into smaller files and upload those."
+_PICTURE = re.compile(rb"<p:pic[ >].*?</p:pic>", re.DOTALL)
+_TEXT_ONLY = "-text"
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
 
 
@@ -58,8 +60,8 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
         return _archive(path, task)
     if kind is kinds.IMAGE:
         return _image(path, ocr=task.ocr)
-    if kind is kinds.ODP:
-        return slides.read(path)
+    if kind in (kinds.ODP, kinds.ODT):
+        return opendocument.read(kind, path)
     if kind in (kinds.PLAIN, kinds.MARKDOWN, kinds.JSONL):
         return verbatim.read(path.read_bytes(), kind)
     return None
@@ -88,7 +90,7 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
     if kind is kinds.HTML:
         text = titled(text, plain.one_line(str(result.metadata.get("title") or "")))
     if kind is kinds.PPT:
-        text = slides.without_prompts(text)
+        text = without_prompts(text)
     starts = _pages(result, kind, text)
     if kind is kinds.PDF:
         text, starts = textlayer.completed(path, text, starts)
@@ -206,7 +208,21 @@ def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
             text = _EMBEDDED.sub("", text)
         return kreuzberg.extract_bytes_sync(text.encode(), kind.media_type, config=config)
     except (kreuzberg.KreuzbergError, ValueError, RuntimeError, OSError) as error:
+        if kind is kinds.PPTX and "image" in str(error).lower() and (rest := _without_pictures(path)):
+            return _extracted(kind, rest)
         raise _refusal(kind, str(error)) from error
+
+
+def _without_pictures(path: Path) -> Path | None:
+    """A copy of a presentation without its pictures: one that leads nowhere keeps the library from reading the rest."""
+    if path.name.endswith(_TEXT_ONLY):
+        return None
+    place = path.with_name(path.name + _TEXT_ONLY)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(place, "w") as new:
+        for member in old.infolist():
+            data = old.read(member) if member.filename.endswith((".xml", ".rels")) else b""
+            new.writestr(member.filename, _PICTURE.sub(b"", data))
+    return place
 
 
 def _refusal(kind: Kind, error: str) -> Skippable:

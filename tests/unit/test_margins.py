@@ -110,7 +110,8 @@ def relations(*links: tuple[str, str]) -> str:
     return f'<Relationships xmlns="{space}">{"".join(items)}</Relationships>'
 
 
-def test_speaker_notes_and_comments_of_a_presentation_are_read(tmp_path: Path) -> None:
+def presentation(shapes: str, parts: dict[str, str], *links: tuple[str, str]) -> bytes:
+    """A PPTX of one slide; `links`: what the slide is related to."""
     main = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
     types = (
         '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
@@ -118,25 +119,41 @@ def test_speaker_notes_and_comments_of_a_presentation_are_read(tmp_path: Path) -
         '<Default Extension="xml" ContentType="application/xml"/>'
         f'<Override PartName="/ppt/presentation.xml" ContentType="{main}"/></Types>'
     )
-    deck = f'<p:presentation {SHOW}><p:sldIdLst><p:sldId id="256" r:id="rId1"/></p:sldIdLst></p:presentation>'
-    notes = shape("Mention the ropes.", '<p:ph type="body"/>') + shape("7", '<p:ph type="sldNum"/>')
-    data = packed(
+    return packed(
         {
             "[Content_Types].xml": types,
             "_rels/.rels": relations(("officeDocument", "ppt/presentation.xml")),
-            "ppt/presentation.xml": deck,
+            "ppt/presentation.xml": (
+                f'<p:presentation {SHOW}><p:sldIdLst><p:sldId id="256" r:id="rId1"/></p:sldIdLst></p:presentation>'
+            ),
             "ppt/_rels/presentation.xml.rels": relations(("slide", "slides/slide1.xml")),
-            "ppt/slides/slide1.xml": slide("sld", shape("The harbour")),
-            "ppt/slides/_rels/slide1.xml.rels": relations(("notesSlide", "../notesSlides/notesSlide1.xml")),
-            "ppt/notesSlides/notesSlide1.xml": slide("notes", notes),
-            "ppt/notesSlides/_rels/notesSlide1.xml.rels": relations(("slide", "../slides/slide1.xml")),
-            "ppt/comments/comment1.xml": f"<p:cmLst {SHOW}><p:cm><p:text>Ask for sails.</p:text></p:cm></p:cmLst>",
+            "ppt/slides/slide1.xml": slide("sld", shapes),
+            "ppt/slides/_rels/slide1.xml.rels": relations(*links),
+            **parts,
         }
     )
+
+
+def test_speaker_notes_and_comments_of_a_presentation_are_read(tmp_path: Path) -> None:
+    notes = shape("Mention the ropes.", '<p:ph type="body"/>') + shape("7", '<p:ph type="sldNum"/>')
+    parts = {
+        "ppt/notesSlides/notesSlide1.xml": slide("notes", notes),
+        "ppt/notesSlides/_rels/notesSlide1.xml.rels": relations(("slide", "../slides/slide1.xml")),
+        "ppt/comments/comment1.xml": f"<p:cmLst {SHOW}><p:cm><p:text>Ask for sails.</p:text></p:cm></p:cmLst>",
+    }
+    data = presentation(shape("The harbour"), parts, ("notesSlide", "../notesSlides/notesSlide1.xml"))
     text = read(tmp_path, "deck.pptx", data)
     assert "The harbour" in text
     assert "Notes on slide 1: Mention the ropes.\n" in text
     assert "Comment: Ask for sails." in text
+
+
+def test_a_picture_that_leads_nowhere_does_not_keep_a_presentation_from_being_read(tmp_path: Path) -> None:
+    about = '<p:nvPicPr><p:cNvPr id="3" name="x"/><p:cNvPicPr/><p:nvPr/></p:nvPicPr>'
+    picture = f'<p:pic>{about}<p:blipFill><a:blip r:link="rId9"/></p:blipFill><p:spPr/></p:pic>'
+    text = read(tmp_path, "deck.pptx", presentation(shape("The harbour") + picture + shape("The quay"), {}))
+    assert "The harbour" in text
+    assert "The quay" in text
 
 
 def test_hidden_sheets_and_comments_of_a_workbook_are_read(tmp_path: Path) -> None:
@@ -159,3 +176,25 @@ def test_a_broken_comment_costs_nothing_but_itself(tmp_path: Path) -> None:
         members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
     text = read(tmp_path, "odd.docx", packed(members | {"word/comments.xml": bomb}))
     assert text == "The harbour master keeps a ledger.\n"
+
+
+CHARTS = "http://schemas.openxmlformats.org/drawingml/2006/chart"
+
+
+def test_charts_diagrams_and_text_boxes_on_a_sheet_are_read(tmp_path: Path) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    book.worksheets[0]["A1"] = "Rope"
+    book.save(file)
+    with zipfile.ZipFile(file) as archive:
+        members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    words = "<a:p><a:r><a:t>{}</a:t></a:r></a:p>"
+    cache = "<c:strCache><c:pt idx='0'><c:v>{}</c:v></c:pt></c:strCache>"
+    members["xl/charts/chart1.xml"] = (
+        f"<c:chartSpace xmlns:c='{CHARTS}' {SHOW}>{words.format('Ships by year')}{cache.format('Brigs')}</c:chartSpace>"
+    )
+    members["xl/drawings/drawing1.xml"] = f"<x {SHOW}>{words.format('Figures before the audit.')}</x>"
+    members["xl/diagrams/data1.xml"] = f"<x {SHOW}>{words.format('First the pilot, then the tug.')}</x>"
+    text = read(tmp_path, "book.xlsx", packed(members))
+    assert "Chart: Ships by year\nBrigs" in text
+    assert "Figures before the audit." in text
+    assert "First the pilot, then the tug." in text

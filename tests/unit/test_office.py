@@ -93,16 +93,54 @@ def test_a_pdf_locked_with_aes_256_is_refused_in_words_unless_it_opens_without_a
 NAMES = "".join(
     f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{place}:1.0"'
     for name, place in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"),
-                        ("presentation", "presentation"))
+                        ("presentation", "presentation"), ("svg", "svg-compatible"))
 )  # fmt: skip
 
 
 def slides(body: str, before: str = "") -> bytes:
+    return opened("presentation", body, before)
+
+
+def opened(kind: str, body: str, before: str = "") -> bytes:
+    """An OpenDocument file of a kind."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("mimetype", "application/vnd.oasis.opendocument.presentation")
+        archive.writestr("mimetype", f"application/vnd.oasis.opendocument.{kind}")
         archive.writestr("content.xml", f"{before}<office:document-content{NAMES}>{body}</office:document-content>")
     return file.getvalue()
+
+
+def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
+    """Lists in cells, formatted words, text boxes, notes and comments; not what was deleted."""
+    items = "".join(f"<text:list-item><text:p>{item}</text:p></text:list-item>" for item in ("Tar", "Rope"))
+    cell = "<table:table-cell>{}</table:table-cell>"
+    row = f"<table:table-row>{cell}{cell}</table:table-row>"
+    body = (
+        "<office:body><office:text><text:tracked-changes><text:p>Deleted words.</text:p></text:tracked-changes>"
+        '<text:h text:outline-level="2">Harbour <text:span>rules</text:span></text:h>'
+        "<text:p>The <text:span>pilot</text:span> boards<text:note><text:note-citation>1</text:note-citation>"
+        "<text:note-body><text:p>At the buoy.</text:p></text:note-body></text:note> first."
+        "<office:annotation><text:p>Say when.</text:p></office:annotation>"
+        "<draw:frame><draw:text-box><text:p>No wake!</text:p></draw:text-box></draw:frame>"
+        "<draw:frame><svg:desc>A red lamp</svg:desc></draw:frame></text:p>"
+        f"<table:table>{row.format('<text:p>Ship</text:p>', '<text:p>Needs</text:p>')}"
+        f"{row.format('<text:p>Minerva</text:p>', f'<text:list>{items}</text:list>')}</table:table>"
+        "</office:text></office:body>"
+    )
+    parsed = read(tmp_path, "a.odt", opened("text", body))
+    assert parsed.text.split("\n\n") == [
+        "## Harbour rules",
+        "The pilot boards first.",
+        "No wake!",
+        "A red lamp",
+        "| Ship | Needs |\n| --- | --- |\n| Minerva | - Tar - Rope |",
+        "Footnote: At the buoy.",
+        "Comment: Say when.\n",
+    ]
+    assert (parsed.title, parsed.properties["mimeType"]) == (
+        "Harbour rules",
+        "application/vnd.oasis.opendocument.text",
+    )
 
 
 def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_path: Path) -> None:
