@@ -17,8 +17,8 @@ _WORD_REACH: Final = 128
 _TAIL, _TAIL_SHARE = 16, 20
 """A paragraph, line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it. Of the few
 the overlap is taken off, for it holds again what was torn."""
-_KEPT_SHARE: Final = 4
-"""One part in so many of an overlap is kept; the others may be given up to begin at a sentence, line or paragraph."""
+_GIVEN_SHARE: Final = 4
+"""One part in so many of an overlap may be given up for it to begin at a sentence, line or paragraph."""
 _CJK: Final = "\u2e80"
 
 
@@ -112,7 +112,7 @@ class _Cutter:
         nearest = next(allowed, cut)
         if nearest != cut and not _between_words(self.text, nearest):
             nearest = next((place for place in allowed if _between_words(self.text, place)), nearest)
-        whole = self.marks.first(nearest, starts[last - max(1, (last - first) // _KEPT_SHARE)])
+        whole = self.marks.first(nearest, starts[first + (last - first) // _GIVEN_SHARE])
         if whole is not None and whole < cut and is_cut(self.text, whole, previous):
             return whole
         torn = self.marks.inside(nearest)
