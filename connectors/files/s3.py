@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
-from urllib.parse import urlsplit
 
 from retrieval import fetch_guard
 from retrieval.errors import Fatal, Skippable, StepError
@@ -139,14 +138,12 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
 
 
 def _url(endpoint: str) -> str:
-    """An endpoint without a scheme is meant as https."""
+    """An endpoint without a scheme is meant as https. Fatal for one that could be understood as two hosts."""
     url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
     try:
-        scheme = urlsplit(url).scheme
-    except ValueError as error:
-        raise Fatal("The endpoint of the storage cannot be read.", field="endpoint") from error
-    if scheme not in {"http", "https"}:
-        raise Fatal("The endpoint of the storage must be an http:// or https:// address.", field="endpoint")
+        fetch_guard.host_and_port(url)
+    except fetch_guard.Blocked as error:
+        raise Fatal(f"The endpoint of the storage cannot be used: {error}", field="endpoint") from error
     return url
 
 
