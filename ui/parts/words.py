@@ -108,3 +108,11 @@ def number(value: int | None) -> str:
 def count(many: int, one: str) -> str:
     """`1 document`, `2 documents`."""
     return f"{many:,} {one}" if many == 1 else f"{many:,} {one}s"
+
+
+def counted(data: dict[str, Any]) -> str:
+    """How many documents there are, and how many of each status."""
+    groups = data["statsByStatus"]
+    total = sum(entry["totalCount"] for entry in groups)
+    each = " · ".join(f"{entry['totalCount']:,} {entry['status']}" for entry in groups)
+    return f"{count(total, 'document')}: {each}" if groups else count(0, "document")

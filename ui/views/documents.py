@@ -12,7 +12,7 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import chunk_viewer, frame, history, pager, status
 from ui.parts.text import csv_bytes, plain
-from ui.parts.words import SOURCES, ago, count, number, size, title
+from ui.parts.words import SOURCES, ago, count, counted, number, size, title
 
 PAGE = 50
 TYPES = (
@@ -61,8 +61,7 @@ def listing(who: session.Person, namespace: str) -> None:
         else:
             status.empty("No documents yet.", "Start an ingestion on the Runs page: a text, a file, a website.")
         return
-    counts = " · ".join(f"{entry['totalCount']:,} {entry['status']}" for entry in data["statsByStatus"])
-    st.caption(f"{count(total, 'document')}: {counts}")
+    st.caption(counted(data))
     _table(data)
     if any(config.values()):
         _actions(who, namespace, config, f"the {count(total, 'document')} that match", "all")

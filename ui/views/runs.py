@@ -10,7 +10,7 @@ from ui import session
 from ui.client import ApiError
 from ui.parts import frame, ingest_forms, pager, removals, run_detail, status
 from ui.parts.text import csv_bytes
-from ui.parts.words import MOVING, ago, seconds, title
+from ui.parts.words import MOVING, ago, count, seconds, title
 
 PAGE = 50
 LIVE_SECONDS = 2.0
@@ -66,6 +66,7 @@ def _table(data: dict[str, Any]) -> None:
         status.empty("No runs here.", "Start an ingestion above: a text, a file, pages of a website.")
         pager.show(data)
         return
+    st.caption(f"{count(len(runs), 'run')} on this page, newest first")
     rows = [_row(run) for run in runs]
     shown = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
     seen = st.dataframe(
