@@ -131,9 +131,11 @@ def _paragraph(part: Element) -> str:
 
 def _framed(paragraph: Element, depth: int) -> Iterator[str]:
     """Text boxes and descriptions of pictures that hang on a paragraph."""
-    for frame in paragraph.iter(f"{_DRAW}frame"):
-        if depth < _DEEPEST:
-            yield from _blocks(frame, depth + 1)
+    for part in paragraph:
+        if part.tag != f"{_DRAW}frame":
+            yield from _framed(part, depth)
+        elif depth < _DEEPEST:
+            yield from _blocks(part, depth + 1)
 
 
 def _items(node: Element, level: int) -> Iterator[str]:

@@ -24,6 +24,7 @@ from connectors.parsers import (
     textlayer,
     verbatim,
     windows,
+    xmlparts,
 )
 from connectors.parsers.kinds import Kind
 from connectors.parsers.messages import Packed, Reply, Task
@@ -164,7 +165,7 @@ def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
             if packed is not kinds.ZIP:
                 _refuse_bomb(parts, task.expanded_bytes)
             return packed
-    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+    except xmlparts.BROKEN as error:
         raise damaged(kinds.named(task.name, task.media_type) or kinds.ZIP) from error
 
 
@@ -218,10 +219,13 @@ def _without_pictures(path: Path) -> Path | None:
     if path.name.endswith(_TEXT_ONLY):
         return None
     place = path.with_name(path.name + _TEXT_ONLY)
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(place, "w") as new:
-        for member in old.infolist():
-            data = old.read(member) if member.filename.endswith((".xml", ".rels")) else b""
-            new.writestr(member.filename, _PICTURE.sub(b"", data))
+    try:
+        with zipfile.ZipFile(path) as old, zipfile.ZipFile(place, "w") as new:
+            for member in old.infolist():
+                data = old.read(member) if member.filename.endswith((".xml", ".rels")) else b""
+                new.writestr(member.filename, _PICTURE.sub(b"", data))
+    except xmlparts.BROKEN:
+        return None
     return place
 
 

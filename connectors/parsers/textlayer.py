@@ -132,9 +132,7 @@ def _added(form: Any, page: Any) -> Iterator[str]:
         annotation = pdfium.FPDFPage_GetAnnot(page, number)
         kind = pdfium.FPDFAnnot_GetSubtype(annotation)
         if kind in _NOTES:
-            yield plain.one_line(
-                _said(lambda *to, of=annotation: pdfium.FPDFAnnot_GetStringValue(of, b"Contents", *to))
-            )
+            yield _line(_said(lambda *to, of=annotation: pdfium.FPDFAnnot_GetStringValue(of, b"Contents", *to)))
         elif kind == _WIDGET and form and pdfium.FPDFAnnot_GetFormFieldType(form, annotation) in _FIELDS:
             yield _field(form, annotation)
         pdfium.FPDFPage_CloseAnnot(annotation)

@@ -121,7 +121,8 @@ def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
         "<text:p>The <text:span>pilot</text:span> boards<text:note><text:note-citation>1</text:note-citation>"
         "<text:note-body><text:p>At the buoy.</text:p></text:note-body></text:note> first."
         "<office:annotation><text:p>Say when.</text:p></office:annotation>"
-        "<draw:frame><draw:text-box><text:p>No wake!</text:p></draw:text-box></draw:frame>"
+        "<draw:frame><draw:text-box><text:p>No wake!<draw:frame><draw:text-box><text:p>Inner box.</text:p>"
+        "</draw:text-box></draw:frame></text:p></draw:text-box></draw:frame>"
         "<draw:frame><svg:desc>A red lamp</svg:desc></draw:frame></text:p>"
         f"<table:table>{row.format('<text:p>Ship</text:p>', '<text:p>Needs</text:p>')}"
         f"{row.format('<text:p>Minerva</text:p>', f'<text:list>{items}</text:list>')}</table:table>"
@@ -132,6 +133,7 @@ def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
         "## Harbour rules",
         "The pilot boards first.",
         "No wake!",
+        "Inner box.",
         "A red lamp",
         "| Ship | Needs |\n| --- | --- |\n| Minerva | - Tar - Rope |",
         "Footnote: At the buoy.",
