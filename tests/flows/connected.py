@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from urllib.parse import parse_qsl, urlsplit
 
-from connectors import registry
+from connectors import patience, registry
 from flows import steps
 from retrieval import authorizations, batches, connections, oauth_states, resync, runs, settings, sources
 from retrieval.errors import StepError
@@ -85,6 +86,17 @@ class ConnectedSpace(Configured):
             except StepError as error:
                 discover.fail(self.db, lease, wanted, str(error))
         super().take(lease, before=before)
+
+
+@contextmanager
+def connected_space(db, account, monkeypatch):
+    """A space of the account alone: what other tests left waiting is put aside, and nobody waits long."""
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    lead_to(monkeypatch, account)
+    yield ConnectedSpace(db, account)
+    settings.load.cache_clear()
 
 
 def lead_to(monkeypatch, account) -> None:

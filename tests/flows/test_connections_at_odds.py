@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from connectors import patience, registry
-from retrieval import namespaces, run_control, settings, syncing
+from connectors import registry
+from retrieval import namespaces, run_control, syncing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.pipeline import connected
 from retrieval.ports import Page, SourceItem
-from tests.flows.connected import ConnectedSpace, lead_to
+from tests.flows.connected import ConnectedSpace, connected_space
 from tests.standins import memory
 
 
@@ -24,12 +24,8 @@ def account(monkeypatch):
 
 @pytest.fixture
 def space(db, account, monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    lead_to(monkeypatch, account)
-    yield ConnectedSpace(db, account)
-    settings.load.cache_clear()
+    with connected_space(db, account, monkeypatch) as made:
+        yield made
 
 
 @pytest.fixture

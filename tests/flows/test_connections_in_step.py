@@ -6,12 +6,11 @@ import importlib
 
 import pytest
 
-from connectors import patience, registry
-from retrieval import settings
+from connectors import registry
 from retrieval.errors import Skippable
 from retrieval.pipeline import outcomes
 from tests.contract.test_connectors import ACCOUNTS
-from tests.flows.connected import ConnectedSpace, lead_to
+from tests.flows.connected import connected_space
 from tests.standins import faults, memory
 from tests.standins.place import APP
 
@@ -49,12 +48,8 @@ def files(account):
 
 @pytest.fixture
 def space(db, account, monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    lead_to(monkeypatch, account)
-    yield ConnectedSpace(db, account)
-    settings.load.cache_clear()
+    with connected_space(db, account, monkeypatch) as made:
+        yield made
 
 
 def rows(space):

@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from connectors import patience, registry
+from connectors import registry
 from retrieval import authorizations, settings
-from tests.flows.connected import ConnectedSpace, lead_to
+from tests.flows.connected import connected_space
 from tests.standins import google_drive
 from tests.standins.google_drive_files import Refusal
 from tests.standins.place import APP
@@ -70,12 +70,8 @@ def account():
 
 @pytest.fixture
 def space(db, account, monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
-    db.rows("update job_runs set finished_at = now() where finished_at is null")
-    db.rows("update batches set finished_at = now() where finished_at is null")
-    lead_to(monkeypatch, account)
-    yield ConnectedSpace(db, account)
-    settings.load.cache_clear()
+    with connected_space(db, account, monkeypatch) as made:
+        yield made
 
 
 def documents(space):
