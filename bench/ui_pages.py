@@ -67,16 +67,18 @@ class Sight:
 
 TABLE, CHART = "[data-testid=stDataFrame] canvas", "[data-testid=stVegaLiteChart]"
 NONE = "text=No connections yet"
+SPACES = "text=/namespaces? on this page/"
+FOUND = r"text=/^\d+ documents? found/"
 COUNTED = r"text=/^[\d,]+ documents:/"
 SIGHTS = {
     "overview": Sight("", "", COUNTED, CHART),
-    "namespaces": Sight("namespaces", "", TABLE, TABLE, TABLE),
+    "namespaces": Sight("namespaces", "", SPACES, TABLE, SPACES),
     "runs": Sight("runs", "", "text=/runs? on this page/", TABLE),
     "one run of all documents": Sight("runs", "run={run}", "text=/^accepted /", CHART),
     "documents": Sight("documents", "", COUNTED, TABLE),
     "documents, failed ones": Sight("documents", "status=FAILED", COUNTED, TABLE),
     "one document": Sight("documents", "document={document}", ".chunk-text mark", ".chunk-text mark"),
-    "search": Sight("search", "q=seal+harbour", ".hit", ".hit", "text=/^0 results/"),
+    "search": Sight("search", "q=seal+harbour", FOUND, ".hit", "text=/^0 documents found/"),
     "connections": Sight("connections", "", NONE, NONE, NONE),
     "keys": Sight("keys", "", "[data-testid=stProgress]", "[data-testid=stProgress]", "[data-testid=stProgress]"),
 }

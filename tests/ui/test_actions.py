@@ -111,6 +111,7 @@ def connect(app: AppTest, held: Held) -> None:
 
 
 Act = Callable[[AppTest, Held], Any]
+CHANGE = {"document": "{document}", "tab": "Change"}
 ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "confirm removals": ("connections", {}, removal),
     "change the interval": ("connections", {}, interval),
@@ -120,13 +121,13 @@ ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "ingest now": ("connections", {}, lambda app, held: click(app, "Ingest now")),
     "ingest a text": ("runs", {"start": "yes"}, text),
     "cancel": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Cancel this run")),
-    "resync": ("documents", {"document": "{document}"}, lambda app, held: click(app, "Resync this document")),
-    "delete": ("documents", {"document": "{document}"}, lambda app, held: click(app, "Delete for good")),
-    "set metadata": ("documents", {"document": "{document}"}, metadata),
-    "make a key": ("keys", {}, new_key),
-    "revoke a key": ("keys", {}, lambda app, held: click(app, "Revoke for good")),
-    "make a tenant known": ("keys", {}, new_tenant),
-    "forget a tenant": ("keys", {}, forget),
+    "resync": ("documents", CHANGE, lambda app, held: click(app, "Resync this document")),
+    "delete": ("documents", CHANGE, lambda app, held: click(app, "Delete for good")),
+    "set metadata": ("documents", CHANGE, metadata),
+    "make a key": ("keys", {"tab": "API keys"}, new_key),
+    "revoke a key": ("keys", {"tab": "API keys"}, lambda app, held: click(app, "Revoke for good")),
+    "make a tenant known": ("keys", {"tab": "Tenants"}, new_tenant),
+    "forget a tenant": ("keys", {"tab": "Tenants"}, forget),
     "create a namespace": ("namespaces", {"new": "yes"}, new_namespace),
     "delete a namespace": ("namespaces", {"open": "yes"}, gone_namespace),
     "search": ("search", {}, lambda app, held: app.text_input[0].set_value("contract").run()),
@@ -210,7 +211,7 @@ def test_a_document_shows_its_versions(app, org, held):
     waiting = org.client.post(
         "/v1/documents", json={"namespaceId": held.namespace, "filterConfig": {"documentIngestionSources": ["TEXT"]}}
     ).json()["data"]["documents"][0]
-    seen = app(org.api_key, "documents", namespace=held.namespace, document=waiting["id"])
+    seen = app(org.api_key, "documents", namespace=held.namespace, document=waiting["id"], tab="Versions")
     assert not seen.exception
     tables = [table.value for table in seen.dataframe]
     versions = next(table for table in tables if "Version" in table.columns)
@@ -219,7 +220,7 @@ def test_a_document_shows_its_versions(app, org, held):
 
 
 def test_a_document_without_any_run_says_so(app, org, held):
-    seen = app(org.api_key, "documents", namespace=held.namespace, document=held.document)
+    seen = app(org.api_key, "documents", namespace=held.namespace, document=held.document, tab="Versions")
     assert not seen.exception
     assert "No job run holds this document any more" in shown(seen)
 

@@ -54,19 +54,22 @@ def full(org) -> dict[str, str]:
 
 PAGES: dict[str, tuple[str, dict[str, str]]] = {
     "overview": ("overview", {}),
+    "tenants": ("keys", {"tab": "Tenants"}),
     "namespaces": ("namespaces", {}),
     "one namespace": ("namespaces", {"open": "yes"}),
     "runs": ("runs", {}),
     "one run": ("runs", {"run": "{run}"}),
     "documents": ("documents", {}),
     "one document": ("documents", {"document": "{document}", "chunk": "100"}),
+    "reasons": ("search", {"q": "owls hunt", "columns": "semantic,hybrid,keyword", "tab": "Ranks, scores and times"}),
+    "versions": ("documents", {"document": "{document}", "tab": "Versions"}),
     "search": ("search", {"q": "owls hunt", "columns": "semantic,hybrid,keyword", "top": "100"}),
     "connections": ("connections", {}),
     "removals": ("connections", {"removals": "{connection}"}),
-    "keys": ("keys", {}),
+    "keys": ("keys", {"tab": "API keys"}),
 }
 
-LEAST = {"one run": 150, "documents": 100, "one document": 100, "removals": 150, "connections": 70}
+LEAST = {"one run": 150, "documents": 100, "one document": 100, "removals": 150, "connections": 70, "versions": 1}
 """Fewer, and the page did not show what there is."""
 
 

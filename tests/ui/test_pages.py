@@ -109,6 +109,19 @@ def test_hostile_text_is_shown_as_text(app, org, space):
     assert "![y]" not in markdown
 
 
+def test_a_link_opens_the_tab_that_it_names_and_asks_for_nothing_else(app, org, space):
+    limits = app(org.api_key, "keys")
+    assert "Requests this minute" in shown(limits) + "".join(bar.proto.text for bar in limits.get("progress"))
+    assert "Make the key" not in {button.label for button in limits.button}
+    made = app(org.api_key, "keys", tab="API keys")
+    assert "Make the key" in {button.label for button in made.button}
+    assert made.query_params["tab"] in ("API keys", ["API keys"])
+    assert not made.get("progress")
+    other = app(org.api_key, "keys", tab="No such tab")
+    assert not other.exception
+    assert "tab" not in other.query_params
+
+
 def pictures(seen):
     """How many charts a page draws."""
     return len(seen.get("arrow_vega_lite_chart")) + len(seen.get("vega_lite_chart"))
@@ -120,7 +133,7 @@ def test_pages_draw_what_people_would_rather_see(app, org, space):
     assert pictures(seen) >= 2
     for page, charts, parameters in (
         ("runs", 1, {"run": run}),
-        ("search", 5, {"q": "owls hunt", "columns": "semantic,hybrid,keyword"}),
+        ("search", 5, {"q": "owls hunt", "columns": "semantic,hybrid,keyword", "tab": "Ranks, scores and times"}),
     ):
         seen.switch_page(f"views/{page}.py")
         for name, value in {**parameters, "namespace": space}.items():

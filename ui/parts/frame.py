@@ -11,27 +11,40 @@ from ui import session
 from ui.client import ApiError
 from ui.parts.text import plain
 
+_REFUSED = "sign_in_refused"
+
 
 def sign_in_form() -> None:
     """Asks for an API key; the page that was linked to opens once it is given."""
     _, middle, _ = st.columns([1, 2, 1])
     with middle, st.form("sign-in"):
         st.subheader("Retrieval Service")
-        key = st.text_input("API key", type="password", autocomplete="current-password", key="sign_in_key")
-        tenant = st.text_input("Tenant", help="Leave empty for the scope without a tenant.", key="sign_in_tenant")
+        st.text_input("API key", type="password", autocomplete="current-password", key="sign_in_key")
+        st.text_input("Tenant", help="Leave empty for the scope without a tenant.", key="sign_in_tenant")
         st.caption(f"API: {session.api_address()}. The key stays in this browser session and is forgotten with it.")
-        if st.form_submit_button("Sign in", type="primary", width="stretch"):
-            if not key.strip():
-                st.error("Type an API key. `retrieval up` prints one; an administrator makes others under Keys.")
-                return
-            try:
-                session.sign_in(key, tenant)
-            except ApiError as error:
-                show(error)
-                return
-            for typed in ("sign_in_key", "sign_in_tenant"):
-                st.session_state.pop(typed, None)
-            st.rerun()
+        st.form_submit_button("Sign in", type="primary", width="stretch", on_click=_sign_in)
+        refused = st.session_state.pop(_REFUSED, None)
+        if isinstance(refused, ApiError):
+            show(refused)
+        elif refused:
+            st.error(refused)
+
+
+def _sign_in() -> None:
+    """What was typed, before the page is built: so the page that was linked to comes at once."""
+    key, tenant = (st.session_state.get(typed, "") for typed in ("sign_in_key", "sign_in_tenant"))
+    if not key.strip():
+        st.session_state[_REFUSED] = (
+            "Type an API key. `retrieval up` prints one; an administrator makes others under Keys."
+        )
+        return
+    try:
+        session.sign_in(key, tenant)
+    except ApiError as error:
+        st.session_state[_REFUSED] = error
+        return
+    for typed in ("sign_in_key", "sign_in_tenant"):
+        st.session_state.pop(typed, None)
 
 
 STYLE = """<style>

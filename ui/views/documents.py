@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import chunk_viewer, frame, history, pager, status
+from ui.parts import chunk_viewer, frame, history, pager, status, tabs
 from ui.parts.text import csv_bytes, plain
 from ui.parts.words import SOURCES, ago, count, counted, number, size, title
 
@@ -159,9 +160,9 @@ def one(who: session.Person, namespace: str, document_id: str) -> None:
         session.remember(document=None, chunk=None)
         st.session_state.pop("documents_table", None)
         st.rerun()
-    filter_config = {"documentIds": [document_id]}
     data = who.api.post(
-        "/v1/documents", {"namespaceId": namespace, "filterConfig": filter_config, "includeConfig": LINKS}
+        "/v1/documents",
+        {"namespaceId": namespace, "filterConfig": {"documentIds": [document_id]}, "includeConfig": LINKS},
     )
     if not data["documents"]:
         status.empty("There is no such document here.", "It was deleted, or it lies in another namespace or tenant.")
@@ -169,16 +170,13 @@ def one(who: session.Person, namespace: str, document_id: str) -> None:
     document = data["documents"][0]
     _head(document)
     _packed(who, namespace, document)
-    chunks, versions, properties, change = st.tabs(["Chunks", "Versions", "Properties", "Change"])
-    with chunks:
-        chunk_viewer.show(who, namespace, document)
-    with versions:
-        history.show(who, namespace, document)
-    with properties:
-        _properties(document)
-    with change:
-        _metadata(who, namespace, document)
-        _actions(who, namespace, filter_config, "this document", document_id)
+    pages = {
+        "Chunks": partial(chunk_viewer.show, who, namespace, document),
+        "Versions": partial(history.show, who, namespace, document),
+        "Properties": partial(_properties, document),
+        "Change": partial(_change, who, namespace, document),
+    }
+    tabs.show("document_tabs", pages)
 
 
 def _head(document: Json) -> None:
@@ -237,6 +235,11 @@ def _properties(document: Json) -> None:
     st.dataframe(rows, hide_index=True, width="stretch")
     st.markdown("**Metadata**")
     st.json(document["metadata"])
+
+
+def _change(who: session.Person, namespace: str, document: Json) -> None:
+    _metadata(who, namespace, document)
+    _actions(who, namespace, {"documentIds": [document["id"]]}, "this document", document["id"])
 
 
 def _metadata(who: session.Person, namespace: str, document: Json) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, pager, status
+from ui.parts import frame, pager, status, tabs
 from ui.parts.text import plain
 from ui.parts.words import ago, size
 
@@ -29,13 +31,8 @@ PAGE = 50
 def main() -> None:
     who = session.person()
     st.title("Keys and limits")
-    limits, keys, tenants = st.tabs(["Limits", "API keys", "Tenants"])
-    with limits:
-        _limits(who)
-    with keys:
-        _keys(who)
-    with tenants:
-        _tenants(who)
+    pages = {"Limits": _limits, "API keys": _keys, "Tenants": _tenants}
+    tabs.show("keys_tabs", {name: partial(page, who) for name, page in pages.items()})
 
 
 def _limits(who: session.Person) -> None:

@@ -8,7 +8,7 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, namespace_form, pager, status
 from ui.parts.text import plain
-from ui.parts.words import SOURCES, ago
+from ui.parts.words import SOURCES, ago, count
 
 PAGE = 50
 WAYS = (
@@ -51,6 +51,7 @@ def _list(who: session.Person) -> None:
             "No namespace yet.", "Create one: it keeps its content apart, with a storage, an index and a model."
         )
         return
+    st.caption(f"{count(len(spaces), 'namespace')} on this page, newest first")
     rows = [
         {
             "Name": space["name"],

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
+from functools import partial
 
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, search_reasons, search_results, snippets, status
+from ui.parts import frame, search_reasons, search_results, snippets, status, tabs
 from ui.parts.search_results import TITLES
+from ui.parts.words import count, milliseconds
 
 KINDS = tuple(TITLES)
 MOST = 50
@@ -27,19 +30,27 @@ def main() -> None:
             "Nothing to search for yet.", "Type a question or a few words; the same query runs in each column."
         )
         return
+    started = time.perf_counter()
     found = {kind: _search(who, namespace, query, wanted, kind) for kind in wanted["columns"]}
     shown = {kind: data for kind, data in found.items() if data is not None}
     if not shown:
         return
-    results, why, code = st.tabs(["Results", "Ranks, scores and times", "As curl or Python"])
-    with results:
-        search_results.show(who, namespace, query, shown)
-    with why:
-        search_reasons.show(shown, wanted["weight"])
-    with code:
-        path, body = _request(namespace, query, wanted, wanted["columns"][-1])
-        body.pop("explain")
-        snippets.show(who, path, body)
+    documents = {hit["document"]["id"] for data in shown.values() for hit in data["results"]}
+    spent = milliseconds((time.perf_counter() - started) * 1000)
+    st.caption(f"{count(len(documents), 'document')} found in {spent}")
+    pages = {
+        "Results": partial(search_results.show, who, namespace, query, shown),
+        "Ranks, scores and times": partial(search_reasons.show, shown, wanted["weight"]),
+        "As curl or Python": partial(_code, who, namespace, query, wanted),
+    }
+    tabs.show("search_tabs", pages)
+
+
+def _code(who: session.Person, namespace: str, query: str, wanted: Json) -> None:
+    """The last column's search, to be run elsewhere."""
+    path, body = _request(namespace, query, wanted, wanted["columns"][-1])
+    body.pop("explain")
+    snippets.show(who, path, body)
 
 
 def _form() -> tuple[str, Json | None]:

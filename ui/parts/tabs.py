@@ -1,0 +1,23 @@
+"""Tabs of which only the open one asks the API and is drawn; its name stands in the page's address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import streamlit as st
+
+from ui import session
+
+
+def show(key: str, pages: Mapping[str, Callable[[], None]]) -> None:
+    """A tab a page, by name, the first one open unless the address names another; `key` is the tabs' own."""
+    names = list(pages)
+    linked = session.parameter("tab")
+    if key not in st.session_state:
+        st.session_state[key] = linked if linked in pages else names[0]
+    tabs = st.tabs(names, key=key, on_change="rerun")
+    for name, tab in zip(names, tabs, strict=True):
+        if tab.open:
+            session.remember(tab=None if name == names[0] else name)
+            with tab:
+                pages[name]()
