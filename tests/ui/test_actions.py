@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from retrieval import ids, keys, tenants
+from retrieval import ids, keys, namespaces, tenants
 from retrieval.ports import Scope
 from tests.ui.conftest import shown
 from tests.unit.conftest import Library
@@ -110,6 +110,17 @@ def connect(app: AppTest, held: Held) -> None:
     click(app, "Connect")
 
 
+def change_namespace(app: AppTest, held: Held) -> None:
+    app.text_input(key="ns_name").set_value("renamed")
+    click(app, "Test and save")
+
+
+def file(app: AppTest, held: Held) -> None:
+    app.selectbox(key="ingest_kind").set_value("LOCAL_FILE").run()
+    app.file_uploader[0].set_value(("notes.txt", b"Seals sleep.", "text/plain"))
+    click(app, "Ingest")
+
+
 Act = Callable[[AppTest, Held], Any]
 CHANGE = {"document": "{document}", "tab": "Change"}
 ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
@@ -120,6 +131,8 @@ ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "revoke a connection": ("connections", {}, lambda app, held: click(app, "Revoke for good")),
     "ingest now": ("connections", {}, lambda app, held: click(app, "Ingest now")),
     "ingest a text": ("runs", {"start": "yes"}, text),
+    "ingest a file": ("runs", {"start": "yes"}, file),
+    "retry": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Retry failed documents")),
     "cancel": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Cancel this run")),
     "resync": ("documents", CHANGE, lambda app, held: click(app, "Resync this document")),
     "delete": ("documents", CHANGE, lambda app, held: click(app, "Delete for good")),
@@ -129,15 +142,26 @@ ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "make a tenant known": ("keys", {"tab": "Tenants"}, new_tenant),
     "forget a tenant": ("keys", {"tab": "Tenants"}, forget),
     "create a namespace": ("namespaces", {"new": "yes"}, new_namespace),
+    "change a namespace": ("namespaces", {"open": "yes"}, change_namespace),
     "delete a namespace": ("namespaces", {"open": "yes"}, gone_namespace),
     "search": ("search", {}, lambda app, held: app.text_input[0].set_value("contract").run()),
 }
 
 
+def fails(org, held: Held) -> None:
+    """The run has ended, and its document failed."""
+    values = {"run": held.run}
+    for table in ("run_documents", "documents"):
+        org.db.rows(f"update {table} set status = 'FAILED', error = 'Broken.' where job_run_id = %(run)s", values)
+    org.db.rows("update job_runs set status = 'COMPLETED', finished_at = now() where id = %(run)s", values)
+
+
 def at(app, org, held: Held, name: str) -> AppTest:
     """The page of an action, before it."""
+    if name == "retry":
+        fails(org, held)
     page, parameters, _ = ACTIONS[name]
-    placed = {key: value.format(run=held.run, document=held.document) for key, value in parameters.items()}
+    placed = {key: value.format(**dataclasses.asdict(held)) for key, value in parameters.items()}
     return app(org.api_key, page, namespace=held.namespace, **placed)
 
 
@@ -161,6 +185,44 @@ def test_a_refused_action_says_why_with_the_code(app, org, held, name, monkeypat
     assert not seen.exception
     assert "SERVICE_UNAVAILABLE" in shown(seen)
     assert "some.field" in shown(seen)
+
+
+def test_a_changed_namespace_is_what_was_typed(app, org, held):
+    """A scraper that was taken away is gone, an app that was renamed keeps its secret, and nothing is said to be saved
+    that was not."""
+    org.client.patch(f"/v1/namespaces/{held.namespace}", json={"webScraperConfig": {"provider": "BUILTIN"}})
+    seen = app(org.api_key, "namespaces", namespace=held.namespace, open="yes")
+    choose(seen, "Scraper", "none")
+    seen.text_input(key="googleDriveConfig.clientId").set_value("2.apps")
+    click(seen, "Test and save")
+    assert not seen.error, shown(seen)
+    kept = org.client.get(f"/v1/namespaces/{held.namespace}").json()["data"]["namespace"]
+    assert kept["webScraperConfig"] is None
+    assert kept["googleDriveConfig"]["clientId"] == "2.apps"
+    assert namespaces.load(org.db, org.ring, held.namespace).connectors["googleDriveConfig"]["clientSecret"] == "s"
+
+
+def test_another_model_is_refused_in_words_until_everything_is_to_be_embedded_again(app, org, held):
+    seen = app(org.api_key, "namespaces", namespace=held.namespace, open="yes")
+    assert not click(seen, "Test and save").error, "nothing was changed, nothing is refused"
+    assert "Embed all its documents again" not in {toggle.label for toggle in seen.toggle}
+    choose(seen, "Model", "wordllama-l2-supercat-256")
+    seen.run()
+    click(seen, "Test and save")
+    assert "INVALID_NAMESPACE_CONFIG" in shown(seen)
+    next(toggle for toggle in seen.toggle if toggle.label == "Embed all its documents again").set_value(True).run()
+    click(seen, "Test and save")
+    assert not seen.error, shown(seen)
+    held_runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": held.namespace}).json()["data"]
+    assert "REEMBED" in {run["source"] for run in held_runs["ingestJobRuns"]}
+
+
+def test_a_model_that_needs_a_key_is_not_said_to_be_saved_without_one(app, org, held):
+    seen = app(org.api_key, "namespaces", namespace=held.namespace, open="yes")
+    choose(seen, "Provider", "COHERE")
+    seen.run()
+    click(seen, "Test and save")
+    assert "embeddingModelConfig.apiKey" in shown(seen)
 
 
 @pytest.mark.decision("D56")

@@ -31,43 +31,53 @@ APPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "onedriveConfig": ("OneDrive", ("clientId", "clientSecret")),
     "boxConfig": ("Box", ("clientId", "clientSecret")),
 }
+REEMBEDS = frozenset({"vectorStorageConfig", "embeddingModelConfig"})
+"""What the stored vectors depend on."""
 SECRET = frozenset({"secretAccessKey", "accessKeyId", "apiKey", "clientSecret"})
 
 
 def show(who: session.Person, space: Json | None) -> Json | None:
     """The form for a new namespace, or for changes of one; the namespace once it is saved."""
     name = st.text_input("Name", value=space["name"] if space else "", max_chars=200, key="ns_name")
-    body: Json = {"name": name}
+    body: Json = {"name": name} if space is None or name != space["name"] else {}
     areas = {
         "fileStorageConfig": ("Files", "type", FILES),
         "vectorStorageConfig": ("Vectors", "provider", VECTORS),
     }
     for area, (title, choice, options) in areas.items():
-        body[area] = _store(area, title, choice, options, space)
-    body["embeddingModelConfig"] = _model(space)
-    body["webScraperConfig"] = _scraper(space)
+        body |= _store(area, title, choice, options, space)
+    body |= _model(space)
+    body |= _scraper(space)
     with st.expander("Apps for connections (Notion, Drive, Dropbox, OneDrive, Box)"):
         for area, (title, fields) in APPS.items():
-            body[area] = _app(area, title, fields, space)
+            body |= _app(area, title, fields, space)
+    if space is not None and REEMBEDS & body.keys():
+        body |= _reembed()
     if not st.button("Test and save", type="primary", icon=":material/save:", key="ns_save"):
         return None
-    wanted = {area: value for area, value in body.items() if value is not None}
     try:
         with st.spinner("Trying storage, index and model …"):
             if space is None:
-                saved = who.api.post("/v1/namespaces", wanted)
+                saved = who.api.post("/v1/namespaces", body)
             else:
-                saved = who.api.patch(f"/v1/namespaces/{space['id']}", _changed(wanted, space))
+                saved = who.api.patch(f"/v1/namespaces/{space['id']}", body)
     except ApiError as error:
         frame.show(error)
         return None
     return dict(saved["namespace"])
 
 
-def _store(
-    area: str, title: str, choice: str, options: Mapping[str, tuple[str, ...]], space: Json | None
-) -> Json | None:
-    """One of the stores; None for one that stays as it is."""
+def _reembed() -> Json:
+    asked = st.toggle(
+        "Embed all its documents again",
+        help="A run makes new vectors of the stored texts; until it has ended, searches are answered from the old ones."
+        " A namespace with documents cannot change its model or index without it.",
+    )
+    return {"reembed": True} if asked else {}
+
+
+def _store(area: str, title: str, choice: str, options: Mapping[str, tuple[str, ...]], space: Json | None) -> Json:
+    """One of the stores by its area; nothing where it stays as it is. A change names its keys anew."""
     stored = (space or {}).get(area) or {}
     kinds = list(options)
     st.markdown(f"**{title}**")
@@ -80,15 +90,20 @@ def _store(
         label_visibility="collapsed",
     )
     typed = {field: _field(area, field, stored) for field in options[kind]}
-    if space is not None and kind == stored.get(choice) and not any(typed[field] for field in typed if field in SECRET):
-        return None
+    if kind == stored.get(choice) and _as_stored(typed, stored):
+        return {}
     if area == "fileStorageConfig" and kind != "LOCAL":
         keys = {field: typed.pop(field) for field in ("accessKeyId", "secretAccessKey")}
-        return {choice: kind, **typed, "credentials": keys}
-    return {choice: kind, **typed}
+        return {area: {choice: kind, **typed, "credentials": keys}}
+    return {area: {choice: kind, **typed}}
 
 
-def _model(space: Json | None) -> Json | None:
+def _as_stored(typed: Mapping[str, str], stored: Json) -> bool:
+    """Nothing was typed over what is there: no secret, and no other value."""
+    return all(value == ("" if field in SECRET else stored.get(field) or "") for field, value in typed.items())
+
+
+def _model(space: Json | None) -> Json:
     stored = (space or {}).get("embeddingModelConfig") or {}
     st.markdown("**Embedding model**")
     left, right = st.columns(2)
@@ -99,25 +114,28 @@ def _model(space: Json | None) -> Json | None:
         known.append(stored["model"])
     model = right.selectbox("Model", known, index=known.index(stored["model"]) if stored.get("model") in known else 0)
     key = _field("embeddingModelConfig", "apiKey", stored) if provider != "LOCAL" else ""
-    if space is not None and (provider, model) == (stored.get("provider"), stored.get("model")) and not key:
-        return None
-    return {"provider": provider, "model": model, **({"apiKey": key} if provider != "LOCAL" else {})}
+    if (provider, model) == (stored.get("provider"), stored.get("model")) and not key:
+        return {}
+    named = {"provider": provider, "model": model, **({"apiKey": key} if provider != "LOCAL" else {})}
+    return {"embeddingModelConfig": named}
 
 
-def _scraper(space: Json | None) -> Json | None:
+def _scraper(space: Json | None) -> Json:
+    """The scraper by its area; null takes it away."""
     stored = (space or {}).get("webScraperConfig") or {}
     st.markdown("**Web scraper**")
     now = stored.get("provider", "none" if space else "BUILTIN")
     provider = st.selectbox("Scraper", SCRAPERS, index=SCRAPERS.index(now), label_visibility="collapsed")
     if provider == "none":
-        return None
+        return {"webScraperConfig": None} if stored else {}
     key = _field("webScraperConfig", "apiKey", stored) if provider != "BUILTIN" else ""
-    if space is not None and provider == stored.get("provider") and not key:
-        return None
-    return {"provider": provider, **({"apiKey": key} if key else {})}
+    if provider == stored.get("provider") and not key:
+        return {}
+    return {"webScraperConfig": {"provider": provider, **({"apiKey": key} if key else {})}}
 
 
-def _app(area: str, title: str, fields: tuple[str, ...], space: Json | None) -> Json | None:
+def _app(area: str, title: str, fields: tuple[str, ...], space: Json | None) -> Json:
+    """An app by its area; nothing where it stays as it is. A secret that was not typed is sent masked, and is kept."""
     stored = (space or {}).get(area) or {}
     st.markdown(title)
     places = st.columns(len(fields))
@@ -125,9 +143,10 @@ def _app(area: str, title: str, fields: tuple[str, ...], space: Json | None) -> 
     for place, field in zip(places, fields, strict=True):
         with place:
             typed[field] = _field(area, field, stored)
-    if not any(typed[field] for field in typed if field in SECRET):
-        return None
-    return typed
+    if _as_stored(typed, stored):
+        return {}
+    kept = {field: stored.get(field, "") for field in fields if field in SECRET}
+    return {area: {field: value or kept.get(field, "") for field, value in typed.items()}}
 
 
 def _field(area: str, field: str, stored: Json) -> str:
@@ -136,16 +155,3 @@ def _field(area: str, field: str, stored: Json) -> str:
         hint = "stored; type a new one to replace it" if stored else ""
         return st.text_input(field, type="password", placeholder=hint, key=f"{area}.{field}", autocomplete="off")
     return st.text_input(field, value=stored.get(field, ""), key=f"{area}.{field}")
-
-
-def _changed(wanted: Json, space: Json) -> Json:
-    """What differs from what is stored; a scraper that was taken away is sent as null."""
-    changed = {name: value for name, value in wanted.items() if name != "name" or value != space["name"]}
-    if "webScraperConfig" not in wanted and _gone(space):
-        changed["webScraperConfig"] = None
-    return changed
-
-
-def _gone(space: Json) -> bool:
-    chosen = st.session_state.get("Scraper")
-    return bool(space.get("webScraperConfig")) and chosen == "none"
