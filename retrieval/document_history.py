@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import LiteralString
+from operator import attrgetter
 
-from retrieval import cursors, scopes
+from retrieval import document_listing
 from retrieval.database import Database
-from retrieval.errors import ErrorCode
+from retrieval.document_listing import Listing, Page
 from retrieval.ports import Scope
 
 PAGE = 20
@@ -34,40 +34,24 @@ class Entry:
     finished_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """`cursor` leads to the next page and is None at the end."""
-
-    items: list[Entry]
-    cursor: str | None
-
-
-_DOCUMENT: LiteralString = """
-    select d.id, d.active_generation from documents d
-    join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
-    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-    where d.id = %(document)s and d.deleted_at is null
-"""
-_ENTRIES: LiteralString = """
+_ENTRIES = Listing(
+    "history",
+    """
     select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = 'unchanged' as unchanged,
            m.status = 'SUCCESS' and m.generation = %(active_generation)s as active,
            (m.properties ->> 'embeddingCount')::int as chunks, m.raw_size as size,
            r.created_at as started_at, r.finished_at
     from run_documents m join job_runs r on r.id = m.job_run_id
-    where m.document_id = %(id)s and (%(before)s::bigint is null or r.number < %(before)s)
+    where m.document_id = %(id)s and (%(after)s::bigint is null or r.number < %(after)s)
     order by r.number desc limit %(limit)s
-"""
+    """,
+    Entry,
+    attrgetter("number"),
+)
 
 
 async def list_page(
     db: Database, scope: Scope, document_id: str, *, cursor: str | None = None, size: int = PAGE
-) -> Page | None:
-    """None if the scope has no such document."""
-    listing = f"documents/{document_id}/history"
-    before = None if cursor is None else cursors.read(scope, listing, cursor, ErrorCode.INVALID_FILTER_CONFIG)
-    document = await db.async_row(_DOCUMENT, {**scopes.params(scope), "document": document_id})
-    if document is None:
-        return None
-    rows = await db.async_rows(_ENTRIES, {**document, "before": before, "limit": size + 1})
-    items = [Entry(**row) for row in rows[:size]]
-    return Page(items, cursors.write(scope, listing, items[-1].number) if len(rows) > size else None)
+) -> Page[Entry]:
+    """From the newest run on, or from the cursor."""
+    return await document_listing.read(db, scope, document_id, _ENTRIES, cursor=cursor, size=size)

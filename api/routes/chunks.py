@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.operation import Call, operation
 from api.wire.chunks import Chunk, ChunksAnswer, ChunksData, ChunksQuery
-from retrieval import chunk_listing, namespaces
+from retrieval import chunk_listing
 from retrieval.errors import ErrorCode
 
 
@@ -21,19 +21,15 @@ from retrieval.errors import ErrorCode
 )
 async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
     """In their order, 50 a page unless `pageSize` says otherwise. Those that search shows."""
-    db, query = call.services.db, call.query
-    scope = call.scope(query.namespace_id)
+    query = call.query
     page = await chunk_listing.list_page(
-        db,
-        scope,
+        call.services.db,
+        call.scope(query.namespace_id),
         call.path["document_id"],
         cursor=query.cursor,
         first=query.first_index or 0,
         size=query.page_size or chunk_listing.PAGE,
     )
-    if page is None:
-        await namespaces.require(db, scope.organization, scope.namespace)
-        raise chunk_listing.not_found()
     shown = [Chunk.of(row) for row in page.items]
     data = ChunksData(shown, len(shown), page.cursor is not None, page.cursor)
     return ChunksAnswer(message="Chunks fetched successfully", data=data)

@@ -6,7 +6,8 @@ from typing import Any
 
 from litestar.handlers import HTTPRouteHandler
 
-from api.operation import Call, TenantUse, operation
+from api.ingestion_operation import INVALID, ingestion_operation
+from api.operation import Call
 from api.wire.common import Answer
 from api.wire.connector_ingestion import (
     IngestBox,
@@ -20,7 +21,6 @@ from api.wire.ingest import IngestAnswer, ingestion
 from retrieval import connections, metadata, namespaces, runs
 from retrieval.errors import ErrorCode
 
-INVALID = ErrorCode.INVALID_INGEST_CONFIG
 AT = "ingestConfig.config"
 
 
@@ -60,18 +60,10 @@ def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
 
     slug = source.lower()
     ingest.__name__, ingest.__doc__ = f"ingest_{slug}", _ingest.__doc__
-    return operation(
-        "POST",
+    return ingestion_operation(
         f"/v1/ingest/{slug.replace('_', '-')}",
-        tag="Ingestion",
         summary=f"Ingest from {name}",
-        scope="ingest:write",
-        tenant=TenantUse.MADE,
-        invalid=INVALID,
-        failed=ErrorCode.INGESTION_FAILED,
-        answer=IngestAnswer,
-        raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.CONNECTION_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG),
-        creates=True,
+        raises=(ErrorCode.CONNECTION_NOT_FOUND,),
         body=body,
         example={
             "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",

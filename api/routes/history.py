@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.operation import Call, operation
 from api.wire.history import HistoryAnswer, HistoryData, HistoryEntry, HistoryQuery
-from retrieval import chunk_listing, document_history, namespaces
+from retrieval import document_history
 from retrieval.errors import ErrorCode
 
 
@@ -21,14 +21,14 @@ from retrieval.errors import ErrorCode
 )
 async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
     """Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows."""
-    db, query = call.services.db, call.query
-    scope = call.scope(query.namespace_id)
+    query = call.query
     page = await document_history.list_page(
-        db, scope, call.path["document_id"], cursor=query.cursor, size=query.page_size or document_history.PAGE
+        call.services.db,
+        call.scope(query.namespace_id),
+        call.path["document_id"],
+        cursor=query.cursor,
+        size=query.page_size or document_history.PAGE,
     )
-    if page is None:
-        await namespaces.require(db, scope.organization, scope.namespace)
-        raise chunk_listing.not_found()
     shown = [HistoryEntry.of(entry) for entry in page.items]
     data = HistoryData(shown, len(shown), page.cursor is not None, page.cursor)
     return HistoryAnswer(message="History fetched successfully", data=data)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from api import decode, limits, uploads
-from api.operation import Call, TenantUse, operation
+from api.ingestion_operation import INVALID, ingestion_operation
+from api.operation import Call
 from api.services import Services
 from api.uploads import Form
 from api.wire.common import Answer
@@ -17,7 +17,6 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 from retrieval.runs import Upload
 
-INVALID = ErrorCode.INVALID_INGEST_CONFIG
 JSON_FIELDS = {
     "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
     "chunkConfig": decode.json_reader(ChunkConfig, INVALID, at="chunkConfig"),
@@ -25,22 +24,9 @@ JSON_FIELDS = {
 }
 """Form fields that hold JSON as text."""
 
-_operation = partial(
-    operation,
-    method="POST",
-    tag="Ingestion",
-    scope="ingest:write",
-    tenant=TenantUse.MADE,
-    invalid=INVALID,
-    failed=ErrorCode.INGESTION_FAILED,
-    answer=IngestAnswer,
-    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG),
-    creates=True,
-)
 
-
-@_operation(
-    path="/v1/ingest/text",
+@ingestion_operation(
+    "/v1/ingest/text",
     summary="Ingest a text",
     body=IngestText,
     example={
@@ -73,8 +59,8 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     return answer
 
 
-@_operation(
-    path="/v1/ingest/file",
+@ingestion_operation(
+    "/v1/ingest/file",
     summary="Ingest a file",
     form=FileForm,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
-from api.operation import Call, TenantUse, operation
+from api.ingestion_operation import INVALID, ingestion_operation
+from api.operation import Call
 from api.services import Services
 from api.wire.common import Answer
 from api.wire.ingest import IngestAnswer, ingestion
@@ -26,31 +26,15 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 from retrieval.runs import Ingestion, Receipt
 
-INVALID = ErrorCode.INVALID_INGEST_CONFIG
 AT = "ingestConfig.config"
 _NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
 
-_operation = partial(
-    operation,
-    method="POST",
-    tag="Ingestion",
-    scope="ingest:write",
-    tenant=TenantUse.MADE,
-    invalid=INVALID,
-    failed=ErrorCode.INGESTION_FAILED,
-    answer=IngestAnswer,
-    raises=(
-        ErrorCode.NAMESPACE_NOT_FOUND,
-        ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET,
-        ErrorCode.INVALID_SCRAPE_OPTIONS,
-        ErrorCode.INVALID_CHUNK_CONFIG,
-    ),
-    creates=True,
-)
+_RAISES = (ErrorCode.WEB_SCRAPER_CONFIG_NOT_SET, ErrorCode.INVALID_SCRAPE_OPTIONS)
 
 
-@_operation(
-    path="/v1/ingest/urls",
+@ingestion_operation(
+    "/v1/ingest/urls",
+    raises=_RAISES,
     summary="Ingest a list of URLs",
     body=IngestUrls,
     example={
@@ -78,8 +62,9 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> Answer | bytes:
     return await _ingest(call, "URLs", accept)
 
 
-@_operation(
-    path="/v1/ingest/sitemap",
+@ingestion_operation(
+    "/v1/ingest/sitemap",
+    raises=_RAISES,
     summary="Ingest the pages of a sitemap",
     body=IngestSitemap,
     example={
@@ -95,8 +80,9 @@ async def ingest_sitemap(call: Call[IngestSitemap, None]) -> Answer | bytes:
     return await _ingest(call, "sitemap", _discovery(call, "SITEMAP"))
 
 
-@_operation(
-    path="/v1/ingest/website",
+@ingestion_operation(
+    "/v1/ingest/website",
+    raises=_RAISES,
     summary="Ingest the pages of a website",
     body=IngestWebsite,
     example={
