@@ -1,6 +1,7 @@
 """What every kind of test may ask for: one real PostgreSQL for the session, and scopes of one's own in it."""
 
 import logging
+import os
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -36,6 +37,12 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid):
         path = PurePosixPath(nodeid.partition("::")[0])
         return "services" if path.parent.name in ALONE else str(path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """One more than the machine has cores: services are waited for as much as they work."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

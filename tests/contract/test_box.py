@@ -21,23 +21,12 @@ from tests.standins import box, faults
 from tests.standins.place import APP, TestTokens
 from tests.standins.secure import secured
 
+CONNECTOR, STANDIN = "BOX", box
 
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch):
     monkeypatch.setattr(box_client, "MANNERS", replace(box_client.MANNERS, burst=5000))
-    with box.serving() as made:
-        yield made
-
-
-@pytest.fixture
-def connector(account):
-    return registry.connector("BOX", APP, account.settings)
-
-
-@pytest.fixture
-def tokens(account):
-    return TestTokens(account)
 
 
 def listed(connector, tokens, cursor=None):

@@ -7,30 +7,14 @@ import time
 
 import pytest
 
-from connectors import patience, registry
+from connectors import registry
 from connectors.sources import dropbox_client, dropbox_files, dropbox_listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
-from tests.standins import faults
-from tests.standins.dropbox import serving
-from tests.standins.place import APP, TestTokens
+from tests.standins import dropbox, faults
+from tests.standins.place import APP
 
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def connector(account):
-    return registry.connector("DROPBOX", APP, account.settings)
-
-
-@pytest.fixture
-def tokens(account):
-    return TestTokens(account)
+CONNECTOR, STANDIN = "DROPBOX", dropbox
 
 
 def listed(connector, tokens, cursor=None):

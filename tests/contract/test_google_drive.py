@@ -12,14 +12,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from connectors import patience, registry
+from connectors import registry
 from connectors.sources import google_drive_listing, google_drive_wire
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
 from retrieval.settings import Endpoint
 from tests.standins import faults, google_drive
 from tests.standins.google_drive_files import ROOT, Refusal
-from tests.standins.place import APP, TestTokens
+from tests.standins.place import APP
 from tests.standins.secure import secured
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -28,21 +28,7 @@ PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentatio
 TOO_LARGE = Refusal(403, "exportSizeLimitExceeded")
 
 
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
-    with google_drive.serving() as made:
-        yield made
-
-
-@pytest.fixture
-def connector(account):
-    return registry.connector("GOOGLE_DRIVE", APP, account.settings)
-
-
-@pytest.fixture
-def tokens(account):
-    return TestTokens(account)
+CONNECTOR, STANDIN = "GOOGLE_DRIVE", google_drive
 
 
 @pytest.fixture

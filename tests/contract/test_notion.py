@@ -10,30 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from connectors import patience, registry
+from connectors import registry
 from connectors.sources import notion_content, notion_listing, notion_wire
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Endpoint
-from tests.standins import faults
-from tests.standins.notion import rich, serving
-from tests.standins.place import APP, TestTokens
+from tests.standins import faults, notion
+from tests.standins.notion import rich
+from tests.standins.place import APP
 
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def connector(account):
-    return registry.connector("NOTION", APP, account.settings)
-
-
-@pytest.fixture
-def tokens(account):
-    return TestTokens(account)
+CONNECTOR, STANDIN = "NOTION", notion
 
 
 @pytest.fixture

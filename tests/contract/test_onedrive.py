@@ -8,32 +8,17 @@ import logging
 
 import pytest
 
-from connectors import patience, registry
+from connectors import registry
 from connectors.sources import onedrive_changes
 from retrieval.errors import Fatal, Retryable, Skippable
-from tests.standins import faults
+from tests.standins import faults, onedrive
 from tests.standins.account import Served
 from tests.standins.account import serving as served
-from tests.standins.onedrive import ROOT, serving
-from tests.standins.place import APP, TestTokens
+from tests.standins.onedrive import ROOT
+from tests.standins.place import APP
 from tests.standins.secure import secured
 
-
-@pytest.fixture
-def account(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def connector(account):
-    return registry.connector("ONEDRIVE", APP, account.settings)
-
-
-@pytest.fixture
-def tokens(account):
-    return TestTokens(account)
+CONNECTOR, STANDIN = "ONEDRIVE", onedrive
 
 
 @pytest.fixture(params=["told", "asked for"])
