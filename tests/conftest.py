@@ -23,7 +23,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 ALONE = {"e2e", "browser"}
-"""Folders whose tests start services of their own: never two of them at once."""
+"""Folders whose tests start services of their own, which ask for much of the machine."""
 
 
 def pytest_collection_modifyitems(items):
@@ -32,11 +32,13 @@ def pytest_collection_modifyitems(items):
 
 
 class ByFile(LoadScopeScheduling):
-    """Shares tests out among workers: a file stays together, and whole services run one by one."""
+    """Shares tests out among workers: a file stays together, and two whole services run at once, no more."""
 
     def _split_scope(self, nodeid):
         path = PurePosixPath(nodeid.partition("::")[0])
-        return "services" if path.parent.name in ALONE else str(path)
+        if path.parent.name not in ALONE:
+            return str(path)
+        return "services that are killed" if path.stem.endswith("kills") else "services"
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,6 +15,7 @@ DEFAULT_API = "http://127.0.0.1:8000"
 NAMESPACES = 50
 """How many are offered to choose from; an older one opens by its link."""
 _WHO = "who"
+_SEEN = "namespace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,16 @@ def remember(**values: str | None) -> None:
             st.query_params[name] = value
         elif name in st.query_params:
             del st.query_params[name]
+
+
+def seen(namespace: str) -> None:
+    """The namespace that pages open with, until another one is chosen."""
+    st.session_state[_SEEN] = namespace
+
+
+def last_seen() -> str | None:
+    found: str | None = st.session_state.get(_SEEN)
+    return found
 
 
 def unauthorized(error: ApiError) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -223,6 +224,36 @@ def test_a_model_that_needs_a_key_is_not_said_to_be_saved_without_one(app, org, 
     seen.run()
     click(seen, "Test and save")
     assert "embeddingModelConfig.apiKey" in shown(seen)
+
+
+def test_a_filter_is_built_key_by_key_and_stands_in_the_address(app, org, space):
+    seen = app(org.api_key, "search", namespace=space, q="seal owls", columns="keyword")
+    assert "2 documents found" in shown(seen)
+    for key, values in (("topic", "seals, birds"), ("year", "2025")):
+        typed(seen, "Metadata key", key)
+        typed(seen, "Any of the values (commas between)", values)
+        click(seen, "Add")
+    assert not seen.exception
+    told = seen.query_params["filter"]
+    assert json.loads(told if isinstance(told, str) else told[0]) == {"topic": ["seals", "birds"], "year": 2025}
+    again = app(org.api_key, "search", namespace=space, q="seal owls", columns="keyword", filter='{"topic": "seals"}')
+    assert "1 document found" in shown(again)
+    broken = app(org.api_key, "documents", namespace=space, metadata="[1]")
+    assert "not a JSON object" in shown(broken)
+    assert "owls" in shown(app(org.api_key, "documents", namespace=space, metadata="{}"))
+
+
+def test_the_way_to_the_service_goes_once_the_connection_has_moved(app, org, held):
+    seen = app(org.api_key, "connections", namespace=held.namespace)
+    click(seen, "Connect")
+    assert not seen.error, shown(seen)
+    links = {link.proto.label: link.proto.url for link in seen.get("link_button")}
+    assert links["Open the service"].startswith("https://accounts.google.com/")
+    assert "Open the service" in {link.proto.label for link in seen.run().get("link_button")}
+    org.db.rows("update connections set status = 'ACTIVE' where status = 'PENDING' and name = 'Google Drive'")
+    seen.run()
+    assert not seen.exception
+    assert "Open the service" not in {link.proto.label for link in seen.get("link_button")}
 
 
 @pytest.mark.decision("D56")

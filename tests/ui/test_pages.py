@@ -97,6 +97,33 @@ def test_signing_out_forgets_everything(app, org, space):
     assert "who" in seen.session_state
 
 
+def test_the_namespace_that_was_opened_is_the_one_of_the_next_page(app, org, space):
+    newest = org.namespace()
+    seen = app(org.api_key, "runs")
+    assert chosen_namespace(seen) == newest
+    seen.switch_page("views/namespaces.py")
+    for name, value in (("namespace", space), ("open", "yes")):
+        seen.query_params[name] = value
+    seen.run()
+    seen.query_params.clear()
+    seen.switch_page("views/runs.py").run()
+    assert chosen_namespace(seen) == space
+
+
+def chosen_namespace(seen):
+    return next(box.value for box in seen.selectbox if box.label == "Namespace")
+
+
+def test_a_full_limit_needs_attention(app, org, space):
+    assert "are used" not in links(app(org.api_key, "overview", namespace=space))
+    org.db.rows("update organizations set namespace_limit = 1 where id = %(id)s", {"id": org.id})
+    assert "1 of 1 namespaces of the organization are used" in links(app(org.api_key, "overview", namespace=space))
+
+
+def links(seen):
+    return "\n".join(link.value for link in seen.get("page_link"))
+
+
 @pytest.mark.decision("H33")
 def test_hostile_text_is_shown_as_text(app, org, space):
     found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]

@@ -92,14 +92,14 @@ def choose_namespace(who: session.Person) -> str:
     if linked and linked not in names:
         not_here()
     known = list(names)
-    before = linked if linked in names else st.session_state.get("namespace")
+    before = linked if linked in names else session.last_seen()
     chosen = st.selectbox(
         "Namespace",
         known,
         index=known.index(before) if before in names else 0,
         format_func=lambda one: f"{names[one]}  ·  {one[-6:]}",
     )
-    st.session_state["namespace"] = chosen
+    session.seen(chosen)
     session.remember(namespace=chosen)
     return str(chosen)
 

@@ -44,10 +44,14 @@ def show(who: session.Person, space: Json | None) -> Json | None:
         "fileStorageConfig": ("Files", "type", FILES),
         "vectorStorageConfig": ("Vectors", "provider", VECTORS),
     }
+    places = {"name": st.container()}
     for area, (title, choice, options) in areas.items():
         body |= _store(area, title, choice, options, space)
+        places[area] = st.container()
     body |= _model(space)
+    places["embeddingModelConfig"] = st.container()
     body |= _scraper(space)
+    places["webScraperConfig"] = st.container()
     with st.expander("Apps for connections (Notion, Drive, Dropbox, OneDrive, Box)"):
         for area, (title, fields) in APPS.items():
             body |= _app(area, title, fields, space)
@@ -62,7 +66,11 @@ def show(who: session.Person, space: Json | None) -> Json | None:
             else:
                 saved = who.api.patch(f"/v1/namespaces/{space['id']}", body)
     except ApiError as error:
-        frame.show(error)
+        at = places.get((error.field or "").partition(".")[0])
+        with at or st.container():
+            frame.show(error)
+        if at:
+            st.caption(":red[Not saved: the error stands at its field.]")
         return None
     return dict(saved["namespace"])
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, pager, removals, status
+from ui.parts import authorization, frame, pager, removals, status
 from ui.parts.text import plain
 from ui.parts.words import SOURCES, ago, title
 
@@ -63,26 +61,8 @@ def _connect(who: session.Person, namespace: str) -> None:
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
                 body: Json = {"namespaceId": namespace, "name": name or title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": every} if every else {}
-                _authorize(lambda: who.api.post("/v1/connections", body))
-    _link()
-
-
-def _authorize(ask: Callable[[], Json]) -> bool:
-    """Ask for the address of the service's own page, and keep it for this session; whether there is one."""
-    try:
-        st.session_state["authorization_url"] = ask()["authorizationUrl"]
-    except ApiError as error:
-        frame.show(error)
-        return False
-    return True
-
-
-def _link() -> None:
-    """The way to the service's own page, where a person allows the access."""
-    if url := st.session_state.get("authorization_url"):
-        left, right = st.columns([3, 1], vertical_alignment="center")
-        left.info("Allow the access at the service, then come back: the card turns ACTIVE. The link lasts ten minutes.")
-        right.link_button("Open the service", url, type="primary", icon=":material/open_in_new:", width="stretch")
+                authorization.ask(who, lambda: who.api.post("/v1/connections", body))
+    authorization.link(who)
 
 
 def _card(who: session.Person, namespace: str, connection: Json) -> None:
@@ -135,7 +115,7 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
     if not who.may("connections:write") or state == "REVOKED":
         return
     wanted = again.button("Authorize again", key=f"again-{key}", width="stretch")
-    if wanted and _authorize(lambda: who.api.patch(f"/v1/connections/{key}", body)):
+    if wanted and authorization.ask(who, lambda: who.api.patch(f"/v1/connections/{key}", body)):
         st.rerun()
     with revoke.popover("Revoke", width="stretch"):
         st.write("The tokens are wiped and the service is told. This is final; what was ingested stays.")

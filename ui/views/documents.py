@@ -11,7 +11,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import chunk_viewer, frame, history, pager, status, tabs
+from ui.parts import chunk_viewer, frame, history, metadata_filter, pager, status, tabs
 from ui.parts.text import csv_bytes, plain
 from ui.parts.words import SOURCES, ago, count, counted, number, size, title
 
@@ -70,6 +70,7 @@ def listing(who: session.Person, namespace: str) -> None:
 
 def _filters() -> Json | None:
     """The filterConfig that the form asks for; kept in the page's address."""
+    before = dict(st.query_params)
     with st.expander(
         "Filters", icon=":material/filter_alt:", expanded=any(st.query_params.get(name) for name in FILTERS)
     ):
@@ -79,26 +80,19 @@ def _filters() -> Json | None:
         types = three.multiselect("Type", TYPES, default=_listed("type", TYPES))
         left, right = st.columns(2)
         external = left.text_input("External ids (commas between)", value=session.parameter("external") or "")
-        metadata = right.text_input(
-            "Metadata (JSON object)", value=session.parameter("metadata") or "", placeholder='{"team": "docs"}'
-        )
-        archive = left.text_input("Packed into the document (id)", value=session.parameter("archive") or "")
-        waiting = right.toggle("Gone at the source, removal to confirm", value=session.parameter("removal") == "yes")
+        archive = right.text_input("Packed into the document (id)", value=session.parameter("archive") or "")
+        wanted = metadata_filter.show("metadata")
+        waiting = st.toggle("Gone at the source, removal to confirm", value=session.parameter("removal") == "yes")
     chosen = {"status": states, "source": sources, "type": types}
-    before = dict(st.query_params)
     session.remember(
         **{name: ",".join(values) for name, values in chosen.items()},
         external=external,
-        metadata=metadata,
         archive=archive.strip(),
         removal="yes" if waiting else None,
     )
     if dict(st.query_params) != before and "cursor" in st.query_params:
         session.remember(cursor=None)
-    try:
-        wanted = json.loads(metadata) if metadata.strip() else {}
-    except ValueError:
-        st.error('The metadata filter is not JSON. It is an object, such as {"team": "docs"}.')
+    if wanted is None:
         return None
     return {
         "documentIngestionStatuses": states,

@@ -95,6 +95,7 @@ def _create(who: session.Person) -> None:
 
 
 def _one(who: session.Person, space: Json) -> None:
+    session.seen(space["id"])
     _back()
     st.subheader(plain(space["name"]))
     st.caption(f"`{space['id']}` · created {ago(space['createdAt'])} · changed {ago(space['updatedAt'])}")

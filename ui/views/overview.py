@@ -16,6 +16,8 @@ from ui.parts.words import STATUS, ago, count, counted, milliseconds, size, titl
 LIVE_SECONDS = 5.0
 RUNS = 100
 CONNECTIONS = 40
+LIMITS = {"requests": "requests of this minute", "namespaces": "namespaces of the organization"}
+"""What of the organization's use may be full, in words."""
 Known = Mapping[str, Json | None]
 """What the API said, by question; None for what the key may not ask."""
 
@@ -129,6 +131,11 @@ def _attention(namespace: str, known: Known) -> None:
     found.extend((f"The connection “{name}” failed: authorize it again", "connections", {}) for name in broken)
     if waiting := (known["removals"] or {}).get("total"):
         found.append((f"{count(waiting, 'document')} gone at the source: confirm the removal", "connections", {}))
+    usage = known["usage"] or {}
+    for name, what in LIMITS.items():
+        use = usage.get(name, {"used": 0, "limit": 1})
+        if use["used"] >= use["limit"]:
+            found.append((f"{use['used']:,} of {use['limit']:,} {what} are used", "keys", {}))
     if not found:
         st.success("Nothing needs attention.", icon=":material/check_circle:")
         return

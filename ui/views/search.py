@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from functools import partial
 
@@ -10,7 +9,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, search_reasons, search_results, snippets, status, tabs
+from ui.parts import frame, metadata_filter, search_reasons, search_results, snippets, status, tabs
 from ui.parts.search_results import TITLES
 from ui.parts.words import count, milliseconds
 
@@ -67,25 +66,18 @@ def _form() -> tuple[str, Json | None]:
     )
     weight = middle.slider("Weight of meaning in hybrid", 0.0, 1.0, _number("weight", 0.5), 0.05)
     top = right.number_input("Results", 1, MOST, int(max(_number("top", 10), 1)))
-    with st.expander("Filter and threshold", icon=":material/filter_alt:"):
-        typed = st.text_input(
-            "Metadata (JSON object: every key must match, a list means any of)",
-            value=session.parameter("filter") or "",
-            placeholder='{"team": ["docs", "sales"]}',
-        )
+    filtered = bool(session.parameter("filter") or session.parameter("least"))
+    with st.expander("Filter and threshold", icon=":material/filter_alt:", expanded=filtered):
+        metadata = metadata_filter.show("filter")
         threshold = st.slider("Least score", 0.0, 1.0, _number("least", 0.0), 0.05)
     session.remember(
         q=query,
         columns=",".join(columns),
         weight=f"{weight:g}",
         top=str(int(top)),
-        filter=typed,
         least=f"{threshold:g}" if threshold else None,
     )
-    try:
-        metadata = json.loads(typed) if typed.strip() else None
-    except ValueError:
-        st.error('The filter is not JSON. It is an object, such as {"team": "docs"}.')
+    if metadata is None:
         return query, None
     if not columns:
         st.info("Choose at least one column.")

@@ -1,0 +1,69 @@
+"""The way to a content service's own page, where a person allows the access; it goes once the connection has moved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame
+
+LIVE_SECONDS = 3.0
+GOOD_SECONDS = 600.0
+"""How long the API keeps an authorization waiting."""
+_ASKED = "authorization"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An authorization that was begun: of which connection, as it stood then, and when."""
+
+    url: str
+    connection: str
+    state: Json
+    at: float
+
+
+def ask(who: session.Person, request: Callable[[], Json]) -> bool:
+    """Begin one by the request, which answers the connection and the address; False if it is refused, in words."""
+    try:
+        given = request()
+        connection = given["connection"]["id"]
+        asked = Asked(given["authorizationUrl"], connection, _state(who, connection), time.monotonic())
+    except ApiError as error:
+        frame.show(error)
+        return False
+    st.session_state[_ASKED] = asked
+    return True
+
+
+def link(who: session.Person) -> None:
+    """Shown while it is waited for; the page is drawn anew once the connection has another state."""
+    if _ASKED not in st.session_state:
+        return
+
+    @st.fragment(run_every=LIVE_SECONDS)
+    def waiting() -> None:
+        with frame.trouble():
+            asked = st.session_state.get(_ASKED)
+            if not isinstance(asked, Asked):
+                return
+            if time.monotonic() - asked.at > GOOD_SECONDS or _state(who, asked.connection) != asked.state:
+                del st.session_state[_ASKED]
+                st.rerun(scope="app")
+            left, right = st.columns([3, 1], vertical_alignment="center")
+            left.info("Allow the access at the service: the card below follows by itself. The link lasts ten minutes.")
+            right.link_button(
+                "Open the service", asked.url, type="primary", icon=":material/open_in_new:", width="stretch"
+            )
+
+    waiting()
+
+
+def _state(who: session.Person, connection: str) -> Json:
+    known = who.api.get(f"/v1/connections/{connection}")["connection"]
+    return {name: known[name] for name in ("status", "statusReason", "config")}
