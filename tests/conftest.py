@@ -1,7 +1,6 @@
 """What every kind of test may ask for: one real PostgreSQL for the session, and scopes of one's own in it."""
 
 import logging
-import os
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -23,7 +22,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 ALONE = {"e2e", "browser"}
-"""Folders whose tests start services of their own, which ask for much of the machine."""
+"""Folders whose tests start services of their own: never two of them at once."""
 
 
 def pytest_collection_modifyitems(items):
@@ -32,19 +31,11 @@ def pytest_collection_modifyitems(items):
 
 
 class ByFile(LoadScopeScheduling):
-    """Shares tests out among workers: a file stays together, and two whole services run at once, no more."""
+    """Shares tests out among workers: a file stays together, and whole services run one by one."""
 
     def _split_scope(self, nodeid):
         path = PurePosixPath(nodeid.partition("::")[0])
-        if path.parent.name not in ALONE:
-            return str(path)
-        return "services that are killed" if path.stem.endswith("kills") else "services"
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config):
-    """One more than the machine has cores: services are waited for as much as they work."""
-    return (os.cpu_count() or 1) + 1
+        return "services" if path.parent.name in ALONE else str(path)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,7 +14,7 @@ def post_all(service, restarts: str):
     """Post the documents one by one; an answer that got lost in a restart is asked for again by name."""
     runs = {}
     for number in range(DOCUMENTS):
-        text = f"Kill test {restarts} document number {number}: " + f"the word is w{number}x. " * 20
+        text = f"Kill test {restarts} document number {number}: " + f"the word is {restarts}{number}x. " * 20
         for _ in range(120):
             try:
                 runs[number] = service.text(text, name=f"{restarts} {number}")["ingestJobRunId"]
@@ -28,11 +28,15 @@ def post_all(service, restarts: str):
     return runs
 
 
+@pytest.fixture(scope="module")
+def service(service_of_module):
+    return service_of_module(lease_seconds="6")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("role", ["api", "worker", "prefect", "postgres"])
-def test_a_killed_process_costs_no_document(new_service, role):
-    service = new_service(lease_seconds="6")
+def test_a_killed_process_costs_no_document(service, role):
     service.wait(service.text("warm")["ingestJobRunId"])
     runs = post_all(service, role)
     assert len(runs) == DOCUMENTS
@@ -50,5 +54,5 @@ def test_a_killed_process_costs_no_document(new_service, role):
     names = [document["name"] for document in service.documents()]
     assert sorted(n for n in names if n.startswith(role)) == sorted(f"{role} {number}" for number in range(DOCUMENTS))
     for number in (0, DOCUMENTS // 2, DOCUMENTS - 1):
-        hits = service.search(f"w{number}x", topK=3, hybridConfig={"semanticWeight": 0, "keywordWeight": 1})
+        hits = service.search(f"{role}{number}x", topK=3, hybridConfig={"semanticWeight": 0, "keywordWeight": 1})
         assert [hit["document"]["name"] for hit in hits] == [f"{role} {number}"]
