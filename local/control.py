@@ -7,7 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from local import banner, compose, instance, logs, postgres, processes
 from local.instance import Record, RoleRecord
@@ -86,6 +89,8 @@ def status(settings: Settings, *, as_json: bool) -> int:
         say(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
     else:
         say(_table(record, roles))
+        for line in _repeated(home, record):
+            say(line)
     return 0 if healthy else 3
 
 
@@ -111,7 +116,7 @@ def _log_size(home: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _seen(role: RoleRecord, *, alive: bool) -> dict[str, str | int | float | None]:
+def _seen(role: RoleRecord, *, alive: bool) -> dict[str, Any]:
     process = Process(role.pid, role.started) if role.pid and role.started else None
     here = process is not None and process.alive()
     state = role.state if (here or role.state in ("done", "restarting")) and alive else "stopped"
@@ -124,12 +129,24 @@ def _seen(role: RoleRecord, *, alive: bool) -> dict[str, str | int | float | Non
         "uptimeSeconds": uptime,
         "restarts": role.restarts,
         "address": role.address,
+        "repeatedErrors": [asdict(one) for one in role.errors if alive and one.repeats(time.time())],
     }
 
 
-def _table(record: Record, roles: list[dict[str, str | int | float | None]]) -> str:
+def _repeated(home: Path, record: Record) -> Iterator[str]:
+    """A sentence for each error that a role's log repeats."""
+    now = time.time()
+    for role in record.roles:
+        for one in role.errors:
+            if one.repeats(now):
+                times = f"{one.count} times within {_duration(int(one.last - one.first))}"
+                yield f"\n{role.name} repeats an error ({times}, last {int(now - one.last)} s ago):\n    {one.message}"
+                yield f"  Its log: {logs.path(home, role.name)}"
+
+
+def _table(record: Record, roles: list[dict[str, Any]]) -> str:
     head = ("role", "state", "pid", "uptime", "restarts", "address")
-    rows = [tuple("-" if value is None else str(value) for value in role.values()) for role in roles]
+    rows = [tuple("-" if value is None else str(value) for value in [*role.values()][: len(head)]) for role in roles]
     rows = [(*row[:3], row[3] if row[3] == "-" else _duration(int(row[3])), *row[4:]) for row in rows]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]

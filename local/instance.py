@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from local import processes
 from local.files import read_json, write_private
+from local.log_errors import Series
 from local.processes import Process
 
 Phase = Literal["starting", "ready", "stopping"]
@@ -33,6 +34,8 @@ class RoleRecord:
     since: float | None = None
     restarts: int = 0
     address: str | None = None
+    errors: list[Series] = field(default_factory=list)
+    """Error lines of its log since the instance started, newest first."""
 
 
 @dataclass(slots=True)
@@ -61,7 +64,11 @@ def load(home: Path) -> Record | None:
     found = read_json(home / "state.json")
     if not found:
         return None
-    return Record(**(found | {"roles": [RoleRecord(**role) for role in found["roles"]]}))
+    return Record(**(found | {"roles": [_role(role) for role in found["roles"]]}))
+
+
+def _role(found: dict[str, Any]) -> RoleRecord:
+    return RoleRecord(**(found | {"errors": [Series(**one) for one in found.get("errors", [])]}))
 
 
 def running(home: Path) -> Record | None:

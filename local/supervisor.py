@@ -15,6 +15,7 @@ from pathlib import Path
 from local import instance, logs, processes
 from local.identity import Identity
 from local.instance import Record, RoleRecord
+from local.log_errors import Watch
 from local.processes import Process
 from local.trouble import LocalError
 
@@ -24,6 +25,7 @@ _DEATHS = 6
 _DEATHS_BEFORE_READY = 3
 _LONGEST_PAUSE = 8.0
 _BOUND_LOGS_EVERY = 30.0
+_READ_LOGS_EVERY = 2.0
 
 
 class Stopped(Exception):
@@ -54,6 +56,7 @@ class _Child:
     role: Role
     record: RoleRecord
     process: subprocess.Popen[bytes]
+    watch: Watch
     log_offset: int = 0
     was_ready: bool = False
     deaths: deque[float] = field(default_factory=deque)
@@ -81,6 +84,7 @@ class Supervisor:
         self._errands: list[Errand] = []
         self._stop_requests = 0
         self._next_bound = 0.0
+        self._next_read = 0.0
 
     def listen(self) -> None:
         """From now on SIGINT and SIGTERM ask for an orderly end, and a second one for a quick one."""
@@ -91,7 +95,8 @@ class Supervisor:
         record = RoleRecord(role.name, address=role.address)
         self._record.roles.append(record)
         offset = self._log_size(role.name)
-        self._children.append(_Child(role, record, self._spawn(role, record), offset))
+        watch = Watch(logs.path(self._home, role.name), record.errors)
+        self._children.append(_Child(role, record, self._spawn(role, record), watch, offset))
 
     def run(self, role: Role) -> bytes:
         """Run a role that ends by itself; its standard output. LocalError with the end of its log if it fails."""
@@ -157,9 +162,18 @@ class Supervisor:
             raise Stopped
         for child in self._children:
             self._look_at(child)
+        self._read_logs()
         if time.monotonic() > self._next_bound:
             self._next_bound = time.monotonic() + _BOUND_LOGS_EVERY
             logs.bound(self._home)
+
+    def _read_logs(self) -> None:
+        """Note errors that the roles have logged, for `retrieval status`."""
+        if time.monotonic() > self._next_read:
+            self._next_read = time.monotonic() + _READ_LOGS_EVERY
+            found = [child.watch.look(time.time()) for child in self._children]
+            if any(found):
+                self._save()
 
     def stop(self, order: Iterable[str]) -> None:
         """End the roles in this order, each in its grace, then whatever they left; a second signal shortens it."""

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import time
 from contextlib import ExitStack
 
 import httpx
@@ -18,6 +19,10 @@ TEXTS = {
     "notes/bees.txt": "Bees dance to tell where the clover grows.",
     "notes/deep/er/tide.txt": "A spring tide follows the full moon.",
     "notes/owls.txt": "Owls hunt mice at night without a sound.",
+}
+APP_OF = {
+    connector: {name: value for name, value in APP.items() if name != "apiKey" or connector == "GOOGLE_DRIVE"}
+    for connector in APPS
 }
 CANARIES = ("canary-access", "canary-refresh", APP["clientSecret"])
 
@@ -48,9 +53,9 @@ def connected(service_of_module, accounts):
     )
 
 
-def connect(service, namespace, connector):
+def connect(service, namespace, connector, **fields):
     """A connection that is ACTIVE after a browser has followed the authorization URL to its end."""
-    body = {"namespaceId": namespace, "name": "Team", "connector": connector}
+    body = {"namespaceId": namespace, "name": "Team", "connector": connector, **fields}
     data = service.ok(service.client.post("/v1/connections", json=body))
     with httpx.Client(follow_redirects=True, timeout=20) as browser:
         page = browser.get(data["authorizationUrl"])
@@ -66,8 +71,7 @@ def connect(service, namespace, connector):
 @pytest.mark.parametrize("connector", APPS)
 def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(connected, accounts, connector):
     service, account = connected, accounts[connector]
-    app = {name: value for name, value in APP.items() if name != "apiKey" or connector == "GOOGLE_DRIVE"}
-    body = {"name": connector, **EMBEDDED, APPS[connector]: app}
+    body = {"name": connector, **EMBEDDED, APPS[connector]: APP_OF[connector]}
     data = service.ok(service.client.post("/v1/namespaces", json=body))
     namespace = data["namespace"]["id"]
     files = {path: account.put(path, text) for path, text in TEXTS.items()}
@@ -105,6 +109,38 @@ def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(connected,
     assert (gone["connection"]["status"], gone["connection"]["config"]["credentials"]) == ("REVOKED", None)
     refused = service.client.post(path, json=asked)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_INGEST_CONFIG")
+
+
+def until(fact, seconds):
+    """The first answer of `fact` that is not empty."""
+    deadline = time.monotonic() + seconds
+    while not (found := fact()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.5)
+    return found
+
+
+@pytest.mark.slow
+def test_a_schedule_that_prefect_fires_ingests_a_changed_file(connected, accounts):
+    """Nobody asks for an ingestion: Prefect's scheduler makes the runs, of which the shortest interval is a minute."""
+    service, account = connected, accounts["BOX"]
+    made = service.ok(
+        service.client.post("/v1/namespaces", json={"name": "nightly", **EMBEDDED, APPS["BOX"]: APP_OF["BOX"]})
+    )
+    namespace = made["namespace"]["id"]
+    file = account.put("rounds/watch.txt", "The night watch begins at the western gate.")
+    connection = connect(service, namespace, "BOX", syncIntervalMinutes=1)
+
+    def found(text):
+        body = {"namespaceId": namespace, "query": "where does the night watch begin?", "topK": 5}
+        hits = service.ok(service.client.post("/v1/search", json=body))["results"]
+        return [hit for hit in hits if text in hit["content"]]
+
+    until(lambda: found("western gate"), seconds=100)
+    account.change(file, "The night watch begins at the eastern gate.")
+    until(lambda: found("eastern gate"), seconds=100)
+    assert found("western gate") == []
+    service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
 
 
 def test_no_token_and_no_secret_lies_in_the_open(connected, accounts):

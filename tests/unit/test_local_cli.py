@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pydantic import SecretStr
 from local import addresses, banner, cli, control, environment, instance, roles
 from local.environment import Resolved
 from local.instance import Record, RoleRecord
+from local.log_errors import Series
 from local.processes import Process
 from local.trouble import LocalError
 from retrieval import settings
@@ -173,6 +175,23 @@ def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.Captur
     instance.save(home, _mine(phase="ready", roles=[here, gone]))
     assert control.status(Settings(home=home), as_json=False) == 3
     assert "stopped" in capsys.readouterr().out
+
+
+def test_status_shows_what_a_role_repeats_in_its_log(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    now = time.time()
+    often, once = Series("scheduler - no bulk DML", 14, now - 125, now - 2), Series("just once", 1, now, now)
+    me = Process.of(os.getpid())
+    assert me is not None
+    role = RoleRecord("prefect", "up", me.pid, me.started, now, errors=[often, once])
+    instance.save(home, _mine(phase="ready", roles=[role]))
+    assert cli.main(["status", "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)["roles"]
+    assert [(one["message"], one["count"]) for one in shown["repeatedErrors"]] == [("scheduler - no bulk DML", 14)]
+    cli.main(["status"])
+    said = capsys.readouterr().out
+    assert "prefect repeats an error (14 times within 0:02:03, last " in said
+    assert "no bulk DML" in said
+    assert "just once" not in said
 
 
 def test_service_json_is_private_and_keeps_the_key_over_a_stop(home: Path) -> None:

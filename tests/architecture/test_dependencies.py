@@ -1,0 +1,49 @@
+"""What the code imports is declared with bounds, not left to what another package happens to bring."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PACKAGES = ("api", "connectors", "flows", "local", "migrations", "retrieval", "ui")
+DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
+DISTRIBUTIONS = packages_distributions()
+BREAKING = ("prefect", "fastapi", "starlette", "sqlalchemy", "anyio", "litestar", "msgspec", "sqlmodel", "psycopg")
+"""Their next versions have stopped this service before, or may: a lock that is made anew must not take them."""
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[ ;\[<>=!~]", requirement, maxsplit=1)[0].lower()
+
+
+def imported() -> set[str]:
+    """The third-party modules that the packages import, wherever they do."""
+    found = set()
+    for path in (file for package in PACKAGES for file in (PROJECT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - set(PACKAGES)
+
+
+def test_every_imported_package_is_declared():
+    declared = {name_of(one).replace("_", "-") for one in DECLARED} | {"psycopg-pool"}  # an extra of psycopg
+    missing = {
+        module
+        for module in imported()
+        if not declared & {one.lower().replace("_", "-") for one in DISTRIBUTIONS.get(module, [module])}
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize("package", BREAKING)
+def test_what_breaks_with_its_next_version_is_bounded(package):
+    (requirement,) = [one for one in DECLARED if name_of(one) == package]
+    assert "<" in requirement

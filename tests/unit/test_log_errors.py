@@ -1,0 +1,72 @@
+"""Error lines of every program that writes a log here, told from the others; which of them repeat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from local.log_errors import REPEATED, SERIES_SECONDS, Watch, lines
+
+ERRORS = {
+    "prefect": "02:11:09.512 | ERROR   | prefect.server.services.scheduler - Can't evaluate bulk DML statement",
+    "structlog": "2026-11-22T02:10:00.123456Z [error    ] dispatcher.failed              loop=recovery role=dispatcher",
+    "json": '{"loop": "recovery", "event": "dispatcher.failed", "level": "error", "timestamp": "2026-11-22T02:10:00Z"}',
+    "postgres": "2026-11-22 02:10:00.123 UTC [4711] ERROR:  deadlock detected",
+    "granian": "[ERROR] Unable to start the worker",
+    "uvicorn": "ERROR:    Exception in ASGI application",
+    "python": "2026-11-22 02:10:00,123 - asyncio - ERROR - Task exception was never retrieved",
+}
+OTHERS = """\
+02:11:09.512 | WARNING | prefect.server - ERROR is only a word here
+2026-11-22T02:10:00.123456Z [info     ] document.failed  error=no role=worker
+2026-11-22 02:10:00.123 UTC [4711] FATAL:  the database system is starting up
+2026-11-22 02:10:00.123 UTC [4711] LOG:  checkpoint complete
+[INFO] Started worker-1
+"""
+TRACE = """\
+Traceback (most recent call last):
+  File "x.py", line 1, in <module>
+    1 / 0
+ZeroDivisionError: division by zero
+"""
+
+
+@pytest.mark.parametrize("program", ERRORS)
+def test_an_error_line_is_told_from_others_and_counted_once_with_its_traceback(program):
+    (found,) = lines(OTHERS + ERRORS[program] + "\n" + TRACE + OTHERS)
+    assert found in ERRORS[program]
+    assert len(found) > 10
+
+
+def test_a_traceback_that_no_line_announces_is_an_error_by_its_last_line():
+    assert list(lines(OTHERS + TRACE)) == ["ZeroDivisionError: division by zero"]
+
+
+@pytest.mark.parametrize("program", ERRORS)
+def test_an_error_that_comes_again_with_other_numbers_repeats(tmp_path: Path, program):
+    log, series = tmp_path / "role.log", []
+    log.write_text(ERRORS[program] + "\n")
+    watch = Watch(log, series)
+    for number in range(REPEATED):
+        with log.open("a") as opened:
+            opened.write(ERRORS[program].replace("02:1", f"0{number}:1").replace("4711", str(number)) + "\n" + TRACE)
+        assert watch.look(1000.0 + number)
+        assert not watch.look(1000.5 + number)
+    (one,) = series
+    assert (one.count, one.first, one.last) == (REPEATED, 1000.0, 1000.0 + REPEATED - 1)
+    assert one.repeats(1010)
+    assert not one.repeats(one.last + SERIES_SECONDS + 1)
+
+
+def test_a_flood_of_different_errors_and_a_log_that_was_emptied_are_bounded(tmp_path: Path):
+    log, series = tmp_path / "role.log", []
+    watch = Watch(log, series)
+    assert not watch.look(0)
+    words = ("".join(chr(97 + int(digit)) for digit in str(number)) for number in range(20_000))
+    log.write_text("".join(f"[ERROR] {word} went wrong in a way of its own {'x' * 90}\n" for word in words))
+    assert watch.look(1)
+    assert len(series) <= 20
+    log.write_text("[ERROR] another\n")
+    assert watch.look(2)
+    assert series[0].message.endswith("another")
