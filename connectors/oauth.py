@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from connectors.patience import seconds_asked
-from retrieval.errors import Fatal, Retryable
+from retrieval.errors import AppRefused, Fatal, Retryable
 from retrieval.ports import Tokens
 from retrieval.settings import Settings
 
@@ -30,6 +30,9 @@ _REFUSALS = frozenset({400, 401, 403})
 _PASSING = frozenset({"temporarily_unavailable", "server_error", "rate_limit_exceeded", "rate_limited", "slow_down"})
 """Errors of the service's own, by RFC 6749, and full rates: Microsoft and Google send some with status 400 or 403."""
 
+
+_ENDED = frozenset({"invalid_grant", "access_denied", "interaction_required", "consent_required", "login_required"})
+"""A person has to authorize anew (RFC 6749; the last three Microsoft's). All other refusals are about the app."""
 
 NONE = Tokens("")
 """Before the first exchange there is nothing to carry over."""
@@ -47,7 +50,8 @@ class Auth(Enum):
 @dataclass(frozen=True, slots=True)
 class Service:
     """What one content service wants. `account`: the field of its token answer that says whose tokens these are;
-    `nonce`: its tokens come with a signed word (OpenID Connect), which answers this authorization and no other."""
+    `nonce`: its tokens come with a signed word (OpenID Connect), which answers this authorization and no other;
+    `rights`: the scopes without which it cannot be read, each with those that hold it too."""
 
     name: str
     authorize: str
@@ -59,6 +63,7 @@ class Service:
     revoke_auth: Auth = Auth.TOKEN
     account: str | None = None
     nonce: bool = False
+    rights: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 Send = Callable[["OAuth", str, dict[str, str]], Any]
@@ -112,7 +117,13 @@ class OAuth:
         content = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri}
         if verifier is not None:
             content["code_verifier"] = verifier
-        return self._tokens(self._post(self.token_at, self.service.auth, content))
+        answer = self._post(self.token_at, self.service.auth, content)
+        tokens = self._tokens(answer)
+        if missing := _missing(self.service.rights, answer.get("scope")):
+            raise Fatal(
+                f"{self.service.name} was not allowed all that is needed: authorize again and grant {missing} too."
+            )
+        return tokens
 
     def refresh(self, tokens: Tokens) -> Tokens:
         if tokens.refresh_token is None:
@@ -185,10 +196,26 @@ def refusal(name: str, status: int, body: Any, after: str) -> Fatal | Retryable:
     """
     code = (body.get("error") or body.get("code")) if isinstance(body, dict) else None
     if status in _REFUSALS and isinstance(code, str) and code not in _PASSING:
-        if code in {"invalid_client", "unauthorized_client"}:
-            return Fatal(f"{name} does not know the app: correct its client id and secret in the namespace.")
-        return Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")
+        if code in _ENDED:
+            return Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")
+        return AppRefused(
+            f"{name} does not accept the app: correct the client id and secret in the namespace, or the app at {name}."
+            " No new authorization is needed."
+        )
     return Retryable(f"{name} cannot answer right now (status {status}).", after=seconds_asked(after))
+
+
+def _missing(rights: Mapping[str, Sequence[str]], granted: Any) -> str:
+    """The scopes that a person withheld, such as by an unticked box; a service that names none granted all of them."""
+    if not isinstance(granted, str):
+        return ""
+    had = {_scope(one) for one in granted.replace(",", " ").split()}
+    return ", ".join(name for name, others in rights.items() if not had & {_scope(name), *map(_scope, others)})
+
+
+def _scope(name: str) -> str:
+    """Microsoft names its scopes with and without the address of their API, in any case."""
+    return name.lower().removeprefix("https://graph.microsoft.com/")
 
 
 @lru_cache(maxsize=1)

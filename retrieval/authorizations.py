@@ -12,7 +12,7 @@ from psycopg import Connection as PgConnection
 
 from retrieval.connections import open_tokens, seal_tokens
 from retrieval.database import AWAY, Database, Row
-from retrieval.errors import Fatal, Retryable, ServiceError, StepError
+from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError, StepError
 from retrieval.ports import Authorizer, Tokens
 from retrieval.secrets import KeyRing
 
@@ -118,6 +118,9 @@ class ConnectionTokens:
                     return tokens.access_token
                 try:
                     fresh = self._ask(tokens)
+                except AppRefused as error:
+                    self._explain(connection, str(error))
+                    ended = error
                 except Fatal as error:
                     self._fail(connection, str(error))
                     ended = error
@@ -165,9 +168,18 @@ class ConnectionTokens:
         """Unless a person has authorized it anew. What others made of the used token meanwhile was no refusal."""
         connection.execute(
             "update connections set credentials = %(sealed)s, status = 'ACTIVE',"
-            " status_reason = case status when 'ACTIVE' then status_reason end"
+            " status_reason = null"
             " where id = %(id)s and credentials = %(before)s and status in ('ACTIVE', 'FAILED')",
             {"id": self._id, "before": before, "sealed": seal_tokens(self._ring, self._id, fresh)},
+        )
+
+    def _explain(self, connection: PgConnection[Row], reason: str) -> None:
+        """ACTIVE as before: with a corrected app its tokens serve again, and the reason goes."""
+        log.warning("connection.app_refused", connection_id=self._id)
+        connection.execute(
+            "update connections set status_reason = %(reason)s, updated_at = now()"
+            " where id = %(id)s and status = 'ACTIVE' and status_reason is distinct from %(reason)s",
+            {"id": self._id, "reason": reason},
         )
 
     def _fail(self, connection: PgConnection[Row], reason: str) -> None:

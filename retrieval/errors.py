@@ -100,6 +100,10 @@ class Fatal(StepError):
         self.field = field
 
 
+class AppRefused(Fatal):
+    """A service refuses the app itself, such as its secret. The authorizations that people gave to it stand."""
+
+
 class Moved(StepError):
     """The namespace got another model or vector store meanwhile: what was made for the old one does not count."""
 

@@ -24,6 +24,7 @@ SERVICE = Service(
     revoke="https://api.box.com/oauth2/revoke",
     revoke_auth=Auth.FORM,
     account="account",
+    rights={"root_readonly": ("root_readwrite",)},
 )
 """Its token answers do not say whose the tokens are: that is asked for once, when a person has authorized."""
 

@@ -17,14 +17,16 @@ from connectors.sources.dropbox_client import Client
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
+SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
 SERVICE = Service(
     name="Dropbox",
     authorize="https://www.dropbox.com/oauth2/authorize",
     token="https://api.dropboxapi.com/oauth2/token",  # noqa: S106
-    extra={"scope": "account_info.read files.metadata.read files.content.read", "token_access_type": "offline"},
+    extra={"scope": " ".join(SCOPES), "token_access_type": "offline"},
     revoke="https://api.dropboxapi.com/2/auth/token/revoke",
     revoke_auth=Auth.BEARER,
     account="account_id",
+    rights=dict.fromkeys(SCOPES, ()),
 )
 
 

@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from connectors.sources.google_drive_client import Drive
     from connectors.sources.google_drive_wire import Wires
 
+READ = "https://www.googleapis.com/auth/drive.readonly"
 SERVICE = Service(
     name="Google Drive",
     authorize="https://accounts.google.com/o/oauth2/v2/auth",
     token="https://oauth2.googleapis.com/token",  # noqa: S106
     extra={
-        "scope": "openid https://www.googleapis.com/auth/drive.readonly",
+        "scope": f"openid {READ}",
         "access_type": "offline",
         "prompt": "consent",
         "include_granted_scopes": "true",
     },
     revoke="https://oauth2.googleapis.com/revoke",
     account="account",
+    rights={READ: ("https://www.googleapis.com/auth/drive",)},
 )
 """`openid` gives no right, but a word in the token answer that says whose tokens these are."""
 

@@ -23,6 +23,7 @@ SERVICE = Service(
     extra={"scope": " ".join(onedrive_auth.SCOPES), "prompt": "select_account"},
     account=onedrive_auth.ACCOUNT,
     nonce=True,
+    rights={onedrive_auth.SCOPES[0]: ("Files.ReadWrite.All",)},
 )
 _GONE = frozenset({400, 403, 404, 410})
 """What Graph says of an item that is deleted, or of a drive that the account cannot see."""

@@ -309,6 +309,31 @@ def test_refusals_say_why_in_our_words(org, space, vendor):
         assert failed["config"]["credentials"] is None
 
 
+@pytest.mark.decision("H67")
+def test_an_unticked_box_at_the_callback(org, space, vendor):
+    """FAILED with what is missing; an ACTIVE connection keeps the access that it had."""
+    made, url = create(org, space)
+    right = "https://www.googleapis.com/auth/drive.readonly"
+    vendor.unticked = {right}
+    code, state = vendor.visit(url)
+    assert "Not connected" in call_back(org, code=code, state=state).text
+    failed = read(org, made)
+    assert (failed["status"], right in failed["statusReason"]) == ("FAILED", True)
+    assert failed["config"]["credentials"] is None
+    vendor.unticked = set()
+    code, state = vendor.visit(change(org, space, made).json()["data"]["authorizationUrl"])
+    call_back(org, code=code, state=state)
+    active = read(org, made)
+    assert (active["status"], active["statusReason"]) == ("ACTIVE", None)
+    vendor.unticked = {right}
+    code, state = vendor.visit(change(org, space, made).json()["data"]["authorizationUrl"])
+    call_back(org, code=code, state=state)
+    kept = read(org, made)
+    vendor.unticked = set()
+    assert (kept["status"], right in kept["statusReason"]) == ("ACTIVE", True)
+    assert kept["config"] == active["config"]
+
+
 @pytest.mark.decision("D44")
 @pytest.mark.decision("D52")
 def test_authorizing_anew(org, space, vendor):

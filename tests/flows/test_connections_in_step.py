@@ -276,6 +276,26 @@ def test_two_runs_of_a_connection_never_overlap(space, account, files):
     assert space.run(second_run).status == "COMPLETED"
 
 
+@pytest.mark.decision("H66")
+def test_a_refused_app_fails_the_run_alone_and_recovers_when_it_is_corrected(space, account, files):
+    """Its secret was changed at the service: what people allowed stands, and is used again with the new secret."""
+    space.ingest()
+    before, secret = rows(space), account.vendor.client[1]
+    account.vendor.client = ("client", "another secret")
+    account.expire()
+    (entry,) = space.ingest().failed
+    assert "client id and secret in the namespace" in entry.error
+    row = space.db.row("select * from connections where id = %(id)s", {"id": space.connection})
+    assert (row["status"], row["status_reason"]) == ("ACTIVE", entry.error)
+    assert rows(space) == before
+    account.vendor.client = ("client", secret)
+    account.change(files["notes/owls.txt"], "Owls have moved into the old church tower.")
+    assert space.ingest().failed == []
+    row = space.db.row("select * from connections where id = %(id)s", {"id": space.connection})
+    assert (row["status"], row["status_reason"]) == ("ACTIVE", None)
+    assert "owls" in first(space, "the old church tower")[0]
+
+
 def test_an_access_that_ended_fails_the_run_and_the_connection_in_words(space, account, files):
     account.expire()
     account.vendor.refresh_tokens.clear()

@@ -30,6 +30,8 @@ class Vendor:
         self.hold: threading.Event | None = None
         self.account: str | None = None
         self.expires_in: Any = 3600
+        self.unticked: set[str] = set()
+        """Scopes that the person does not grant, though they are asked for (Google: granular permissions)."""
         self.base = ""
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -85,6 +87,8 @@ class Vendor:
         content = {"access_token": f"canary-access-{number}", "refresh_token": refresh, "expires_in": self.expires_in}
         if "openid" in asked.get("scope", "").split():
             content["id_token"] = self._word(asked.get("nonce", ""))
+        if "scope" in asked:
+            content["scope"] = " ".join(one for one in asked["scope"].split() if one not in self.unticked)
         if self.account is not None:
             content |= {"account_id": self.account, "workspace_id": self.account}
         return 200, json.dumps(content).encode(), {}

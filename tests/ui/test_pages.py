@@ -120,6 +120,18 @@ def test_a_full_limit_needs_attention(app, org, space):
     assert "1 of 1 namespaces of the organization are used" in links(app(org.api_key, "overview", namespace=space))
 
 
+@pytest.mark.decision("H66")
+def test_a_connection_with_a_reason_needs_attention(app, org, space):
+    assert "has trouble" not in links(app(org.api_key, "overview", namespace=space))
+    org.db.rows(
+        "insert into connections (id, partition_id, name, connector, status, status_reason)"
+        " select 'conn_trouble', id, 'Team box', 'BOX', 'ACTIVE', 'Box does not accept the app.' from partitions"
+        " where namespace_id = %(namespace)s",
+        {"namespace": space},
+    )
+    assert "The connection “Team box” has trouble: see why" in links(app(org.api_key, "overview", namespace=space))
+
+
 def links(seen):
     return "\n".join(link.value for link in seen.get("page_link"))
 

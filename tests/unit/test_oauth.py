@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from urllib.parse import parse_qsl, urlsplit
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from connectors import registry
 from retrieval import authorizations, connections, redirects, sources
 from retrieval.authorizations import ConnectionTokens
-from retrieval.errors import Fatal, Retryable, ServiceError
+from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError
 from retrieval.ports import Tokens
 from retrieval.secrets import KeyRing, SecretError
 from retrieval.settings import OAuthEndpoints, Settings
@@ -141,6 +143,70 @@ def test_only_a_refusal_is_a_refusal(vendor, connector, trouble, kind, capfd):
     assert "canary" not in str(raised.value)
     if "Retry-After" in trouble[2]:
         assert raised.value.after == (7 if trouble[2]["Retry-After"] == "7" else None)
+
+
+@pytest.mark.decision("H66")
+@pytest.mark.parametrize("connector", list(registry.CONNECTORS))
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, '{"error": "invalid_client"}', AppRefused),
+        (401, '{"error": "invalid_client", "error_codes": [7000222]}', AppRefused),  # Entra: the secret has expired
+        (400, '{"error": "unauthorized_client", "error_codes": [700016]}', AppRefused),
+        (400, '{"error": "invalid_request", "error_codes": [90002]}', AppRefused),  # Entra: no such tenant
+        (401, '{"error": "deleted_client"}', AppRefused),  # Google
+        (401, '{"error": "disabled_client"}', AppRefused),
+        (403, '{"error": "org_internal"}', AppRefused),
+        (401, '{"object": "error", "status": 401, "code": "unauthorized"}', AppRefused),  # Notion
+        (400, '{"error": "invalid_grant"}', Fatal),
+        (401, '{"error": "invalid_grant"}', Fatal),
+        (400, '{"error": "interaction_required"}', Fatal),
+        (403, '{"error": "access_denied"}', Fatal),
+    ],
+)
+def test_a_refusal_tells_the_app_from_the_authorization(vendor, connector, status, body, kind):
+    """Words of RFC 6749 (5.2), Microsoft's, Google's and Notion's documentation of their token endpoints."""
+    vendor.trouble = (status, body.encode(), {})
+    with pytest.raises(Fatal) as raised:
+        flow(vendor, connector).refresh(Tokens("a", "r"))
+    assert type(raised.value) is kind
+
+
+@pytest.mark.decision("H67")
+@pytest.mark.parametrize("connector", list(registry.CONNECTORS))
+def test_a_right_that_was_withheld_is_named(vendor, connector):
+    """Google's, Microsoft's and Dropbox's token answers say what was granted; Box's may, Notion's do not."""
+    made = flow(vendor, connector)
+    for right, others in made.service.rights.items():
+        everything = " ".join(made.service.rights)
+        grants = {everything: True, everything + " more": True, everything.replace(right, ""): False, "": False}
+        grants |= {everything.replace(right, other): True for other in others}
+        for scope, is_enough in grants.items():
+            vendor.trouble = (200, json.dumps({"access_token": "a", "scope": scope}).encode(), {})
+            if is_enough:
+                assert exchanged(made).access_token == "a"
+                continue
+            with pytest.raises(Fatal, match="authorize again") as raised:
+                exchanged(made)
+            assert right in str(raised.value)
+    vendor.trouble = (200, b'{"access_token": "a"}', {})
+    assert exchanged(made).access_token == "a"
+
+
+def exchanged(flow):
+    """The token answer of the vendor's trouble, taken as that of a code; an id token is not asked for."""
+    return replace(flow, send=None).exchange_code("code", redirect_uri=BACK, verifier="v" * 43)
+
+
+@pytest.mark.decision("H67")
+@pytest.mark.parametrize("connector", ["GOOGLE_DRIVE", "ONEDRIVE", "DROPBOX"])
+def test_an_unticked_box_is_no_access(vendor, connector):
+    made = flow(vendor, connector)
+    assert granted(made, vendor).access_token
+    (*_, right) = made.service.rights
+    vendor.unticked = {right}
+    with pytest.raises(Fatal, match=right):
+        granted(made, vendor)
 
 
 def test_a_date_that_the_token_endpoint_names_is_waited_for(vendor):

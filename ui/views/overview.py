@@ -129,6 +129,8 @@ def _attention(namespace: str, known: Known) -> None:
         found.append((f"A run waits since {age}: is a worker running?", "runs", {"status": "QUEUED"}))
     broken = (plain(one["name"]) for one in connections["connections"] if one["status"] == "FAILED")
     found.extend((f"The connection “{name}” failed: authorize it again", "connections", {}) for name in broken)
+    uneasy = (one for one in connections["connections"] if one["status"] == "ACTIVE" and one["statusReason"])
+    found.extend((f"The connection “{plain(one['name'])}” has trouble: see why", "connections", {}) for one in uneasy)
     if waiting := (known["removals"] or {}).get("total"):
         found.append((f"{count(waiting, 'document')} gone at the source: confirm the removal", "connections", {}))
     usage = known["usage"] or {}
