@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import LiteralString
 
 from api.errors import unavailable
+from api.permissions import Permission, Reach
 from retrieval import tenants, vault
 from retrieval.database import AWAY, Database, Row
 from retrieval.errors import ErrorCode, ServiceError
@@ -164,12 +165,26 @@ def tenant_of(caller: Caller, *, may_be_new: bool) -> str:
     return sent
 
 
-def allow(caller: Caller, scope: str | None) -> None:
-    """403 unless the key carries the scope."""
+def allow(caller: Caller, permission: Permission) -> Reach | None:
+    """What the key gets of the operation, None for all of it; 403 without the scope or outside of its bounds."""
+    scope = permission.scope
     if scope is not None and scope not in caller.scopes:
         raise ServiceError(
             ErrorCode.FORBIDDEN, f"This API key may not do this: it lacks the scope {scope}.", reason="missing_scope"
         )
+    reach = permission.reach(namespace=caller.namespace is not None, tenant=caller.bound_tenant is not None)
+    if reach is Reach.NOTHING:
+        raise bound_key()
+    return reach
+
+
+def bound_key() -> ServiceError:
+    """The refusal of what an organization-wide key alone may do (D81)."""
+    return ServiceError(
+        ErrorCode.FORBIDDEN,
+        "This API key is bound to a namespace or a tenant: only a key for the whole organization may do this.",
+        reason="bound_key",
+    )
 
 
 def _judge(row: Row, rate: Rate, tenant: str | None) -> Caller | ServiceError:

@@ -23,7 +23,6 @@ def ingestion_operation(
         "POST",
         path,
         tag="Ingestion",
-        scope="ingest:write",
         tenant=TenantUse.MADE,
         invalid=INVALID,
         failed=ErrorCode.INGESTION_FAILED,

@@ -119,7 +119,7 @@ def _operation(handler: HTTPRouteHandler, about: Operation, schemas: dict[str, A
 
 def _described(handler: HTTPRouteHandler, about: Operation) -> str:
     doc = " ".join((handler.fn.__doc__ or "").split())
-    return f"{doc} Needs the scope `{about.scope}`." if about.scope else doc
+    return " ".join(filter(None, (doc, *about.permission.in_words())))
 
 
 def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any]]:

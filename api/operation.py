@@ -14,9 +14,10 @@ import msgspec
 from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler, route
 
-from api import auth, decode, exchange, limits
+from api import auth, decode, exchange, limits, permissions
 from api import once as idempotent
 from api.auth import Caller
+from api.permissions import Permission, Reach
 from api.services import Services
 from api.wire.common import Answer
 from retrieval import idempotency, namespaces, tenants
@@ -47,7 +48,7 @@ class Operation:
     summary: str
     answer: type[Answer]
     invalid: ErrorCode
-    scope: str | None
+    permission: Permission
     tenant: TenantUse = TenantUse.KNOWN
     body: type[Any] | None = None
     query: type[Any] | None = None
@@ -71,6 +72,8 @@ class Call(Generic[B, Q]):
     query: Q
     path: Mapping[str, str]
     request: Request[Any, Any, Any]
+    reach: Reach | None
+    """What the key gets of the operation; None for an organization-wide key."""
     asked: Asked | None = None
     """What must be done once: set where an Idempotency-Key came with a JSON body."""
 
@@ -112,7 +115,7 @@ def operation(
     method: Method, path: str, **said: Any
 ) -> Callable[[Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]], HTTPRouteHandler]:
     """Register a handler under `method` and `path` with what `Operation` says about it."""
-    about = Operation(method=method, path=path, **said)
+    about = Operation(method=method, path=path, permission=permissions.of(method, path), **said)
     read_query = decode.query_reader(about.query, about.invalid)
     read_body = decode.body_reader(about.body, about.invalid)
     retried = about.creates and about.form is None
@@ -122,7 +125,7 @@ def operation(
             services = cast("Services", request.app.state.services)
             caller = cast("Caller", exchange.of(request.scope).caller)
             tenant = _tenant(caller, about.tenant)
-            auth.allow(caller, about.scope)
+            reach = auth.allow(caller, about.permission)
             query = read_query(request.scope["query_string"])
             content = await _json(request, services, about.invalid) if about.body else b""
             call: Call[Any, Any] = Call(
@@ -133,6 +136,7 @@ def operation(
                 body=read_body(content) if about.body else None,
                 path=_path(request),
                 request=request,
+                reach=reach,
                 asked=idempotent.asked(request.scope, caller, tenant, content, about.invalid) if retried else None,
             )
             return answer(await call.recall(call.asked) or await handler(call))

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
+from api import permissions
 from local import environment
 from local.trouble import LocalError
 from retrieval import keys, organizations, rotation, tenants
@@ -31,7 +32,11 @@ def run(options: Options, settings: Settings) -> int:
 
 
 def _key_create(db: Database, ring: KeyRing, options: Options) -> None:
-    scopes = tuple(options.scopes.split(",")) if options.scopes else tuple(s for s in keys.SCOPES if s != "admin")
+    scopes = (
+        tuple(options.scopes.split(","))
+        if options.scopes
+        else tuple(permissions.default_scopes(namespace=bool(options.namespace), tenant=bool(options.tenant)))
+    )
     organization = _organization(db, options.org)
     made = keys.create(
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant

@@ -103,7 +103,9 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     create = key.add_parser("create", help="make a key; it is shown once")
     create.add_argument("--name", required=True)
     create.add_argument("--org", help="organization id; the only one if absent")
-    create.add_argument("--scopes", help="comma-separated, such as search,documents:read; all but admin if absent")
+    create.add_argument(
+        "--scopes", help="comma-separated, such as search,documents:read; all that its bounds allow but admin if absent"
+    )
     create.add_argument("--namespace", help="bind the key to this namespace")
     create.add_argument("--tenant", help="bind the key to this tenant")
     key.add_parser("list").add_argument("--org")

@@ -14,6 +14,8 @@ from ui.client import Api, ApiError
 DEFAULT_API = "http://127.0.0.1:8000"
 NAMESPACES = 50
 """How many are offered to choose from; an older one opens by its link."""
+UNBOUND = frozenset({"namespaces:write", "admin"})
+"""Rights that a key bound to a namespace or a tenant cannot use."""
 _WHO = "who"
 _SEEN = "namespace"
 
@@ -30,7 +32,8 @@ class Person:
 
     def may(self, scope: str) -> bool:
         """Whether the key has this right; what it may not do is not offered."""
-        return scope in self.scopes
+        bound = self.namespace is not None or self.tenant is not None
+        return scope in self.scopes and not (bound and scope in UNBOUND)
 
 
 def api_address() -> str:

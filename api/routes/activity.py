@@ -13,7 +13,6 @@ from retrieval.errors import ErrorCode
     "/v1/activity",
     tag="Administration",
     summary="What goes on in a namespace",
-    scope="ingest:read",
     query=ActivityQuery,
     answer=ActivityAnswer,
     invalid=ErrorCode.INVALID_REQUEST,

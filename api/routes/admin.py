@@ -1,11 +1,10 @@
-"""Administration of an organization: keys, tenants, usage. It needs the scope `admin` (D57), but for one's key."""
+"""Administration of an organization: keys, tenants, usage. For organization-wide keys of the scope `admin` (D57)."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from api import exchange
+from api import exchange, permissions
 from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
 from api.wire.common import Answer, PartQuery
@@ -13,30 +12,19 @@ from retrieval import keys, namespaces, tenants, usage, vault
 from retrieval.errors import ErrorCode, ServiceError
 
 _INVALID = ErrorCode.INVALID_REQUEST
-_operation = partial(operation, tag="Administration", scope="admin", tenant=TenantUse.IGNORED, invalid=_INVALID)
-_NOT_ADMIN = tuple(scope for scope in keys.SCOPES if scope != "admin")
+_operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=_INVALID)
 
 
 @_operation("GET", "/v1/keys", summary="List API keys", query=PartQuery, answer=wire.KeysAnswer)
 async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
     """Newest first, revoked ones too. The keys themselves are not kept."""
-    _require_unbound(call)
     part = call.query.part()
     found, cursor = await keys.list_part(call.services.db, call.caller.organization, part)
     data = wire.KeysData(keys=[wire.Key.of(key) for key in found]).lead_on(part, cursor)
     return wire.KeysAnswer(message="API keys fetched successfully", data=data)
 
 
-@operation(
-    "GET",
-    "/v1/keys/current",
-    tag="Administration",
-    scope=None,
-    tenant=TenantUse.IGNORED,
-    invalid=_INVALID,
-    summary="The key that asks",
-    answer=wire.KeyAnswer,
-)
+@_operation("GET", "/v1/keys/current", summary="The key that asks", answer=wire.KeyAnswer)
 async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
     """What the key of this very request may do, and what it is bound to. Any valid key may ask."""
     key = await keys.one(call.services.db, call.caller.organization, call.caller.key_id)
@@ -57,9 +45,9 @@ async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
 )
 async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
     """The answer is the only place that shows the key."""
-    _require_unbound(call)
     services, body, organization = call.services, call.body, call.caller.organization
-    chosen = _NOT_ADMIN if body.scopes is None else body.scopes
+    usual = permissions.default_scopes(namespace=body.namespace_id is not None, tenant=body.tenant_id is not None)
+    chosen = usual if body.scopes is None else body.scopes
     if set(chosen) - set(keys.SCOPES):
         raise ServiceError(_INVALID, "scopes holds a value that is no scope.", field="scopes", reason="not_allowed")
     _require_name(body.tenant_id, "tenantId")
@@ -94,7 +82,6 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
 )
 async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
     """It is refused from now on, for good. Revoking it again changes nothing."""
-    _require_unbound(call)
     key = await keys.end(call.services.db, call.caller.organization, call.path["key_id"])
     if key is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
@@ -104,7 +91,6 @@ async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
 @_operation("GET", "/v1/tenants", summary="List tenants", query=PartQuery, answer=wire.TenantsAnswer)
 async def list_tenants(call: Call[None, PartQuery]) -> wire.TenantsAnswer:
     """Oldest first: those that may be sent in X-Tenant-ID."""
-    _require_unbound(call)
     part = call.query.part()
     found, cursor = await tenants.list_part(call.services.db, call.caller.organization, part)
     data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in found]).lead_on(part, cursor)
@@ -122,7 +108,6 @@ async def list_tenants(call: Call[None, PartQuery]) -> wire.TenantsAnswer:
 )
 async def create_tenant(call: Call[wire.CreateTenant, None]) -> Answer | bytes:
     """Nothing changes if it is known already."""
-    _require_unbound(call)
     db, organization, name = call.services.db, call.caller.organization, call.body.id
     _require_name(name, "id")
 
@@ -142,7 +127,6 @@ async def create_tenant(call: Call[wire.CreateTenant, None]) -> Answer | bytes:
 )
 async def delete_tenant(call: Call[None, None]) -> wire.TenantDeletedAnswer:
     """Requests with it are refused until it is known again; its data stays."""
-    _require_unbound(call)
     name = call.path["tenant_id"]
     if not await tenants.forget(call.services.db, call.caller.organization, name):
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such tenant.")
@@ -152,7 +136,6 @@ async def delete_tenant(call: Call[None, None]) -> wire.TenantDeletedAnswer:
 @_operation("GET", "/v1/usage", summary="Read the usage", answer=wire.UsageAnswer)
 async def read_usage(call: Call[None, None]) -> wire.UsageAnswer:
     """Of the whole organization, over all tenants; the requests are those of this calendar minute."""
-    _require_unbound(call)
     services = call.services
     found = await usage.read(services.db, call.caller.organization)
     rate = exchange.of(call.request.scope).rate
@@ -175,10 +158,3 @@ def _require_name(tenant: str | None, field: str) -> None:
     if tenant is not None and not tenants.is_name(tenant):
         message = f"{field} has up to 64 letters, digits, hyphens and underscores."
         raise ServiceError(_INVALID, message, field=field, reason="not_allowed")
-
-
-def _require_unbound(call: Call[Any, Any]) -> None:
-    """A bound key could else make itself an unbound one."""
-    if call.caller.namespace is not None or call.caller.bound_tenant is not None:
-        message = "This API key is bound to a namespace or a tenant and may not administer the organization."
-        raise ServiceError(ErrorCode.FORBIDDEN, message, reason="bound_key")

@@ -13,7 +13,6 @@ from retrieval.errors import ErrorCode
     "/v1/documents/{document_id:str}/chunks",
     tag="Documents",
     summary="List the chunks of a document",
-    scope="documents:read",
     query=ChunksQuery,
     answer=ChunksAnswer,
     invalid=ErrorCode.INVALID_FILTER_CONFIG,

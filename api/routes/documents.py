@@ -32,7 +32,6 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
 @_operation(
     method="POST",
     summary="List documents",
-    scope="documents:read",
     body=FetchDocuments,
     answer=DocumentsAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
@@ -64,7 +63,6 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
 @_operation(
     method="PATCH",
     summary="Change metadata of documents",
-    scope="documents:write",
     body=UpdateDocuments,
     answer=DocumentsUpdatedAnswer,
     failed=ErrorCode.UPDATE_DOCUMENTS_FAILED,
@@ -92,7 +90,6 @@ async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdate
 @_operation(
     method="DELETE",
     summary="Delete documents",
-    scope="documents:write",
     body=DeleteDocuments,
     answer=DocumentsDeletedAnswer,
     failed=ErrorCode.DELETE_DOCUMENTS_FAILED,
@@ -113,7 +110,6 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
     path="/v1/documents/resync",
     tag="Documents",
     summary="Ingest documents again",
-    scope="documents:write",
     invalid=ErrorCode.INVALID_FILTER_CONFIG,
     failed=ErrorCode.INGESTION_FAILED,
     body=ResyncDocuments,

@@ -13,7 +13,6 @@ from retrieval.errors import ErrorCode
     "/v1/documents/{document_id:str}/history",
     tag="Documents",
     summary="List the job runs that held a document",
-    scope="documents:read",
     query=HistoryQuery,
     answer=HistoryAnswer,
     invalid=ErrorCode.INVALID_FILTER_CONFIG,

@@ -11,6 +11,7 @@ import msgspec
 
 from api import probes
 from api.operation import Call, TenantUse, operation
+from api.permissions import Reach
 from api.wire.common import Answer, PartQuery
 from api.wire.namespaces import (
     CreateNamespace,
@@ -24,7 +25,7 @@ from api.wire.namespaces import (
     UpdateNamespace,
 )
 from retrieval import ids, namespace_rules, namespaces, reembedding
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode
 from retrieval.namespaces import CONFIGS, EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, NamespaceConfig
 
 _operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
@@ -39,7 +40,6 @@ _PROBE_CODES = (
     "POST",
     "/v1/namespaces",
     summary="Create a namespace",
-    scope="namespaces:write",
     body=CreateNamespace,
     answer=NamespaceAnswer,
     raises=(ErrorCode.NAMESPACE_LIMIT_EXCEEDED, *_PROBE_CODES),
@@ -53,10 +53,6 @@ _PROBE_CODES = (
 )
 async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     """Storage, index and model are tried out first, each within 5 seconds."""
-    if call.caller.namespace is not None:
-        raise ServiceError(
-            ErrorCode.FORBIDDEN, "This API key is bound to one namespace and may not create others.", reason="bound_key"
-        )
     services = call.services
     name, sent = _parts(call.body)
     configs = {key: namespace_rules.unmask(value, {}, key) for key, value in sent.items() if value is not None}
@@ -84,18 +80,17 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     "GET",
     "/v1/namespaces",
     summary="List namespaces",
-    scope="namespaces:read",
     query=PartQuery,
     invalid=ErrorCode.INVALID_REQUEST,
     answer=NamespacesAnswer,
 )
 async def list_namespaces(call: Call[None, PartQuery]) -> NamespacesAnswer:
-    """All namespaces of the organization, newest first; in parts with `pageSize`."""
+    """Newest first; in parts with `pageSize`."""
     services, caller, part = call.services, call.caller, call.query.part()
     found, cursor = await namespaces.list_part(
         services.db, services.ring, caller.organization, part, only=caller.namespace
     )
-    data = NamespacesData(namespaces=[Namespace.of(namespace) for namespace in found]).lead_on(part, cursor)
+    data = NamespacesData(namespaces=[_shown(call, namespace) for namespace in found]).lead_on(part, cursor)
     return NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 
 
@@ -103,21 +98,19 @@ async def list_namespaces(call: Call[None, PartQuery]) -> NamespacesAnswer:
     "GET",
     "/v1/namespaces/{namespace_id:str}",
     summary="Get a namespace",
-    scope="namespaces:read",
     answer=NamespaceAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
 )
 async def get_namespace(call: Call[None, None]) -> NamespaceAnswer:
     """Secrets are absent or masked."""
     found = await _find(call)
-    return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(Namespace.of(found)))
+    return NamespaceAnswer(message="Namespace fetched successfully", data=NamespaceData(_shown(call, found)))
 
 
 @_operation(
     "PATCH",
     "/v1/namespaces/{namespace_id:str}",
     summary="Change a namespace",
-    scope="namespaces:write",
     body=UpdateNamespace,
     answer=NamespaceAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, *_PROBE_CODES),
@@ -148,7 +141,6 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     "DELETE",
     "/v1/namespaces/{namespace_id:str}",
     summary="Delete a namespace",
-    scope="namespaces:write",
     answer=NamespaceDeletedAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
 )
@@ -163,6 +155,11 @@ async def delete_namespace(call: Call[None, None]) -> NamespaceDeletedAnswer:
 
 
 HANDLERS = (create_namespace, list_namespaces, get_namespace, update_namespace, delete_namespace)
+
+
+def _shown(call: Call[Any, Any], namespace: NamespaceConfig) -> Namespace:
+    """What this key may see of it (D81)."""
+    return Namespace.name_of(namespace) if call.reach is Reach.NAMES else Namespace.of(namespace)
 
 
 async def _find(call: Call[Any, None]) -> NamespaceConfig:

@@ -17,7 +17,6 @@ _operation = partial(
     operation,
     "POST",
     tag="Search",
-    scope="search",
     invalid=ErrorCode.INVALID_SEARCH_REQUEST,
     failed=ErrorCode.SEARCH_FAILED,
     answer=SearchAnswer,

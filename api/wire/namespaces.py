@@ -201,23 +201,28 @@ class ConnectorAppView(Struct, rename="camel", omit_defaults=True):
 
 
 class Namespace(Struct, rename="camel", kw_only=True):
-    """A namespace as answers show it."""
+    """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
 
     id: str
     identifier: str
     name: str
-    organization: Identified
-    file_storage_config: FileStorageView
-    vector_storage_config: VectorStorageView
-    embedding_model_config: EmbeddingModelView
-    web_scraper_config: WebScraperView | None
-    notion_config: ConnectorAppView | None
-    google_drive_config: ConnectorAppView | None
-    dropbox_config: ConnectorAppView | None
-    onedrive_config: ConnectorAppView | None
-    box_config: ConnectorAppView | None
-    created_at: Timestamp
-    updated_at: Timestamp
+    organization: Identified | UnsetType = UNSET
+    file_storage_config: FileStorageView | UnsetType = UNSET
+    vector_storage_config: VectorStorageView | UnsetType = UNSET
+    embedding_model_config: EmbeddingModelView | UnsetType = UNSET
+    web_scraper_config: WebScraperView | UnsetType | None = UNSET
+    notion_config: ConnectorAppView | UnsetType | None = UNSET
+    google_drive_config: ConnectorAppView | UnsetType | None = UNSET
+    dropbox_config: ConnectorAppView | UnsetType | None = UNSET
+    onedrive_config: ConnectorAppView | UnsetType | None = UNSET
+    box_config: ConnectorAppView | UnsetType | None = UNSET
+    created_at: Timestamp | UnsetType = UNSET
+    updated_at: Timestamp | UnsetType = UNSET
+
+    @classmethod
+    def name_of(cls, namespace: NamespaceConfig) -> Namespace:
+        """What a bound key may see of it (D81)."""
+        return cls(id=namespace.id, identifier=namespace.id, name=namespace.name)
 
     @classmethod
     def of(cls, namespace: NamespaceConfig) -> Namespace:

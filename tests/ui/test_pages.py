@@ -181,3 +181,20 @@ def test_pages_draw_what_people_would_rather_see(app, org, space):
         assert not seen.exception
         assert not seen.error
         assert pictures(seen) == charts, page
+
+
+@pytest.mark.decision("D81")
+def test_a_bound_key_sees_ids_and_names_and_changes_no_namespace(app, org, space):
+    bound = keys.create(org.db, org.ring, org.id, "bound", namespace=space, tenant="alice")
+    seen = app(bound.api_key, "namespaces", namespace=space)
+    assert not seen.exception
+    assert "New namespace" not in [button.label for button in seen.button]
+    assert list(seen.dataframe[0].value.columns) == ["Name", "Id"]
+    seen.query_params["open"] = "yes"
+    seen.run()
+    assert not seen.exception
+    assert "is not shown the configuration" in shown(seen)
+    assert "may not delete" in shown(seen)
+    seen.switch_page("views/connections.py").run()
+    assert not seen.exception
+    assert "Service" in [box.label for box in seen.selectbox]

@@ -48,7 +48,8 @@ def _connect(who: session.Person, namespace: str) -> None:
     with st.expander("Connect a content service", icon=":material/add_circle:"):
         spaces = {space["id"]: space for space in session.namespaces(who)}
         space = spaces.get(namespace, {})
-        ready = [name for name, source in SOURCES.items() if source.app and space.get(source.app)]
+        # A bound key is not shown the apps: then each may be tried.
+        ready = [name for name, source in SOURCES.items() if source.app and space.get(source.app, True)]
         if not ready:
             st.info(
                 "This namespace has no app of a content service yet. Add its client id and secret under Namespaces."

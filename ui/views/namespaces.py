@@ -52,18 +52,7 @@ def _list(who: session.Person) -> None:
         )
         return
     st.caption(f"{count(len(spaces), 'namespace')} on this page, newest first")
-    rows = [
-        {
-            "Name": space["name"],
-            "Files": space["fileStorageConfig"]["type"],
-            "Vectors": space["vectorStorageConfig"]["provider"],
-            "Model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
-            "Web pages": (space["webScraperConfig"] or {}).get("provider") or "",
-            "Created": ago(space["createdAt"]),
-            "Id": space["id"],
-        }
-        for space in spaces
-    ]
+    rows = [{"Name": space["name"], **_summary(space), "Id": space["id"]} for space in spaces]
     seen = st.dataframe(
         rows,
         hide_index=True,
@@ -76,6 +65,19 @@ def _list(who: session.Person) -> None:
         session.remember(namespace=rows[picked[0]]["Id"], open="yes")
         st.rerun()
     pager.show(data)
+
+
+def _summary(space: Json) -> Json:
+    """Its configuration in a row; nothing for a bound key, which is shown ids and names."""
+    if "createdAt" not in space:
+        return {}
+    return {
+        "Files": space["fileStorageConfig"]["type"],
+        "Vectors": space["vectorStorageConfig"]["provider"],
+        "Model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
+        "Web pages": (space["webScraperConfig"] or {}).get("provider") or "",
+        "Created": ago(space["createdAt"]),
+    }
 
 
 def _back() -> None:
@@ -98,13 +100,14 @@ def _one(who: session.Person, space: Json) -> None:
     session.seen(space["id"])
     _back()
     st.subheader(plain(space["name"]))
-    st.caption(f"`{space['id']}` · created {ago(space['createdAt'])} · changed {ago(space['updatedAt'])}")
+    times = f" · created {ago(space['createdAt'])} · changed {ago(space['updatedAt'])}" if "createdAt" in space else ""
+    st.caption(f"`{space['id']}`{times}")
     shown, change, delete = st.tabs(["Configuration", "Change", "Delete"])
     with shown:
         _configuration(who, space)
     with change:
         if not who.may("namespaces:write"):
-            st.caption("This key may not change namespaces (scope namespaces:write).")
+            st.caption("This key may not change namespaces: it lacks the scope namespaces:write, or is bound.")
         elif namespace_form.show(who, space) is not None:
             st.toast("Saved.", icon=":material/check:")
             st.rerun()
@@ -121,8 +124,11 @@ def _configuration(who: session.Person, space: Json) -> None:
     rows = [
         {"For": title, "By": str(config.get("type") or config.get("provider") or "app"), "With": _details(config)}
         for area, title in AREAS.items()
-        if (config := space[area])
+        if (config := space.get(area))
     ]
+    if not rows:
+        st.caption("A key that is bound to a namespace or a tenant is not shown the configuration.")
+        return
     st.dataframe(rows, hide_index=True, width="stretch")
     st.caption("Secrets are absent or masked: the service never shows one again.")
 
@@ -135,7 +141,7 @@ def _details(config: Json) -> str:
 
 def _delete(who: session.Person, space: Json) -> None:
     if not who.may("namespaces:write"):
-        st.caption("This key may not delete namespaces (scope namespaces:write).")
+        st.caption("This key may not delete namespaces: it lacks the scope namespaces:write, or is bound.")
         return
     st.write("All its documents, vectors, files and connections go with it, for good. Running jobs are cancelled.")
     typed = st.text_input(f"Type the name of the namespace to delete it: {plain(space['name'])}", key="delete_name")

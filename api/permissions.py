@@ -1,0 +1,118 @@
+"""Which key may do what: one row for each operation, its scope and what a bound key gets of it (D57, D81).
+
+The routes check requests by this table, the OpenAPI document and docs/contract.md tell it, and a generated test walks
+it: an operation without a row does not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from retrieval.keys import SCOPES
+from retrieval.sources import APPS
+
+
+class Reach(StrEnum):
+    """What a bound key gets of an operation; the value is how the documentation says it."""
+
+    WITHIN = "within its bounds"
+    NAMES = "id and name"
+    ITSELF = "itself"
+    NOTHING = "403"
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The scope that an operation needs (None: any valid key), and what keys bound to one namespace or tenant get."""
+
+    scope: str | None
+    namespace_bound: Reach = Reach.WITHIN
+    tenant_bound: Reach = Reach.WITHIN
+
+    def reach(self, *, namespace: bool, tenant: bool) -> Reach | None:
+        """For a key with these bounds, the narrower where it has both; None for an organization-wide key."""
+        held = [self.namespace_bound] * namespace + [self.tenant_bound] * tenant
+        return max(held, key=list(Reach).index, default=None)
+
+    def in_words(self) -> Iterator[str]:
+        """Sentences for the description of the operation."""
+        if self.scope:
+            yield f"Needs the scope `{self.scope}`."
+        bound = {"namespace": self.namespace_bound, "tenant": self.tenant_bound}
+        for reach in dict.fromkeys(bound.values()):
+            keys = " or ".join(f"a {kind}" for kind, held in bound.items() if held is reach)
+            yield _WORDS[reach].format(keys=keys)
+
+
+_WORDS: Mapping[Reach, str] = {
+    Reach.WITHIN: "A key bound to {keys} reaches what lies there.",
+    Reach.NAMES: "A key bound to {keys} is shown `id`, `identifier` and `name` alone.",
+    Reach.ITSELF: "",
+    Reach.NOTHING: "Refused to a key that is bound to {keys}.",
+}
+
+
+def _unbound(scope: str) -> Permission:
+    """For organization-wide keys only."""
+    return Permission(scope, Reach.NOTHING, Reach.NOTHING)
+
+
+def _names(scope: str) -> Permission:
+    """A bound key sees ids and names: a namespace-bound one those of its own, a tenant-bound one those of all."""
+    return Permission(scope, Reach.NAMES, Reach.NAMES)
+
+
+_INGESTIONS = ("text", "file", "urls", "sitemap", "website", *(name.lower().replace("_", "-") for name in APPS))
+
+PERMISSIONS: Mapping[str, Permission] = {
+    "POST /v1/namespaces": _unbound("namespaces:write"),
+    "GET /v1/namespaces": _names("namespaces:read"),
+    "GET /v1/namespaces/{namespace_id}": _names("namespaces:read"),
+    "PATCH /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
+    "DELETE /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
+    **{f"POST /v1/ingest/{name}": Permission("ingest:write") for name in _INGESTIONS},
+    "GET /v1/ingest-job-runs": Permission("ingest:read"),
+    "GET /v1/ingest-job-runs/{ingest_job_run_id}": Permission("ingest:read"),
+    "POST /v1/ingest-job-runs/{ingest_job_run_id}/cancel": Permission("ingest:write"),
+    "POST /v1/ingest-job-runs/{ingest_job_run_id}/retry": Permission("ingest:write"),
+    "POST /v1/search": Permission("search"),
+    "POST /v1/search/hybrid": Permission("search"),
+    "POST /v1/documents": Permission("documents:read"),
+    "PATCH /v1/documents": Permission("documents:write"),
+    "DELETE /v1/documents": Permission("documents:write"),
+    "POST /v1/documents/resync": Permission("documents:write"),
+    "GET /v1/documents/{document_id}/chunks": Permission("documents:read"),
+    "GET /v1/documents/{document_id}/history": Permission("documents:read"),
+    "POST /v1/connections": Permission("connections:write"),
+    "GET /v1/connections": Permission("connections:read"),
+    "GET /v1/connections/{connection_id}": Permission("connections:read"),
+    "PATCH /v1/connections/{connection_id}": Permission("connections:write"),
+    "POST /v1/connections/{connection_id}/revoke": Permission("connections:write"),
+    "GET /v1/activity": Permission("ingest:read"),
+    "GET /v1/keys": _unbound("admin"),
+    "GET /v1/keys/current": Permission(None, Reach.ITSELF, Reach.ITSELF),
+    "POST /v1/keys": _unbound("admin"),
+    "DELETE /v1/keys/{key_id}": _unbound("admin"),
+    "GET /v1/tenants": _unbound("admin"),
+    "POST /v1/tenants": _unbound("admin"),
+    "DELETE /v1/tenants/{tenant_id}": _unbound("admin"),
+    "GET /v1/usage": _unbound("admin"),
+}
+
+
+def of(method: str, path: str) -> Permission:
+    """The row of an operation, whose path may name the types of its parameters; LookupError without one."""
+    name = f"{method} {path.replace(':str}', '}')}"
+    if name not in PERMISSIONS:
+        raise LookupError(f"say in api/permissions.py who may {name}")
+    return PERMISSIONS[name]
+
+
+def default_scopes(*, namespace: bool, tenant: bool) -> list[str]:
+    """The scopes of a key that names none: all that some operation gives a key with these bounds, but `admin`."""
+    usable = {
+        said.scope for said in PERMISSIONS.values() if said.reach(namespace=namespace, tenant=tenant) != Reach.NOTHING
+    }
+    return [scope for scope in SCOPES if scope in usable and scope != "admin"]
