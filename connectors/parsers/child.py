@@ -1,6 +1,7 @@
 """The limited child process: reads one file after another, as told on stdin, until stdin closes.
 
-Started by `connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES [programs]`.
+Started by `connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES GIVEN MADE [PROGRAM]`: it reads
+below the folder GIVEN, writes below MADE, and may start PROGRAM.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import select
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
-from connectors.parsers import limits, messages
+from connectors.parsers import landlock, limits, messages
 from connectors.parsers.messages import Reply, Task
 from retrieval.errors import Retryable, Skippable
 
@@ -23,15 +25,18 @@ _UNSOUND = ("panicked", "poisoned")
 
 
 def main() -> None:
-    limits.confine(int(sys.argv[1]), programs="programs" in sys.argv[2:])
+    memory_bytes, given, made = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    program = "".join(sys.argv[4:])
+    limits.confine(memory_bytes, programs=bool(program))
+    from connectors.parsers import reading  # before it is confined to its room, so that compiled modules are kept
+
+    confined = landlock.restrict(given, made, program)
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get between the replies
     threading.Thread(target=_leave_with_parent, args=(requests.fileno(),), daemon=True).start()
-    from connectors.parsers import reading
-
-    _say(replies, Reply())  # ready
-    grown = limits.data_bytes() + int(sys.argv[1]) // 4
+    _say(replies, Reply(landlock=confined))  # ready
+    grown = limits.data_bytes() + memory_bytes // 4
     while task := _next(requests):
         limits.allow_cpu(task.cpu_seconds)
         reply = _answer(reading.read, task)

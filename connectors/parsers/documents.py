@@ -125,7 +125,7 @@ def parser() -> DocumentParser:
 def _recognition(chosen: settings.Settings, cores: int) -> Recognition:
     """Children of their own for recognition: it takes more memory, and may start tesseract where that is installed."""
     program = shutil.which("tesseract") or ""
-    allowed = Limits(chosen.ocr_page_seconds, chosen.ocr_memory_bytes, programs=bool(program))
+    allowed = Limits(chosen.ocr_page_seconds, chosen.ocr_memory_bytes, program)
     recognition = Recognition(
         Pool(cores, allowed), program, tuple(chosen.ocr_languages), chosen.ocr_page_seconds, chosen.ocr_pages
     )

@@ -1,4 +1,4 @@
-"""What a parser child may not do: grow, run long, dump its memory, reach the network or start programs."""
+"""What a parser child may not do: grow, run long, dump its memory, act as root, reach the network, start programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import struct
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
 _SECCOMP_MODE_FILTER = 2
 _ALLOW, _REFUSE_EACCES = 0x7FFF0000, 0x00050000 | 13
-_LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_LOAD, _JUMP_IF_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ARCHITECTURES = {
     # machine: (audit number, then socket, connect, execve, execveat, ptrace, io_uring_setup)
     "x86_64": (0xC000003E, (41, 42, 59, 322, 101, 425)),
@@ -19,6 +19,9 @@ _ARCHITECTURES = {
 }
 
 
+_OTHER_NUMBERS = 0x40000000
+"""From here on x86_64 counts all calls once more, for its x32 programs."""
+_CAPABILITIES_3 = 0x20080522
 _STARTS_PROGRAMS = (2, 3)
 """Places of execve and execveat in the list."""
 
@@ -35,6 +38,7 @@ def confine(memory_bytes: int, *, programs: bool = False) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     _refuse_network(programs=programs)
+    _drop_capabilities()
 
 
 def allow_cpu(seconds: float) -> None:
@@ -66,10 +70,18 @@ def _refuse_network(*, programs: bool) -> None:
     calls = list(known[1])
     if programs:
         calls = [call for place, call in enumerate(calls) if place not in _STARTS_PROGRAMS]
-    code = [(_LOAD, 0, 0, 4), (_JUMP_IF_EQUAL, 0, len(calls) + 2, audit), (_LOAD, 0, 0, 0)]
+    code = [(_LOAD, 0, 0, 4), (_JUMP_IF_EQUAL, 0, len(calls) + 3, audit), (_LOAD, 0, 0, 0)]
+    code += [(_JUMP_FROM, len(calls) + 1, 0, _OTHER_NUMBERS)]
     code += [(_JUMP_IF_EQUAL, len(calls) - place, 0, call) for place, call in enumerate(calls)]
     code += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE_EACCES)]
     program = b"".join(struct.pack("HBBI", *step) for step in code)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(_Program(len(code), program)), 0, 0)
+
+
+def _drop_capabilities() -> None:
+    """Give up what root may beyond other users, for this process and what it starts."""
+    if platform.system() == "Linux":
+        header, none = struct.pack("Ii", _CAPABILITIES_3, 0), struct.pack("6I", *(0,) * 6)
+        ctypes.CDLL(None, use_errno=True).capset(header, none)

@@ -75,7 +75,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     `again`: what went wrong that may work later. `spent`: the child should not be given another file. `pictured`: pages
     whose text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: where the
-    next window of a long PDF begins, or 0.
+    next window of a long PDF begins, or 0. `landlock`: in the first reply, the version that confines the child, or 0.
     """
 
     refusal: str = ""
@@ -91,6 +91,7 @@ class Reply(msgspec.Struct, frozen=True):
     pdf: bool = False
     members: tuple[Packed, ...] = ()
     following: int = 0
+    landlock: int = 0
 
 
 def frame(message: Task | Reply) -> bytes:

@@ -11,12 +11,14 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 import structlog
 
 from connectors.parsers import limits, messages
 from connectors.parsers.messages import Reply, Task
+from connectors.parsers.room import Room
 from retrieval.errors import Retryable, Skippable
 from retrieval.settings import PROJECT
 
@@ -49,8 +51,8 @@ class Limits:
 
     seconds: float
     memory_bytes: int
-    programs: bool = False
-    """Whether the child may start the programs that it is told of."""
+    program: str = ""
+    """The path of the one program that the child may start, with what that starts."""
 
 
 class Child:
@@ -62,8 +64,9 @@ class Child:
         self._most_memory = 0
         self._ready = False
         self.files = 0
+        self._room = Room()
         command = [sys.executable, "-m", "connectors.parsers.child", str(allowed.memory_bytes)]
-        command += ["programs"] if allowed.programs else []
+        command += [str(self._room.given), str(self._room.made), *filter(None, [allowed.program])]
         self._process = subprocess.Popen(
             command,
             bufsize=0,
@@ -71,7 +74,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             cwd=PROJECT,
-            env=_ENVIRONMENT,
+            env=_ENVIRONMENT | {"TMPDIR": str(self._room.made)},
         )
         assert self._process.stdin is not None  # noqa: S101
         assert self._process.stdout is not None  # noqa: S101
@@ -88,7 +91,7 @@ class Child:
         if self._ready:
             return
         try:
-            self._receive(time.monotonic() + _START_SECONDS)
+            _told_once(self._receive(time.monotonic() + _START_SECONDS).landlock)
         except (_Late, _Gone) as error:
             log.warning("parser.child_not_started", said=self._said()[:300].decode("utf-8", "replace"))
             raise Retryable(_NOT_STARTED) from error
@@ -100,12 +103,14 @@ class Child:
         self.files += 1
         deadline = time.monotonic() + self._limits.seconds
         try:
-            self._in.write(messages.frame(task))
-            return self._receive(deadline)
+            self._in.write(messages.frame(self._room.bring(task)))
+            return self._room.take(self._receive(deadline), task.unpack)
         except _Late:
             reason = self._too_long()
         except (_Gone, BrokenPipeError):
             reason = self._death()
+        finally:
+            self._room.clear()
         raise Skippable(reason)
 
     def alive(self) -> bool:
@@ -117,6 +122,7 @@ class Child:
             self._process.kill()
         self._process.wait()
         self.forget()
+        self._room.remove()
 
     def forget(self) -> None:
         """Close our ends of the pipes; in a forked process, without waiting for what is another's child."""
@@ -169,6 +175,18 @@ class Child:
         if status in (-signal.SIGKILL, -signal.SIGTERM):
             return "Reading the file was ended from outside: perhaps the machine ran out of memory. Upload it again."
         return messages.CRASHED
+
+
+@lru_cache(maxsize=1)
+def _told_once(landlock: int) -> None:
+    """A word in the log of this process about what the kernel keeps its children from."""
+    if not landlock:
+        log.warning(
+            "parser.files_not_confined",
+            why="This kernel offers no Landlock: the processes that read files could read whatever this user may.",
+        )
+    else:
+        log.debug("parser.files_confined", landlock=landlock)
 
 
 class Pool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -77,7 +79,7 @@ def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
     try:
         return windows.placed(_whole(kind, place, task, window=True), known, task.first)
     finally:
-        place.unlink()
+        shutil.rmtree(place.parent, ignore_errors=True)
 
 
 def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply:
@@ -202,6 +204,8 @@ def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
     try:
         if kind is kinds.EML:
             return kreuzberg.extract_bytes_sync(letters.readable(path.read_bytes()), kind.media_type, config=config)
+        if kind is kinds.XLS:  # of a file without an ending the library tells only that it is damaged, locked or not
+            return kreuzberg.extract_bytes_sync(path.read_bytes(), kind.media_type, config=config)
         if not kind.text:
             return kreuzberg.extract_file_sync(path, kind.media_type, config=config)
         text = plain.text_of(path.read_bytes(), markup=kind in (kinds.HTML, kinds.XML))
@@ -218,7 +222,7 @@ def _without_pictures(path: Path) -> Path | None:
     """A copy of a presentation without its pictures: one that leads nowhere keeps the library from reading the rest."""
     if path.name.endswith(_TEXT_ONLY):
         return None
-    place = path.with_name(path.name + _TEXT_ONLY)
+    place = Path(tempfile.mkdtemp()) / f"raw{_TEXT_ONLY}"
     try:
         with zipfile.ZipFile(path) as old, zipfile.ZipFile(place, "w") as new:
             for member in old.infolist():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ MOST_WINDOWS = 15
 
 
 def cut(path: Path, first: int) -> tuple[Path, Reply]:
-    """The window of pages from `first` (0-based) as a PDF beside the file, and what is known of the whole file.
+    """The window of pages from `first` (0-based) as a PDF of its own, and what is known of the whole file.
 
     The file itself if it is short, or cannot be opened here: what is wrong with it is the library's to say.
     """
@@ -39,7 +40,7 @@ def cut(path: Path, first: int) -> tuple[Path, Reply]:
                     f"The PDF has {count:,} pages; at most {MOST_PAGES:,} are read. "
                     "Split it into smaller files and upload those."
                 )
-            place = path.with_name(f"{path.name}-window-{first}")
+            place = Path(tempfile.mkdtemp()) / "window"
             last = min(first + PAGES, count)
             with pypdfium2.PdfDocument.new() as window:
                 window.import_pages(whole, list(range(first, last)))

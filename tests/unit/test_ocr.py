@@ -154,7 +154,7 @@ def with_program(tmp_path: Path) -> Iterator[Callable[..., DocumentParser]]:
     program = tmp_path / "tesseract"
     program.write_text(PROGRAM.format(python=sys.executable, sure=95))
     program.chmod(0o755)
-    pools = [Pool(1, Limits(60, 512 * MB)), Pool(1, Limits(60, 1536 * MB, programs=True))]
+    pools = [Pool(1, Limits(60, 512 * MB)), Pool(1, Limits(60, 1536 * MB, str(program)))]
 
     def make(*languages: str, pages: int = 10) -> DocumentParser:
         recognition = Recognition(pools[1], str(program), languages, 60, pages)

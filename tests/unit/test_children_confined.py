@@ -1,0 +1,178 @@
+"""What reads strangers' files opens its own file and what its libraries need, and nothing else of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from connectors.parsers import landlock, messages, pool
+from connectors.parsers.messages import Packed, Reply, Task, Unpack
+from connectors.parsers.pool import Child, Limits
+from connectors.parsers.room import Room
+from retrieval.errors import Retryable
+from retrieval.settings import PROJECT
+
+MB = 2**20
+ATTEMPTS = """
+import json, os, signal, sys
+from pathlib import Path
+from connectors.parsers import child, landlock, limits, reading
+given, made, secret, beside, listening, parent = sys.argv[1:]
+limits.confine(512 * 2**20, programs=True)
+confined = landlock.restrict(Path(given), Path(made), "/usr/bin/tesseract")
+
+def dial():
+    import socket
+    socket.socket(socket.AF_UNIX).connect(listening)
+
+tried = {
+    "its file": lambda: Path(given, "raw").read_bytes(),
+    "its folder": lambda: Path(made, "new").write_bytes(b"x"),
+    "its libraries": lambda: (__import__("pypdfium2"), __import__("PIL.Image"), __import__("trafilatura")),
+    "secret.key": lambda: Path(secret).read_bytes(),
+    "secret.key by a link": lambda: (os.symlink(secret, Path(made, "link")), Path(made, "link").read_bytes()),
+    "secret.key by another name": lambda: os.link(secret, Path(made, "other")),
+    "secret.key through its parent": lambda: Path(f"/proc/{parent}/root{secret}").read_bytes(),
+    "changing secret.key": lambda: Path(secret).open("ab"),
+    "what lies beside its file": lambda: Path(beside).read_bytes(),
+    "the list of what lies beside it": lambda: os.listdir(Path(beside).parent),
+    "changing its file": lambda: Path(given, "raw").open("ab"),
+    "environ of its parent": lambda: Path(f"/proc/{parent}/environ").read_bytes(),
+    "memory of its parent": lambda: Path(f"/proc/{parent}/mem").open("rb"),
+    "the database's socket": dial,
+    "its parent's life": lambda: os.kill(int(parent), 0),
+    "passwords": lambda: Path("/etc/shadow").read_bytes(),
+    "the settings file": lambda: Path(".env.example").read_bytes(),
+    "the disks": lambda: os.mknod(Path(made, "disk"), 0o60600, os.makedev(254, 0)),
+}
+said = {}
+for name, attempt in tried.items():
+    try:
+        attempt()
+        said[name] = "done"
+    except OSError as error:
+        said[name] = type(error).__name__
+print(json.dumps([confined, said]))
+"""
+ALLOWED = {"its file", "its folder", "its libraries"}
+
+
+@pytest.fixture
+def room() -> Iterator[Room]:
+    made = Room()
+    yield made
+    made.remove()
+
+
+@pytest.mark.decision("H68")
+def test_a_child_reads_its_file_and_no_secret(room: Room, tmp_path: Path) -> None:
+    assert landlock.version(), "this kernel offers no Landlock, so that nothing is shown here"
+    secret, beside, place = tmp_path / "secret.key", tmp_path / "other-tenant.pdf", str(room.path / ".s.PGSQL.5432")
+    secret.write_text("1:c2VjcmV0")
+    beside.write_text("of another tenant")
+    (room.given / "raw").write_text("its own")
+    with socket.socket(socket.AF_UNIX) as database:
+        database.bind(place)
+        database.listen()
+        done = subprocess.run(
+            [sys.executable, "-c", ATTEMPTS, room.given, room.made, secret, beside, place, str(os.getpid())],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=PROJECT,
+        )
+    version, said = json.loads(done.stdout)
+    assert version == landlock.version()
+    if version < 6:
+        said.pop("its parent's life")
+    assert {name for name, outcome in said.items() if outcome == "done"} == ALLOWED
+    assert {said[name] for name in said.keys() - ALLOWED} <= {"PermissionError", "OSError"}, said
+    assert secret.read_text() == "1:c2VjcmV0"
+
+
+def test_a_child_of_the_pool_is_restricted_before_it_has_threads_and_knows_no_secret(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:canary")
+    child = Child(Limits(60, 512 * MB))
+    try:
+        child.start()
+        own = Path(f"/proc/{child.pid}")
+        assert b"canary" not in (own / "environ").read_bytes()
+        assert set(own.joinpath("environ").read_bytes().split(b"\0")) <= {
+            *(f"{name}={value}".encode() for name, value in documents_environment(child).items()),
+            b"",
+        }
+        status = (own / "status").read_text()
+        assert "CapEff:\t0000000000000000" in status
+        assert "NoNewPrivs:\t1" in status
+        first = tmp_path / "first.csv"
+        first.write_text("tide,high\n1,2\n")
+        task = Task(str(first), "first.csv", "text/csv", ocr=False, cpu_seconds=60, expanded_bytes=MB)
+        assert "tide" in child.run(task).text
+        assert not list(child._room.given.iterdir())
+        assert not list(child._room.made.iterdir())
+    finally:
+        child.end()
+    assert not child._room.path.exists()
+
+
+def documents_environment(child: Child) -> dict[str, str]:
+    return pool._ENVIRONMENT | {"TMPDIR": str(child._room.made)}
+
+
+def test_what_a_child_says_of_its_members_is_not_believed(room: Room, tmp_path: Path) -> None:
+    """A child that a file has taken over may name any path; only what lies in its own folder is taken."""
+    secret, folder = tmp_path / "secret.key", tmp_path / "members"
+    secret.write_text("1:c2VjcmV0")
+    folder.mkdir()
+    unpack = Unpack(str(folder), 10, MB, MB)
+
+    def taken(place: str) -> Packed:
+        return room.take(Reply(members=(Packed("a.txt", place, "", 3),)), unpack).members[0]
+
+    (room.made / "0").write_text("own")
+    assert Path(taken("/anywhere/else/0").place).read_text() == "own"
+    for place in (str(secret), "", "..", str(room.made / ".." / "given")):
+        try:
+            found = taken(place)
+        except Retryable:
+            continue
+        assert found.place == ""
+    (room.made / "1").symlink_to(secret)
+    with pytest.raises(Retryable):
+        taken(str(room.made / "1"))
+    assert secret.read_text() == "1:c2VjcmV0"
+
+
+def test_the_file_itself_is_not_changed_by_being_brought(room: Room, tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.write_bytes(b"the file")
+    task = Task(str(raw), "a.pdf", "", ocr=False, cpu_seconds=1, expanded_bytes=1)
+    brought = room.bring(task)
+    assert Path(brought.path).parent == room.given
+    assert messages.frame(brought)
+    room.clear()
+    assert raw.read_bytes() == b"the file"
+    assert not list(room.given.iterdir())
+
+
+def test_where_the_kernel_offers_nothing_the_log_says_so(monkeypatch: pytest.MonkeyPatch, room: Room) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    monkeypatch.setattr(pool, "log", SimpleNamespace(warning=lambda event, **_: said.append(event)))
+    pool._told_once.cache_clear()
+    assert landlock.restrict(room.given, room.made) == 0
+    pool._told_once(0)
+    pool._told_once(0)
+    pool._told_once.cache_clear()
+    assert said == ["parser.files_not_confined"]
