@@ -43,7 +43,11 @@ class Passing(Exception):
 
 
 class Bucket:
-    """Lets requests begin at an even rate, `burst` of them at once, and none during a pause. Shared by threads."""
+    """Lets requests begin at an even rate, `burst` of them at once, and none during a pause. Shared by threads.
+
+    Where a vendor counts what requests hold, they cost that much. A small one then goes before large ones, which wait
+    until there is room for all that they hold: a query is not kept by an ingestion.
+    """
 
     def __init__(self, per_minute: float, burst: int) -> None:
         self._rate = per_minute / 60
@@ -53,18 +57,19 @@ class Bucket:
         self._free_at = 0.0
         self._lock = threading.Lock()
 
-    def take(self) -> float:
+    def take(self, cost: float = 1) -> float:
         """Take a turn: 0 if it may begin now, else the seconds after which to ask again."""
+        cost = min(cost, self._burst)
         with self._lock:
             now = time.monotonic()
             if now < self._free_at:
                 return self._free_at - now + random.uniform(0, 0.1)  # noqa: S311 - spreads threads, hides nothing
             self._tokens = min(self._burst, self._tokens + (now - self._seen) * self._rate)
             self._seen = now
-            if self._tokens >= 1:
-                self._tokens -= 1
+            if self._tokens >= cost:
+                self._tokens -= cost
                 return 0.0
-            return (1 - self._tokens) / self._rate
+            return (cost - self._tokens) / self._rate
 
     def pause(self, seconds: float) -> None:
         """Nobody begins for so long; a longer pause that is under way stays."""
@@ -74,12 +79,13 @@ class Bucket:
 
 @dataclass(slots=True)
 class Patience:
-    """One call's budget of waiting and of tries. `vendor` names it to people."""
+    """One call's budget of waiting and of tries. `vendor` names it to people; `cost`: of each try, to the bucket."""
 
     vendor: str
     bucket: Bucket
     seconds: float
     tries: int
+    cost: float = 1
 
     def ask(self, request: Callable[[], T]) -> T:
         """The request's answer, asked for until it comes or the budget ends (Retryable)."""
@@ -102,7 +108,7 @@ class Patience:
 
     def _turn(self, end: float) -> None:
         """Wait until the bucket lets this begin; Retryable with the time left if that is beyond the budget."""
-        while wait := self.bucket.take():
+        while wait := self.bucket.take(self.cost):
             if time.monotonic() + wait > end:
                 raise Retryable(
                     f"{self.vendor} takes no more requests for now (429): its rate limit for this key is used up.",

@@ -1,6 +1,7 @@
 """Cohere's embedding models, through the vendor's SDK (its v2 API).
 
 Limits by the vendor's reference of POST /v2/embed: 96 texts a request; it cuts longer texts off itself (truncate END).
+By docs.cohere.com/docs/rate-limits: 2,000 inputs a minute, that is texts, however few requests they come in.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ DIMENSIONS: Final[Mapping[str, int]] = {
     "embed-multilingual-v2.0": 768,
 }
 MAX_TOKENS: Final[Mapping[str, int]] = {"embed-v4.0": 8191, "embed-multilingual-v2.0": 256}
-LIMITS: Final = Limits(texts=96, tokens=None, per_minute=2000)
+LIMITS: Final = Limits(texts=96, tokens=None, concurrent=4, per_minute=2000 - 96, by_text=True)
+"""With a full request at once, no minute has more than 2,000 texts."""
 KINDS: Final[Mapping[TextKind, str]] = {"document": "search_document", "query": "search_query"}
 
 

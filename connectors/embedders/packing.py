@@ -18,13 +18,14 @@ BYTES_A_TOKEN = 4
 class Limits:
     """What one request may hold. `tokens`: of all its texts together, as the vendor counts; None without such a limit.
 
-    `concurrent`: requests at once; `per_minute`: requests that are begun in a minute.
+    `concurrent`: requests at once; `per_minute`: requests that are begun in a minute, or `by_text`: the texts in them.
     """
 
     texts: int
     tokens: int | None
     concurrent: int = 16
     per_minute: float = 3000
+    by_text: bool = False
 
 
 def estimate(provider: str, model: str, texts: Sequence[str]) -> list[int]:

@@ -61,7 +61,7 @@ class VendorEmbedder:
         self._ask = ask
         self._meter = Meter(limits)
         self.close = close
-        self._bucket = Bucket(limits.per_minute, limits.concurrent)
+        self._bucket = Bucket(limits.per_minute, limits.texts if limits.by_text else limits.concurrent)
 
     def __repr__(self) -> str:
         return f"<{self._title} {self.model}>"
@@ -99,7 +99,7 @@ class VendorEmbedder:
         """One request; halved, or its only text shortened, where the vendor finds it too large."""
         import numpy as np
 
-        patience = Patience(self._title, self._bucket, WAITING[kind], TRIES[kind])
+        patience = self._patience(len(texts), kind)
         try:
             return self._checked(patience.ask(lambda: self._metered(texts, kind)), len(texts))
         except TooMuch:
@@ -110,7 +110,7 @@ class VendorEmbedder:
 
     def _shortened(self, text: str, kind: TextKind) -> Embeddings:
         """A text above the model's limit is embedded by its beginning, as models that run here do."""
-        patience = Patience(self._title, self._bucket, WAITING[kind], TRIES[kind])
+        patience = self._patience(1, kind)
         for _ in range(_CUTS):
             text = text[: int(len(text) * _SHORTER)]
             if not text:
@@ -121,6 +121,10 @@ class VendorEmbedder:
             except TooMuch:
                 continue
         raise Fatal(f"{self._title} refuses a chunk as too long, however much it is shortened: lower the chunkSize.")
+
+    def _patience(self, texts: int, kind: TextKind) -> Patience:
+        cost = texts if self._limits.by_text else 1
+        return Patience(self._title, self._bucket, WAITING[kind], TRIES[kind], cost)
 
     def _metered(self, texts: Sequence[str], kind: TextKind) -> list[Any]:
         vectors, counted = self._ask(texts, kind)

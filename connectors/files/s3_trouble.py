@@ -38,10 +38,19 @@ def of_answer(error: ClientError, gone: str) -> StepError:
     if code == "NoSuchBucket":
         return Fatal("The file storage has no bucket of this name.", field="bucket")
     if status == 404:
-        return Skippable(gone)
+        return _not_there(error.operation_name, gone)
     if code in _REGION_CODES or 300 <= status < 400:
         return Fatal("The bucket is not in this region, or not at this endpoint.", field="region")
     return _refusal(code, status)
+
+
+def _not_there(operation: str, gone: str) -> StepError:
+    """A 404 that names no bucket: of reading it is the file's, of writing there is no file that could be missing."""
+    if operation in {"UploadPart", "CompleteMultipartUpload"}:
+        return Retryable("The file storage forgot an upload that was under way: the file is sent again.")
+    if operation in {"PutObject", "CreateMultipartUpload"}:
+        return Fatal("The file storage has no such bucket, or not at this endpoint (status 404).", field="bucket")
+    return Skippable(gone)
 
 
 def of_transport(error: Exception) -> StepError:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import structlog
@@ -84,6 +84,8 @@ class Walk:
 
     client: Client
     tokens: TokenSource
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """Pages of folders, each by its marker."""
 
     def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
         place: Place | None = None
@@ -145,13 +147,14 @@ class Walk:
     def _folder(self, place: Place) -> Page[SourceItem]:
         (folder, marker), rest = place.waiting[-1], place.waiting[:-1]
         after = replace(place, waiting=rest, asked=place.asked + 1)
+        self.asked.add((folder, marker))
         try:
             found = self.client.folder(self.tokens, folder, marker)
         except (Missing, Closed) as error:
             return self._without(folder, after, error)
         except Outdated as error:
             raise (Fatal(_STUCK) if place.whole else Lost) from error
-        if found.next_marker and found.next_marker == marker:
+        if found.next_marker and (folder, found.next_marker) in self.asked:
             raise Fatal(_STUCK)
         more = ((folder, found.next_marker),) if found.next_marker else ()
         below = tuple((entry.id, "") for entry in found.entries if entry.type == "folder")

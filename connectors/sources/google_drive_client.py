@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.calls import Manners
+from connectors.cursors import Cursors
+from connectors.sources import google_drive_links
 from connectors.sources import google_drive_trouble as trouble
 from connectors.sources.google_drive_wire import Ask, Sink, Wires
 from retrieval.errors import Fatal, Skippable
@@ -20,9 +22,9 @@ DRIVES_PAGE: Final = 100
 
 FILE: Final = (
     "id,name,mimeType,parents,trashed,explicitlyTrashed,driveId,md5Checksum,headRevisionId,createdTime,modifiedTime,"
-    "size,webViewLink,owners(displayName,emailAddress),shortcutDetails(targetId,targetMimeType),capabilities(canDownload)"
+    "size,webViewLink,ownedByMe,owners(displayName,emailAddress),shortcutDetails(targetId,targetMimeType),capabilities(canDownload)"
 )
-KINDS: Final = {"parents": list, "owners": list, "shortcutDetails": dict, "capabilities": dict}
+KINDS: Final = {"parents": list, "owners": list, "shortcutDetails": dict, "capabilities": dict, "exportLinks": dict}
 """Of a file's fields; all others are strings, or say yes or no."""
 EVERYWHERE: Final[dict[str, Any]] = {"supportsAllDrives": True, "includeItemsFromAllDrives": True}
 Answer = dict[str, Any]
@@ -47,11 +49,12 @@ class Drive:
             lambda drive: drive.changes.getStartPageToken(
                 supportsAllDrives=True, fields="startPageToken", driveId=log or None
             ),
+            part=bool(log),
         )
         return str(answer["startPageToken"])
 
-    def files(self, query: str, log: str, page: str | None) -> Answer:
-        """A page of files: of a shared drive, or for "" of what the account owns or was given."""
+    def files(self, query: str, log: str, page: str | None, *, part: bool = False) -> Answer:
+        """A page of files: of a shared drive, or for "" of what the account owns or was given; `part`: of a folder."""
         return self._listed(
             "files",
             lambda drive: drive.files.list(
@@ -63,6 +66,7 @@ class Drive:
                 fields=f"nextPageToken,incompleteSearch,files({FILE})",
                 **EVERYWHERE,
             ),
+            part=part or bool(log),
         )
 
     def changes(self, log: str, page: str) -> Answer:
@@ -78,6 +82,7 @@ class Drive:
                 fields=f"nextPageToken,newStartPageToken,changes(changeType,removed,fileId,driveId,file({FILE}))",
                 **EVERYWHERE,
             ),
+            part=bool(log),
         )
 
     def file(self, file_id: str, fields: str = FILE) -> Answer:
@@ -116,14 +121,24 @@ class Drive:
 
         MANNERS.call(self.tokens, once)
 
+    def linked(self, url: str, to: Path, most: int) -> None:
+        """The same by one of the file's `exportLinks`, which have no limit of 10 MB."""
+
+        def once(token: str) -> None:
+            with Sink(to, most) as sink:
+                google_drive_links.load(self.wires, token, url, sink)
+
+        MANNERS.call(self.tokens, once)
+
     def _shared_drives(self, page: str | None) -> Answer:
         fields = "nextPageToken,drives(id,name)"
         return self._listed(
             "drives", lambda drive: drive.drives.list(pageSize=DRIVES_PAGE, pageToken=page, fields=fields)
         )
 
-    def _listed(self, what: str, ask: Ask) -> Answer:
-        """Forgotten if the page token, or the drive that is listed, is no longer known."""
+    def _listed(self, what: str, ask: Ask, *, part: bool = False) -> Answer:
+        """Forgotten if the page token, or the drive that is listed, is no longer known; Barred if it is a `part` of
+        what there is, a shared drive or a folder, and may not be listed."""
 
         def once(token: str) -> Answer:
             answer = self.wires.answer(token, ask)
@@ -138,21 +153,21 @@ class Drive:
         except (trouble.Missing, trouble.Unsupported) as error:
             raise trouble.Forgotten from error
         except Skippable as error:
+            if part:
+                raise trouble.Barred from error
             raise Fatal("Google Drive does not let the connected account list its files.") from error
 
 
 def every(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
     """Page after page, until there are no more. Retryable if they would never end."""
-    page, seen = None, set[str]()
+    page, cursors = None, Cursors("Google Drive's listing")
     while True:
         answer = ask(page)
         yield answer
         page = answer.get("nextPageToken")
         if not page:
             return
-        if page in seen:
-            raise trouble.endless()
-        seen.add(page)
+        cursors.follow(page, brought=any(isinstance(value, list) and value for value in answer.values()))
 
 
 def _judge(answer: Answer, what: str) -> None:

@@ -55,11 +55,24 @@ def _exported(drive: Drive, file: Mapping[str, Any], to: Path, most: int) -> str
             drive.export(file["id"], media_type, to, most)
         except (TooLarge, Unsupported) as error:
             reason = reason or error
-            continue
+            if not isinstance(error, TooLarge) or not _linked(drive, file, media_type, to, most):
+                continue
         if media_type == "text/markdown":
             to.write_bytes(without_pictures(to.read_bytes()))
         return media_type
     raise reason or Skippable("Google Drive cannot export the file.")
+
+
+def _linked(drive: Drive, file: Mapping[str, Any], media_type: str, to: Path, most: int) -> bool:
+    """Whether the document could be had in this format by the link that Google names for it."""
+    link = (drive.file(file["id"], "id,exportLinks").get("exportLinks") or {}).get(media_type)
+    if not isinstance(link, str):
+        return False
+    try:
+        drive.linked(link, to, most)
+    except Unsupported:
+        return False
+    return True
 
 
 def without_pictures(text: bytes) -> bytes:

@@ -25,6 +25,8 @@ class Folders:
         self._loaded: set[str] = set()
         self._root: str | None = None
         self._asked = 0
+        self.foreign: dict[str, None] = {}
+        """Folders of somebody else, in the order in which they were told of."""
 
     @property
     def root(self) -> str:
@@ -47,6 +49,16 @@ class Folders:
 
     def note(self, folder: Mapping[str, Any]) -> None:
         self._known[folder["id"]] = (folder["name"], parent_of(folder))
+        if self.is_foreign(folder):
+            self.foreign[folder["id"]] = None
+
+    def knows(self, folder_id: str) -> bool:
+        return folder_id in self._known
+
+    def is_foreign(self, folder: Mapping[str, Any]) -> bool:
+        """Whether it is somebody else's, and in no shared drive that is listed itself."""
+        drive = folder.get("driveId")
+        return drive not in self._shared if drive else folder.get("ownedByMe") is False
 
     def path(self, file: Mapping[str, Any]) -> str:
         """The drive's name if it is a shared one, the folders that the account can see, and the file's name."""

@@ -33,6 +33,9 @@ _NO_TEXT: Final[Mapping[str, str]] = {
 }
 _ENCRYPTED: Final = "application/vnd.google-gsuite.encrypted"
 FOLDER_SHORTCUT: Final = "a shortcut to a folder"
+BARRED_DRIVE: Final = "a shared drive that the account may not list"
+BARRED_FOLDER: Final = "a shared folder that the account may not list"
+MANY_FOLDERS: Final = "a shared folder beyond those that are looked into"
 LOST_SHORTCUT: Final = "a shortcut to what cannot be opened"
 NO_DOWNLOAD: Final = "The file's owner does not let it be downloaded."
 

@@ -1,7 +1,12 @@
 """What there is in Google Drive, and what has changed: of the account itself and of each shared drive it belongs to.
 
-    everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive             (whole)
-    since then ──▶ changes of each log ──▶ folders that changed ──▶ files of drives that are new
+    everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive ──▶ folders of others   (whole)
+    since then ──▶ changes of each log ──▶ folders that changed ──▶ files of drives that are new ──▶ folders of others
+
+What lies in a folder that somebody shared by its link is in no listing of the account and in no change log (corpora
+"user": files created by, opened by, or shared directly with the user), so such folders are looked into each time.
+A shared drive that may not be listed is left out and counted; without it a listing is not whole, so that its documents
+stay.
 
 Tokens are taken before anything is listed: what changes meanwhile is told by the next listing. A token or drive that is
 not known any more, and a week, start everything anew: what no change tells of is found out then.
@@ -21,7 +26,7 @@ from connectors.sources import google_drive_items as items
 from connectors.sources import google_drive_trouble as trouble
 from connectors.sources.google_drive_client import Answer, Drive
 from connectors.sources.google_drive_folders import Folders, parent_of
-from connectors.sources.google_drive_state import State, Step
+from connectors.sources.google_drive_state import SHARED, State, Step
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import Page, SourceItem
 
@@ -54,6 +59,9 @@ class Listing:
         self._shared: dict[str, str] = {}
         self._folders = Folders(drive, self._shared)
         self._targets: dict[str, Answer | None] = {}
+        self._listed: set[str] = set()
+        self._left_out: Counter[str] = Counter()
+        self._looked = 0
         self._seen: set[tuple[Step, str | None]] = set()
         self._empty = 0
         self._steps = {
@@ -61,6 +69,7 @@ class Listing:
             "changes": self._changes,
             "folder": self._folder,
             "trash": self._folder,
+            "shared": self._shared_folder,
         }
 
     def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
@@ -78,12 +87,25 @@ class Listing:
         while state.steps:
             step = state.steps[0]
             self._turn(step, state.page)
-            found = self._steps[step.kind](state, step)
+            found = self._found(state, step)
             state.page = found.next
             state.steps = state.steps if found.next else state.steps[1:]
             self._empty = 0 if found.items or found.skipped or found.next is None else self._empty + 1
             done = not state.steps
-            yield Page(found.items, str(state), done, found.skipped, whole=done and state.whole)
+            skipped, self._left_out = found.skipped + self._left_out, Counter()
+            yield Page(found.items, str(state), done, skipped, whole=done and state.whole)
+
+    def _found(self, state: State, step: Step) -> Found:
+        """Of a part that may not be listed only that there is one."""
+        try:
+            return self._steps[step.kind](state, step)
+        except trouble.Barred:
+            log.warning("drive.left_out", drive=step.log, step=step.kind)
+            state.whole = False
+            if step.kind == "files":
+                state.tokens.pop(step.log, None)  # tried again by the next listing
+            barred = items.BARRED_DRIVE if step.log and not step.folder else items.BARRED_FOLDER
+            return Found(None, skipped=Counter({barred: 1}))
 
     def _turn(self, step: Step, page: str | None) -> None:
         """Retryable if the listing goes in a circle, or comes to nothing without end."""
@@ -102,15 +124,17 @@ class Listing:
         fresh = self._start_tokens(sorted(self._shared.keys() - state.tokens.keys()))
         state.whole, state.page = False, None
         state.steps = [Step("changes", known) for known in state.tokens] + [Step("files", new) for new in fresh]
+        state.steps += [Step("shared", "", folder) for folder in state.shared]
         state.tokens |= fresh
         return state
 
     def _everything(self) -> State:
         self._seen.clear()
         self._shared.clear()
+        self._left_out.clear()
         self._shared.update(self._drive.shared_drives())
         tokens = self._start_tokens(["", *self._shared])
-        return State(tokens, [Step("files", one) for one in tokens], _today(), whole=True)
+        return State(tokens, [Step("files", one) for one in tokens], _today(), whole=not self._left_out)
 
     def _start_tokens(self, logs: Sequence[str]) -> dict[str, str]:
         """Of those that have any: a shared drive that cannot be followed now is tried again by the next listing."""
@@ -118,10 +142,11 @@ class Listing:
         for one in logs:
             try:
                 tokens[one] = self._drive.start_token(one)
-            except trouble.Forgotten:
+            except (trouble.Forgotten, trouble.Barred):
                 if not one:
                     raise
                 log.warning("drive.left_out", drive=one)
+                self._left_out[items.BARRED_DRIVE] += 1
                 del self._shared[one]
         return tokens
 
@@ -131,7 +156,11 @@ class Listing:
         found = Found(answer.get("nextPageToken") or None)
         for file in answer["files"]:
             if step.log or file.get("driveId") not in self._shared:  # a shared drive lists its own
-                self._take(file, found)
+                self._listed.add(file["id"])
+                self._take(state, file, found)
+        if not step.log and found.next is None:
+            for folder in self._folders.foreign:
+                self._look_into(state, folder, found)
         return found
 
     def _changes(self, state: State, step: Step) -> Found:
@@ -149,51 +178,86 @@ class Listing:
     def _folder(self, state: State, step: Step) -> Found:
         """What lies in a folder goes with it, whether the service tells of each file or not."""
         quoted = step.folder.replace("\\", "\\\\").replace("'", "\\'")
-        answer = self._drive.files(f"'{quoted}' in parents", step.log, state.page)
+        answer = self._drive.files(f"'{quoted}' in parents", step.log, state.page, part=True)
         found = Found(answer.get("nextPageToken") or None)
+        told = [file["id"] in self._listed or self._folders.knows(file["id"]) for file in answer["files"]]
+        if step.kind == "shared" and not (told and all(told)):
+            state.keep(step.folder)
         for file in answer["files"]:
             is_gone = step.kind == "trash" or bool(file.get("explicitlyTrashed"))
             if file["mimeType"] == items.FOLDER:
-                self._walk(state, file, is_gone=is_gone)
+                self._walk(state, file, "trash" if is_gone else step.kind, found)
             elif is_gone:
                 found.gone(file["id"])
-            else:
-                self._take(file, found)
+            elif file["id"] not in self._listed:
+                self._take(state, file, found)
         return found
+
+    def _shared_folder(self, state: State, step: Step) -> Found:
+        """One that is not shared any more takes what lies in it: only a listing of everything finds that out."""
+        try:
+            return self._folder(state, step)
+        except trouble.Forgotten:
+            state.shared = [one for one in state.shared if one != step.folder]
+            if not state.whole:
+                raise
+            return Found(None)
+
+    def _look_into(self, state: State, folder_id: str, found: Found) -> None:
+        """A folder of somebody else comes at the end, when it is known what else is listed."""
+        self._add(state, Step("shared", "", folder_id), len(state.steps), found)
+
+    def _add(self, state: State, step: Step, at: int, found: Found) -> None:
+        """Once; of folders of others no more than so many."""
+        if step in state.steps or (step, None) in self._seen:
+            return
+        self._looked += step.kind == "shared"
+        if step.kind == "shared" and self._looked > SHARED:
+            found.skipped[items.MANY_FOLDERS] += 1
+        else:
+            state.steps.insert(at, step)
 
     def _changed(self, state: State, file_id: str, file: Mapping[str, Any], found: Found) -> None:
         """A change without a file is of something that is gone; so is what lies in the trash."""
         if file and file["mimeType"] == items.FOLDER:
-            self._folder_changed(state, file)
+            self._folder_changed(state, file, found)
         elif not file or file.get("trashed"):
             found.gone(file_id)
         else:
-            self._take(file, found)
+            self._take(state, file, found)
 
-    def _folder_changed(self, state: State, folder: Mapping[str, Any]) -> None:
+    def _folder_changed(self, state: State, folder: Mapping[str, Any], found: Found) -> None:
         """Looked into if it went to the trash, or has another name or place than when it was last looked into."""
         if folder.get("trashed"):
             state.folders.pop(folder["id"], None)
-            self._walk(state, folder, is_gone=True)
+            self._walk(state, folder, "trash", found)
         elif folder["id"] not in self._shared and folder["id"] != self._folders.root:
             mark = f"{parent_of(folder)}/{folder['name']}"
-            if state.is_news(folder["id"], mark):
-                self._walk(state, folder, is_gone=False)
+            if not state.is_news(folder["id"], mark):
+                return
+            if self._folders.is_foreign(folder):
+                self._look_into(state, folder["id"], found)
+            else:
+                self._walk(state, folder, "folder", found)
 
-    def _walk(self, state: State, folder: Mapping[str, Any], *, is_gone: bool) -> None:
+    def _walk(self, state: State, folder: Mapping[str, Any], kind: str, found: Found) -> None:
         """Its files and folders come next, once."""
         self._folders.note(folder)
         shared = folder.get("driveId") or ""
-        step = Step("trash" if is_gone else "folder", shared if shared in self._shared else "", folder["id"])
-        if step not in state.steps and (step, None) not in self._seen:
-            state.steps.insert(1, step)
+        self._add(state, Step(kind, shared if shared in self._shared else "", folder["id"]), 1, found)
 
-    def _take(self, file: Mapping[str, Any], found: Found) -> None:
+    def _take(self, state: State, file: Mapping[str, Any], found: Found) -> None:
         """An item, or a count of what is left out. Folders are neither; a shortcut is what it leads to."""
         wanted: Mapping[str, Any] | None = file
         reason = ""
         if file["mimeType"] == items.SHORTCUT:
             wanted, reason = self._target(file)
+            if wanted is not None and self._folders.is_foreign(wanted) and wanted["mimeType"] == items.FOLDER:
+                self._folders.note(wanted)
+                self._look_into(state, wanted["id"], found)
+                return
+            if wanted is not None and wanted["mimeType"] == items.FOLDER:
+                reason = items.FOLDER_SHORTCUT
         if reason or wanted is None or (reason := items.left_out(wanted)):
             found.skipped[reason] += 1
         elif wanted["mimeType"] != items.FOLDER:
@@ -203,8 +267,6 @@ class Listing:
         """What a shortcut leads to, asked for once, or why it counts for nothing."""
         details = file.get("shortcutDetails") or {}
         target = str(details.get("targetId") or "")
-        if details.get("targetMimeType") == items.FOLDER:
-            return None, items.FOLDER_SHORTCUT
         if target and target not in self._targets:
             try:
                 self._targets[target] = self._drive.file(target)

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 REMEMBERED: Final = 200
 """Folders whose place and name are remembered between listings."""
+SHARED: Final = 1000
+"""Folders of others that are looked into by each listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,7 @@ class Step:
     """A part of a listing. `log`: a shared drive's id, "" for the account itself.
 
     files: everything there; changes: what happened since the log's token; folder: what lies in one that changed;
-    trash: what lay in one that is in the trash.
+    trash: what lay in one that is in the trash; shared: what lies in a folder of somebody else.
     """
 
     kind: str
@@ -28,6 +30,7 @@ class State:
     """`tokens`: where each log's changes go on. `steps`: what is left to do, the first from `page` on.
 
     `day`: of the last listing of everything, counted from 1970. `folders`: the mark of each that a change told of.
+    `shared`: folders of others that hold what neither the listing nor a change log of the account tells of.
     """
 
     tokens: dict[str, str]
@@ -36,6 +39,7 @@ class State:
     whole: bool = False
     page: str | None = None
     folders: dict[str, str] = field(default_factory=dict)
+    shared: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, cursor: str | None) -> State | None:
@@ -49,6 +53,11 @@ class State:
     def __str__(self) -> str:
         said = {**asdict(self), "steps": [(step.kind, step.log, step.folder) for step in self.steps]}
         return json.dumps(said, separators=(",", ":"))
+
+    def keep(self, folder_id: str) -> None:
+        """Look into this folder with each listing from now on."""
+        if folder_id not in self.shared and len(self.shared) < SHARED:
+            self.shared.append(folder_id)
 
     def is_news(self, folder_id: str, mark: str) -> bool:
         """Whether a folder's mark is another than the last one: many changes of a folder are visits by people."""

@@ -15,6 +15,10 @@ class Forgotten(Exception):
     """A page token, or the shared drive that it belongs to, is not known any more: list everything anew."""
 
 
+class Barred(Exception):
+    """The account may not list this shared drive or folder, though it is told of it."""
+
+
 class Missing(Skippable):
     """There is no such file, or not for this account."""
 

@@ -25,6 +25,7 @@ import httplib2
 from googleapiclient import discovery, errors
 from googleapiclient.http import MediaIoBaseDownload
 
+from connectors import oauth
 from connectors.patience import Passing
 from connectors.sources import google_drive_trouble as trouble
 from retrieval.errors import Fatal, Skippable
@@ -58,10 +59,15 @@ class Wires:
 
     def __init__(self, endpoint: Endpoint | None) -> None:
         root = ((endpoint.base_url if endpoint else None) or BASE_URL).rstrip("/")
-        self._base = root.removesuffix(SERVICE_PATH.rstrip("/")) + SERVICE_PATH
+        self.origin = root.removesuffix(SERVICE_PATH.rstrip("/"))
+        self._base = self.origin + SERVICE_PATH
         self._bundle = _readable(endpoint.ca_bundle) if endpoint and endpoint.ca_bundle else None
         self._idle: list[_Wire] = []
         weakref.finalize(self, _close, self._idle)
+
+    def trust(self) -> ssl.SSLContext:
+        """For other clients than the SDK's."""
+        return ssl.create_default_context(cafile=self._bundle) if self._bundle else oauth.trust()
 
     def answer(self, token: str, ask: Ask) -> dict[str, Any]:
         """The JSON object that the request is answered with."""

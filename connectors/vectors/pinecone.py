@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from connectors.cursors import Cursors
 from connectors.vectors.pinecone_client import Client, NotThere, Throttled
 from retrieval import fetch_guard, labels, settings
 from retrieval.errors import Fatal, Retryable
@@ -98,18 +99,22 @@ class PineconeStore:
                 self._client.call("delete", namespace=place, ids=list(ids[start : start + IDS]))
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
-        """Every id that starts with `prefix`, as far as the index shows them already."""
+        """Every id that starts with `prefix`, as far as the index shows them already. Retryable if it never ends."""
         asked = {"namespace": self._place(scope), "prefix": prefix or None, "limit": PAGE}
         token: str | None = None
+        cursors, latest = Cursors("The vector index's listing"), ""
         while True:
             try:
                 page = self._client.call("list_paginated", **asked, pagination_token=token)
             except NotThere:
                 return
-            yield from (one.id for one in page.vectors if one.id.startswith(prefix))
+            found = [one.id for one in page.vectors]
+            yield from (one for one in found if one.startswith(prefix))
             token = page.pagination.next if page.pagination else None
             if not token:
                 return
+            cursors.follow(token, brought=bool(found) and found[-1] != latest)
+            latest = found[-1] if found else latest
 
     def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
         """Those that the index does not list yet: it shows what was written after a while."""

@@ -259,6 +259,27 @@ def test_a_bucket_that_is_not_there(quiet):
     assert raised.value.field == "bucket"
 
 
+@pytest.mark.parametrize(
+    ("before", "kind", "words"),
+    [(0, Fatal, "no such bucket"), (1, Retryable, "forgot an upload"), (4, Retryable, "forgot an upload")],
+    ids=["beginning", "a part", "the end"],
+)
+def test_a_404_of_an_upload_in_parts_is_no_missing_file(before, kind, words, bucket_files, quiet):
+    """Of storages that name no code (docs.aws.amazon.com/AmazonS3/latest/API/API_UploadPart.html: 404 NoSuchUpload)."""
+    quiet.faults = [None] * before + [answer(404)]
+    with pytest.raises(kind, match=words) as raised:
+        bucket_files.put("large", [bytes(s3.PART)] * 3)
+    assert (getattr(raised.value, "field", None) == "bucket") is (kind is Fatal)
+
+
+def test_a_404_of_a_small_upload_is_the_buckets(bucket_files, quiet):
+    quiet.always = answer(404)
+    with pytest.raises(Fatal, match="no such bucket"):
+        bucket_files.put("small", [b"x"])
+    with pytest.raises(Skippable, match="stored file is gone"):
+        read(bucket_files, "small")
+
+
 def test_an_endpoint_where_nobody_listens(quiet):
     with pytest.raises(Retryable, match="cannot be reached"):
         s3.make(quiet.config("b", endpoint="http://127.0.0.1:1025"), options()).check()

@@ -18,6 +18,8 @@ from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
 from retrieval.settings import Endpoint
 from tests.standins import faults, google_drive
+from tests.standins.account import Served
+from tests.standins.account import serving as served
 from tests.standins.google_drive_files import ROOT, Refusal
 from tests.standins.place import APP
 from tests.standins.secure import secured
@@ -98,6 +100,73 @@ def test_what_is_too_large_to_be_exported_says_so(account, fetch):
     one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
     with pytest.raises(Skippable, match="10 MB"):
         fetch(one)
+
+
+def test_what_is_too_large_to_be_exported_comes_by_its_link(account, fetch, tokens):
+    """A spreadsheet of 12 MB; what is not exported at all has no link that is asked."""
+    large = b"PK" + bytes(12 * 2**20)
+    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    account.linked[one] = {XLSX: large}
+    raw = fetch(one)
+    assert (raw.media_type, raw.size) == (XLSX, len(large))
+    assert raw.path.read_bytes() == large
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "http://docs.google.com/export",
+        "https://docs.google.com.example/export",
+        "https://docs.google.com@127.0.0.1/export",
+        "https://127.0.0.1/export",
+        "{base}0/export",
+        "{base}@127.0.0.1/export",
+    ],
+)
+def test_a_link_to_another_host_is_not_asked(account, fetch, link):
+    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    file = account._file
+
+    def twisted(said):
+        return file(said) | ({"exportLinks": {XLSX: link.format(base=account.base)}} if said["fileId"] == one else {})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(google_drive._ANSWERS, "drive.files.get", lambda _account, said: twisted(said))
+        with pytest.raises(Skippable, match="10 MB"):
+            fetch(one)
+
+
+@pytest.mark.decision("H70")
+def test_a_link_that_leads_to_another_host_takes_no_bearer_there(account, fetch):
+    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    account.linked[one] = {XLSX: b"PK"}
+    with served(Served()) as elsewhere:
+
+        def leads_away(handler):
+            handler.reply(302, b"", {"Location": elsewhere.base + "/take"})
+            return True
+
+        account.fault = lambda request: leads_away if "/export/" in request else None
+        with pytest.raises(Skippable, match="10 MB"):
+            fetch(one)
+        assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("content", ["text/html; charset=utf-8", XLSX])
+def test_a_page_that_asks_to_sign_in_is_no_document(account, fetch, content):
+    one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
+    account.linked[one] = {XLSX: b"PK"}
+
+    def signs_in(handler):
+        handler.reply(200, b"PK <html>", {"Content-Type": content})
+        return True
+
+    account.fault = lambda request: signs_in if "/export/" in request else None
+    if content == XLSX:
+        assert fetch(one).size == 9
+    else:
+        with pytest.raises(Skippable, match="10 MB"):
+            fetch(one)
 
 
 def test_forms_and_sites_are_counted_with_their_reason(account, listed, fetch):
@@ -512,6 +581,73 @@ def test_a_shared_drive_that_cannot_be_followed_keeps_nobody_else(account, liste
     after, _, _ = listed(page.cursor)
     assert set(after) == {late}
     assert len(seen) == 1
+
+
+@pytest.mark.decision("H69")
+def test_a_shared_drive_that_may_not_be_listed_is_left_out_alone_and_keeps_its_documents(account, listed):
+    """Whatever is refused of it: nothing is whole without it, so nothing is taken for gone."""
+    barred, open_drive = account.shared_drive("Barred"), account.shared_drive("Open")
+    held, kept = account.put("held.txt", "x", drive=barred), account.put("kept.txt", "x", drive=open_drive)
+    mine = account.put("mine.txt", "x")
+    account.barred.add(barred)
+    items, skipped, page = listed()
+    assert set(items) == {mine, kept}
+    assert skipped == {"a shared drive that the account may not list": 1}
+    assert not page.whole
+    account.barred.clear()
+    after, skipped, page = listed(page.cursor)
+    assert (set(after), skipped) == ({held}, {})
+    account.barred.add(barred)
+    fresh = account.put("fresh.txt", "x", drive=barred)
+    after, skipped, page = listed(page.cursor)
+    assert (set(after), skipped) == (set(), {"a shared drive that the account may not list": 1})
+    account.barred.clear()
+    assert set(listed(page.cursor)[0]) == {fresh}
+
+
+@pytest.mark.decision("H69")
+def test_what_lies_in_a_folder_shared_by_its_link_is_listed_and_followed(account, listed, fetch, connector, tokens):
+    folder = account.share_folder("From Grace")
+    deeper = account.put_inside(folder, "deeper", None)
+    one, two = account.put_inside(folder, "one.txt", "first"), account.put_inside(deeper, "two.txt", "second")
+    mine = account.put("mine.txt", "x")
+    items, _, page = listed()
+    assert set(items) == {one, two, mine}
+    assert items[two].properties["path"] == "From Grace/deeper/two.txt"
+    assert fetch(two).path.read_bytes() == b"second"
+    assert page.whole
+    account.change(one, "changed")
+    three = account.put_inside(deeper, "three.txt", "third")
+    account.delete(two)
+    after, _, page = listed(page.cursor)
+    assert after[one].version != items[one].version
+    assert three in after
+    assert after[two].deleted
+    account.unshare(folder)
+    after, _, page = listed(page.cursor)
+    assert set(after) == {mine}
+    assert page.whole
+    assert connector.gone(tokens, one)
+
+
+def test_a_folder_shared_by_its_link_is_found_by_a_shortcut_to_it(account, listed):
+    folder = account.share_folder("From Grace")
+    account.hidden.add(folder)  # not opened: only the shortcut leads there
+    one = account.put_inside(folder, "one.txt", "first")
+    account.put_shortcut("Grace's", folder)
+    account.put_shortcut("own", account.folder("a/b"))
+    items, skipped, _ = listed()
+    assert set(items) == {one}
+    assert skipped == {"a shortcut to a folder": 1}
+
+
+def test_folders_of_others_are_looked_into_in_bounds(account, listed, monkeypatch):
+    monkeypatch.setattr(google_drive_listing, "SHARED", 3)
+    folders = [account.share_folder(f"Folder {number}") for number in range(5)]
+    inside = [account.put_inside(folder, "one.txt", "x") for folder in folders]
+    items, skipped, _ = listed()
+    assert set(items) == set(inside[:3])
+    assert skipped == {"a shared folder beyond those that are looked into": 2}
 
 
 @pytest.mark.parametrize("path", ["", "/", "/drive/v3", "/drive/v3/"])

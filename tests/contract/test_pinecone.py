@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from connectors import cursors
 from connectors.vectors import pinecone as adapter
 from connectors.vectors import pinecone_client
 from connectors.vectors.pinecone import PineconeStore
@@ -317,3 +318,13 @@ def test_labels_stay_far_below_the_vendors_bound(index, store):
     worst = {f"{'k' * 60}{n:02}": [f"{n}-{m}" + "v" * 30 for m in range(4)] for n in range(50)}
     store.upsert(SCOPE, vectors(1, marks=labels.of("doc_1", "TEXT", "TEXT", worst)))
     assert len(index.space("ns_1")["doc_1#1#0"]["metadata"]["marks"]) == 200
+
+
+@pytest.mark.parametrize("circle", ["back", "on"])
+def test_a_listing_that_never_ends_is_noticed(index, store, monkeypatch, circle):
+    monkeypatch.setattr(cursors, "IDLE_PAGES", 20)
+    store.upsert(SCOPE, vectors(150))
+    index.circle = circle
+    with pytest.raises(Retryable, match="would never end"):
+        list(store.ids(SCOPE, "doc_1#"))
+    assert len([path for _, path, _ in index.seen if path.startswith("/vectors/list")]) < 30

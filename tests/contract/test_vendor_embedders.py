@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -15,6 +16,7 @@ from connectors import patience
 from connectors.embedders import cohere, jina, openai
 from connectors.embedders.packing import Limits, Meter, pack
 from connectors.embedders.vendor import VendorEmbedder
+from connectors.patience import Bucket
 from retrieval.errors import Fatal, Retryable
 from retrieval.settings import Endpoint, Settings
 from tests.standins import embedding_server, faults
@@ -267,3 +269,22 @@ def test_packing_fills_a_request_before_the_next():
     assert pack([3, 3, 3], Limits(texts=2, tokens=None)) == [[0, 1], [2]]
     assert pack([9, 1], Limits(texts=10, tokens=6)) == [[0], [1]]
     assert pack([], Limits(texts=10, tokens=6)) == []
+
+
+def test_cohere_is_paced_by_texts_and_not_by_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Minutes of six seconds: 2,300 texts in 24 requests are more than one of them may have."""
+    monkeypatch.setattr(cohere, "LIMITS", replace(cohere.LIMITS, per_minute=cohere.LIMITS.per_minute * 10))
+    with embedding_server.running("COHERE", minute=6.0) as vendor:
+        embedder = made(vendor, model="embed-english-light-v3.0")
+        assert len(embedder.embed([f"text {number}" for number in range(2300)], "document")) == 2300
+        assert vendor.refused == 0
+        assert vendor.times[-1] - vendor.times[0] > 6
+
+
+def test_a_query_does_not_wait_for_full_requests() -> None:
+    """Where texts are counted, one text goes as soon as there is room for one."""
+    bucket = Bucket(1904, 96)
+    assert bucket.take(96) == 0
+    assert bucket.take(96) > 2.5
+    assert 0 < bucket.take(1) < 0.1
+    assert bucket.take(1000) < 4  # more than the bucket ever holds: as much as it holds

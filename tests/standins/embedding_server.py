@@ -1,7 +1,8 @@
 """OpenAI, Cohere and Jina on loopback: their embedding calls, with real vectors, limits, keys and faults.
 
 OpenAI's requests and answers are judged by the vendor's own description. Cohere and Jina publish none that may be
-copied: what they take is written down here, from the vendors' reference pages.
+copied: what they take is written down here, from the vendors' reference pages. Cohere counts inputs, 2,000 a minute
+(docs.cohere.com/docs/rate-limits), and refuses the request that goes beyond; `minute` is how long one lasts here.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ KEYS = {"OPENAI": "canary-openai-key", "COHERE": "canary-cohere-key", "JINA": "c
 PATHS = {"OPENAI": "/v1/embeddings", "COHERE": "/v2/embed", "JINA": "/v1/embeddings"}
 MODELS = {
     "OPENAI": {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072},
-    "COHERE": {"embed-english-v3.0": 1024, "embed-v4.0": 1536},
+    "COHERE": {"embed-english-v3.0": 1024, "embed-english-light-v3.0": 384, "embed-v4.0": 1536},
     "JINA": {"jina-embeddings-v3": 1024, "jina-embeddings-v4": 2048},
 }
 MODEL = {name: next(iter(models)) for name, models in MODELS.items()}
+INPUTS_PER_MINUTE = {"COHERE": 2000}
 TEXTS = {"OPENAI": 2048, "COHERE": 96, "JINA": 512}
 REQUEST_TOKENS, TEXT_TOKENS = 300_000, 8192
 OPENAI = Described(Path(__file__).with_name("contracts") / "openai-embeddings.json")
@@ -61,6 +63,10 @@ class Vendor:
     violations: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    minute: float = 60.0
+    refused: int = 0
+    """Requests beyond the rate."""
+    counted: list[tuple[float, int]] = field(default_factory=list)
     busiest: int = 0
     _running: int = 0
     _lock: Any = field(default_factory=threading.RLock)
@@ -149,6 +155,17 @@ class _Handler(Handler):
             raise Refused(401, "Incorrect API key provided: SECRET VENDOR WORDS", "invalid_api_key")
         if self.path != PATHS[vendor.name] or body.get("model") not in MODELS[vendor.name]:
             raise Refused(404, "The model does not exist SECRET VENDOR WORDS", "model_not_found")
+        if vendor.name in INPUTS_PER_MINUTE:
+            self._count(vendor, len(body.get("texts") or ()))
+
+    def _count(self, vendor: Vendor, inputs: int) -> None:
+        with vendor._lock:
+            since = time.monotonic() - vendor.minute
+            vendor.counted = [one for one in vendor.counted if one[0] > since]
+            if sum(count for _, count in vendor.counted) + inputs > INPUTS_PER_MINUTE[vendor.name]:
+                vendor.refused += 1
+                raise Refused(429, "SECRET VENDOR WORDS", "too_many_requests")
+            vendor.counted.append((time.monotonic(), inputs))
 
 
 def _vectors(vendor: Vendor, texts: list[str], model: str) -> list[Any]:

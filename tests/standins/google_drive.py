@@ -1,7 +1,10 @@
 """A Google Drive account on loopback, judged by the vendor's own discovery document: listings, change logs, exports.
 
 It tells of as little as the document allows: a folder in the trash takes its files with it, and only the folder is in
-the change log.
+the change log. By developers.google.com/workspace/drive/api/guides/search-shareddrives corpora "user" holds what was
+created by, opened by, or shared directly with the user: what lies in a folder shared by its link is found by asking for
+that folder's children alone. By …/reference/rest/v3/files/export 10 MB are exported at most, larger documents by the
+`exportLinks` of …/reference/rest/v3/files.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.standins.faults import Handler
 
+EXPORT = "/export/"
 DESCRIPTION = Discovery(Path(__file__).with_name("contracts") / "google-drive-v3.json")
 
 
@@ -48,6 +52,9 @@ class GoogleDriveAccount(Files, Served):
         self.age += 1
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path.startswith(EXPORT):
+            handler.reply(200, self.linked[path.removeprefix(EXPORT)][query["as"]], {"Content-Type": query["as"]})
+            return
         found = DESCRIPTION.method(method, path)
         if found is None:
             self._complain(handler, f"there is no {method} {path}")
@@ -86,7 +93,12 @@ class GoogleDriveAccount(Files, Served):
         if (said.get("corpora") == "drive") != bool(drive) or (drive and drive not in self.drives):
             raise Refusal(404, "notFound")
         everything = said.get("includeItemsFromAllDrives") == "true" and said.get("supportsAllDrives") == "true"
-        nodes = [] if self.lost else [node for node in self.nodes.values() if self._in_corpus(node, drive)]
+        if drive in self.barred:
+            raise Refusal(403, "forbidden")
+        asked = re.search(r"'([^']+)' in parents", said.get("q", ""))
+        if asked and asked[1] not in self.nodes:
+            raise Refusal(404, "notFound")
+        nodes = [node for node in self.nodes.values() if not self.lost and (asked or self._in_corpus(node, drive))]
         nodes = [node for node in nodes if everything or "driveId" not in node]
         nodes = [node for node in nodes if node["id"] != ROOT and self._matches(node, said.get("q", ""))]
         page, more = self._page(nodes, said, "files")
@@ -115,6 +127,8 @@ class GoogleDriveAccount(Files, Served):
         log = said.get("driveId", "")
         if log and log not in self.drives:
             raise Refusal(404, "notFound")
+        if log in self.barred:
+            raise Refusal(403, "forbidden")
         self.removals = said.get("includeCorpusRemovals") == "true"
         last = {file_id: number for number, file_id in enumerate(self.log)}
         start, _, page = said["pageToken"].removeprefix(f"changes-{self.age}-{log}-").partition(".")
@@ -137,7 +151,7 @@ class GoogleDriveAccount(Files, Served):
         """A change as it is in a log: the account's own knows of all, a shared drive's of its files alone."""
         node = self.nodes.get(file_id)
         drive = (node or {}).get("driveId", "")
-        if log not in self.places.get(file_id, set()) | {""}:
+        if log not in self.places.get(file_id, set()) | {""} or file_id in self.hidden:
             return None
         is_left = node is None or bool(log and drive != log)
         change = {"kind": "drive#change", "changeType": "file", "fileId": file_id, "removed": is_left}
@@ -149,6 +163,8 @@ class GoogleDriveAccount(Files, Served):
         log = said.get("driveId", "")
         if log and log not in self.drives:
             raise Refusal(404, "notFound")
+        if log in self.barred:
+            raise Refusal(403, "forbidden")
         return {"kind": "drive#startPageToken", "startPageToken": f"changes-{self.age}-{log}-{len(self.log)}"}
 
     def _drives(self, said: dict[str, str]) -> dict[str, Any]:
@@ -159,7 +175,9 @@ class GoogleDriveAccount(Files, Served):
         return {"kind": "drive#driveList", "drives": page} | more
 
     def _file(self, said: dict[str, str]) -> dict[str, Any]:
-        return self._shown(self._node(said["fileId"]))
+        node = self._node(said["fileId"])
+        links = {kind: f"{self.base}{EXPORT}{node['id']}?as={kind}" for kind in self.linked.get(node["id"], {})}
+        return self._shown(node) | ({"exportLinks": links} if links else {})
 
     def _page(self, found: list[dict[str, Any]], said: dict[str, str], what: str) -> tuple[list[Any], dict[str, str]]:
         token = said.get("pageToken", f"{what}-{self.age}-0")

@@ -27,7 +27,9 @@ class Refusal(Exception):
 class Files:
     """Files by id, and the log of what was done to them.
 
-    `given`: files of shared drives that the account has opened. `hidden`: open to all who have their address.
+    `given`: files of shared drives that the account has opened. `hidden`: open to all who have their address, also by
+    a link to a folder above: in no listing but that of their folder, and in no change log of the account.
+    `barred`: shared drives that answer 403. `linked`: documents by their `exportLinks`, as `exports`.
     `lags`: what lies in a folder does not know yet that it is in the trash.
     """
 
@@ -39,6 +41,8 @@ class Files:
         self.drives: dict[str, str] = {}
         self.given: set[str] = set()
         self.hidden: set[str] = set()
+        self.barred: set[str] = set()
+        self.linked: dict[str, dict[str, bytes]] = {}
         self.log: list[str] = []
         self.places: dict[str, set[str]] = {}
         self.lags = False
@@ -70,6 +74,27 @@ class Files:
         if not listed:
             self.hidden.add(file_id)
         return file_id
+
+    def share_folder(self, name: str) -> str:
+        """Somebody else's folder, shared by its link and opened: it is listed, what lies in it is not."""
+        folder = self._made(f"1linked{next(self._numbers)}", name, FOLDER, "")
+        self.nodes[folder] |= {"ownedByMe": False, "owners": [{"displayName": "Grace"}]}
+        return folder
+
+    def put_inside(self, folder: str, name: str, text: str | None) -> str:
+        """A file, or for None a folder, that its owner puts into a folder shared by its link."""
+        made = self._made(f"1inside{next(self._numbers)}", name, FOLDER if text is None else "text/plain", folder)
+        self.nodes[made] |= {"ownedByMe": False, "owners": [{"displayName": "Grace"}]}
+        self.hidden.add(made)
+        if text is not None:
+            self._hold(made, text.encode())
+        return made
+
+    def unshare(self, folder: str) -> None:
+        """The link does not lead there any more."""
+        for one in [folder, *(key for key, node in self.nodes.items() if folder in node.get("parents", []))]:
+            if one in self.nodes and (one == folder or one in self.hidden):
+                del self.nodes[one]
 
     def shared_drive(self, name: str) -> str:
         drive = f"0Bdrive{next(self._numbers)}"
@@ -168,7 +193,11 @@ class Files:
             "webViewLink": f"https://drive.google.com/file/d/{file_id}/view",
         }
         node |= {"parents": [parent]} if parent else {}
-        node |= {"driveId": drive} if drive else {"owners": [{"kind": "drive#user", "displayName": "Ada"}]}
+        node |= (
+            {"driveId": drive}
+            if drive
+            else {"ownedByMe": True, "owners": [{"kind": "drive#user", "displayName": "Ada"}]}
+        )
         self.nodes[file_id] = node
         self._touch(file_id)
         return file_id

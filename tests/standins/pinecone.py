@@ -1,7 +1,8 @@
 """An index at Pinecone on loopback: its data plane as the vendor's own description has it, which judges both sides.
 
 It is stateful, shows writes late if told to, and goes wrong on demand. Beyond the description: 2 MB a request, 40 KB of
-metadata a record, no zero vectors, 100 ids a page, and 404 for a deletion in a namespace that is not there.
+metadata a record, no zero vectors, 100 ids a page, and 404 for a deletion in a namespace that is not there. By
+docs.pinecone.io/reference/api/data-plane/list a page names the next one until there is none; `circle` breaks that.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Index:
     lag: float = 0.0
     reads: int = 0
     keep: int | None = None
+    circle: str = ""
+    """How a listing never ends: "back" to its first page, or "on" to ever new and empty ones."""
     updates_by_filter: bool = True
     port: int = 0
     spaces: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
@@ -317,6 +320,10 @@ def _list(index: Index, query: Any, _path: str) -> Any:
     limit, start = int(query.get("limit", ["100"])[0]), query.get("paginationToken", [""])[0]
     if not 1 <= limit <= 100:
         raise Refused(400, "limit must be 1 to 100")
+    if index.circle and start:
+        vectors = [] if index.circle == "on" else [{"id": one} for one in sorted(index.space(name))[:limit]]
+        following = f"{len(index.seen)}" if index.circle == "on" else start
+        return {"vectors": vectors, "namespace": name, "usage": {"readUnits": 1}, "pagination": {"next": following}}
     names = sorted(one for one in index.space(name) if one.startswith(prefix) and one > start)
     page = {"vectors": [{"id": one} for one in names[:limit]], "namespace": name, "usage": {"readUnits": 1}}
     return page | ({"pagination": {"next": names[limit - 1]}} if len(names) > limit else {})

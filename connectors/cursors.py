@@ -1,0 +1,27 @@
+"""Whether a vendor's pages come to an end: its cursors may lead in a circle, or on and on without anything new."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from retrieval.errors import Retryable
+
+IDLE_PAGES: Final = 1000
+"""Pages in a row without anything new that are believed."""
+
+
+class Cursors:
+    """The cursors of one listing. `listing`: what it is called to people, "The vector index's listing"."""
+
+    def __init__(self, listing: str) -> None:
+        self._listing = listing
+        self._seen: set[str] = set()
+        self._idle = 0
+
+    def follow(self, cursor: str, *, brought: bool) -> None:
+        """Call before the next page is asked for. `brought`: whether the last one held anything new. Retryable if
+        the cursor was followed before, or too many pages in a row brought nothing."""
+        self._idle = 0 if brought else self._idle + 1
+        if cursor in self._seen or self._idle > IDLE_PAGES:
+            raise Retryable(f"{self._listing} leads in a circle, or on without anything new: it would never end.")
+        self._seen.add(cursor)
