@@ -35,24 +35,28 @@ def keys() -> KeyRing:
     return KeyRing.parse(secret.get_secret_value())
 
 
-def stores(namespace_id: str) -> Stores:
-    """Where a namespace's vectors and files lie, also of a deleted one, and who ends its authorizations."""
-    config = namespaces.load(database(), keys(), namespace_id, deleted=True)
+def stores(namespace_id: str, *, db: Database | None = None) -> Stores:
+    """Where a namespace's vectors and files lie, also of a deleted one, and who ends its authorizations.
+
+    `db`: whose connections they use; those of the process if absent.
+    """
+    db = db or database()
+    config = namespaces.load(db, keys(), namespace_id, deleted=True)
 
     def authorizer(connector: str) -> Authorizer:
         return registry.authorizer(connector, connections.app(config, connector), settings.load())
 
     def end(partition_id: int) -> None:
-        authorizations.end_all(database(), keys(), partition_id, authorizer)
+        authorizations.end_all(db, keys(), partition_id, authorizer)
 
-    others = tuple(_other_stores(config))
-    return Stores(registry.vector_store(config, database()), registry.file_store(config), end, others)
+    others = tuple(_other_stores(db, config))
+    return Stores(registry.vector_store(config, db), registry.file_store(config), end, others)
 
 
-def _other_stores(config: NamespaceConfig) -> Iterator[VectorStore]:
+def _other_stores(db: Database, config: NamespaceConfig) -> Iterator[VectorStore]:
     """Those that can be spoken to: one that is gone for good must not hold up the others' sweep."""
-    for other in reembedding.other_stores(database(), keys(), config):
+    for other in reembedding.other_stores(db, keys(), config):
         try:
-            yield registry.vector_store(other, database())
+            yield registry.vector_store(other, db)
         except StepError as error:
             log.warning("store.left_out", namespace=config.id, reason=str(error))

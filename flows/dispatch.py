@@ -10,16 +10,20 @@ import contextlib
 import signal
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 import psycopg
 import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 
 from flows import context, prefect_server, reconcile, schedules
+from flows.lanes import Lane
+from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import batches, logs, settings, sweep
 from retrieval import schedules as connections_by_schedule
 from retrieval.database import AWAY, Database
 from retrieval.runs import CHANNEL
+from retrieval.settings import Settings
 
 log = structlog.get_logger()
 
@@ -29,109 +33,140 @@ RECONCILE_SECONDS = 3.0
 SCHEDULE_SECONDS = 10.0
 SWEEP_SECONDS = 5.0
 MAINTAIN_SECONDS = 60.0
+LISTEN_SECONDS = 10.0
+"""How long the connection that listens may be silent until it is tried."""
 PREFECT_SECONDS = 60.0
 """A client that has once connected may wait for ever for a server that is gone; then a fresh one is made."""
 
+REPORT = "report"
+Loop = Callable[[Lane], Awaitable[None]]
 
-async def dispatch(db: Database, client: PrefectClient, *, size: int, limit: int) -> int:
+
+async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) -> int:
     """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up."""
-    room = 2 * limit - await asyncio.to_thread(batches.in_flight, db)
+    room = 2 * limit - await lane.run(batches.in_flight)
     if room > 0:
-        await asyncio.to_thread(batches.form, db, size=size, batches=room)
-    waiting = await asyncio.to_thread(batches.undispatched, db)
+        await lane.run(batches.form, size=size, batches=room)
+    waiting = await lane.run(batches.undispatched)
     for batch in waiting:
         flow_run = await prefect_server.start(client, batch)
-        await asyncio.to_thread(batches.dispatched, db, batch, flow_run)
+        await lane.run(batches.dispatched, batch, flow_run)
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
     return len(waiting)
 
 
-async def run() -> None:
-    """All loops, until SIGTERM or SIGINT."""
-    config, db = settings.load(), context.database()
-    stop, wake = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+class Dispatcher:
+    """All loops, each on a thread and connections of its own: one that stalls holds up none of the others."""
 
-    workers = 1
-    lease = timedelta(seconds=config.lease_seconds)
+    def __init__(self, config: Settings, db: Database) -> None:
+        self.config = config
+        self.wake = asyncio.Event()
+        self.workers = 1
+        self.loops: dict[str, Loop] = {
+            "dispatch": self.start_waiting,
+            "reconcile": self.take_back,
+            "schedule": self.schedule,
+            "sweep": self.clean,
+            "maintain": self.maintain,
+            "listen": self.listen,
+        }
+        self.pulse = Pulse(*self.loops)
+        self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT)}
 
-    async def start_waiting() -> None:
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`."""
+        loops = {**self.loops, REPORT: self.report}
+        tasks = [asyncio.create_task(self._for_ever(name, step)) for name, step in loops.items()]
+        log.info("dispatcher.started")
+        await stop.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(*AWAY):
+            await self.lanes[REPORT].run(self.pulse.end)
+        for lane in self.lanes.values():
+            lane.close()
+
+    async def start_waiting(self, lane: Lane) -> None:
         async with get_client() as client:
             while True:
+                limit = self.workers * self.config.worker_limit
                 async with asyncio.timeout(PREFECT_SECONDS):
-                    while await dispatch(db, client, size=config.batch_limit, limit=workers * config.worker_limit):
-                        pass
+                    while await dispatch(lane, client, size=self.config.batch_limit, limit=limit):
+                        self.pulse.succeeded("dispatch")
+                self.pulse.succeeded("dispatch")
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(wake.wait(), LOOK_SECONDS)
-                wake.clear()
+                    await asyncio.wait_for(self.wake.wait(), LOOK_SECONDS)
+                self.wake.clear()
 
-    async def take_back() -> None:
-        nonlocal workers
+    async def take_back(self, lane: Lane) -> None:
+        attempts, lease = self.config.attempts, timedelta(seconds=self.config.lease_seconds)
         async with get_client() as client:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
-                    workers = await prefect_server.workers(client, config.work_pool)
-                    if await reconcile.once(db, client, attempts=config.attempts, lease=lease):
-                        wake.set()
+                    self.workers = await prefect_server.workers(client, self.config.work_pool)
+                    if await reconcile.once(lane, client, attempts=attempts, lease=lease):
+                        self.wake.set()
+                self.pulse.succeeded("reconcile")
                 await asyncio.sleep(RECONCILE_SECONDS)
 
-    async def schedule() -> None:
+    async def schedule(self, lane: Lane) -> None:
         async with get_client() as client:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
-                    await schedules.reconcile(client, await asyncio.to_thread(connections_by_schedule.wanted, db))
+                    await schedules.reconcile(client, await lane.run(connections_by_schedule.wanted))
+                self.pulse.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
 
-    async def clean() -> None:
-        while await asyncio.to_thread(sweep.run, db, context.stores):
-            pass
+    async def clean(self, lane: Lane) -> None:
+        while await lane.run(sweep.run, partial(context.stores, db=lane.db)):
+            self.pulse.succeeded("sweep")
+        self.pulse.succeeded("sweep")
         await asyncio.sleep(SWEEP_SECONDS)
 
-    async def maintain() -> None:
+    async def maintain(self, lane: Lane) -> None:
         await asyncio.sleep(MAINTAIN_SECONDS)
-        await asyncio.to_thread(sweep.forget, db)
-        await asyncio.to_thread(sweep.maintain, db, context.stores)
+        await lane.run(sweep.forget)
+        await lane.run(sweep.maintain, partial(context.stores, db=lane.db))
+        self.pulse.succeeded("maintain")
 
-    loops = [
-        _for_ever("dispatch", start_waiting),
-        _for_ever("reconcile", take_back),
-        _for_ever("schedule", schedule),
-        _for_ever("sweep", clean),
-        _for_ever("maintain", maintain),
-        _for_ever("listen", lambda: _listen(db, wake)),
-    ]
-    tasks = [asyncio.create_task(one) for one in loops]
-    log.info("dispatcher.started")
-    await stop.wait()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    db.close()
+    async def listen(self, lane: Lane) -> None:
+        """Wake the dispatcher whenever the API says that a job run waits."""
+        connection = await psycopg.AsyncConnection.connect(lane.db.url, autocommit=True)
+        async with connection:
+            await connection.execute("listen " + CHANNEL)
+            self.wake.set()
+            while True:
+                async for _ in connection.notifies(timeout=LISTEN_SECONDS):
+                    self.wake.set()
+                await connection.execute("select 1")
+                self.pulse.succeeded("listen")
+
+    async def report(self, lane: Lane) -> None:
+        await lane.run(self.pulse.write)
+        await asyncio.sleep(WRITE_SECONDS)
+
+    async def _for_ever(self, name: str, step: Loop) -> None:
+        """Begin again whatever the database or Prefect do: what they could not take waits in our tables."""
+        while True:
+            try:
+                await step(self.lanes[name])
+            except (*AWAY, *prefect_server.AWAY) as error:
+                self.pulse.failed(name, error)
+                log.warning("dispatcher.waiting", loop=name, reason=type(error).__name__)
+                await asyncio.sleep(1)
+            except Exception as error:
+                self.pulse.failed(name, error)
+                log.exception("dispatcher.failed", loop=name)
+                await asyncio.sleep(5)
 
 
-async def _listen(db: Database, wake: asyncio.Event) -> None:
-    """Wake the dispatcher whenever the API says that a job run waits."""
-    connection = await psycopg.AsyncConnection.connect(db.url, autocommit=True)
-    async with connection:
-        await connection.execute("listen " + CHANNEL)
-        wake.set()
-        async for _ in connection.notifies():
-            wake.set()
-
-
-async def _for_ever(name: str, step: Callable[[], Awaitable[None]]) -> None:
-    """Begin again whatever the database or Prefect do: what they could not take waits in our tables."""
-    while True:
-        try:
-            await step()
-        except (*AWAY, *prefect_server.AWAY) as error:
-            log.warning("dispatcher.waiting", loop=name, reason=type(error).__name__)
-            await asyncio.sleep(1)
-        except Exception:
-            log.exception("dispatcher.failed", loop=name)
-            await asyncio.sleep(5)
+async def run() -> None:
+    """Until SIGTERM or SIGINT."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await Dispatcher(settings.load(), context.database()).run(stop)
 
 
 if __name__ == "__main__":

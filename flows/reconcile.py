@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import structlog
 from prefect.client.orchestration import PrefectClient
 
 from flows import prefect_server
+from flows.lanes import Lane
 from flows.prefect_server import Seen
 from retrieval import batches
 from retrieval.batches import Open
@@ -36,9 +36,9 @@ def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) 
     return "retry" if stuck else "wait"
 
 
-async def once(db: Database, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
+async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Look at every open batch; how many were taken back or ended."""
-    opened = await asyncio.to_thread(batches.open_batches, db)
+    opened = await lane.run(batches.open_batches)
     states = await prefect_server.states(client, [batch.flow_run_id for batch in opened])
     acted = 0
     for batch in opened:
@@ -49,7 +49,7 @@ async def once(db: Database, client: PrefectClient, *, attempts: int, lease: tim
         acted += 1
         prefect = state.type if state else "unknown"
         log.warning("batch.recovered", batch_id=batch.id, attempt=batch.attempt, prefect_state=prefect, action=action)
-        await asyncio.to_thread(_recover, db, batch, action, attempts)
+        await lane.run(_recover, batch, action, attempts)
         if state is not None and state.type in LIVE:
             await prefect_server.declare_crashed(client, batch.flow_run_id)
     return acted

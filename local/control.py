@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from local import banner, compose, instance, logs, postgres, processes
+from local import banner, compose, dispatching, instance, logs, postgres, processes
 from local.instance import Record, RoleRecord
 from local.processes import Process
 from local.trouble import LocalError
@@ -75,23 +75,33 @@ def down(settings: Settings) -> int:
 
 
 def status(settings: Settings, *, as_json: bool) -> int:
-    """Print the roles; 0 if all of them are up, else 3."""
+    """Print the roles and how dispatch is doing; 0 if all of them are up and work goes on, else 3."""
     home = settings.home.resolve()
     record = instance.load(home)
     alive = record is not None and record.supervisor.alive()
     roles = [_seen(role, alive=alive) for role in record.roles] if record else []
-    healthy = alive and record is not None and record.phase == "ready"
-    healthy = healthy and all(role["state"] in ("up", "done") for role in roles)
+    ready = alive and record is not None and record.phase == "ready"
+    asked = ready and any(map(_dispatches, roles))
+    dispatch = dispatching.seen(settings) if asked else None
+    if dispatch and dispatch.stalled:
+        roles = [{**role, "state": "stalled"} if _dispatches(role) else role for role in roles]
+    healthy = ready and all(role["state"] in ("up", "done") for role in roles) and (not asked or dispatch is not None)
     if as_json:
         phase = record.phase if record and alive else "stopped"
-        say(json.dumps({"home": str(home), "phase": phase, "healthy": healthy, "roles": roles}, indent=2))
+        shown = dispatching.as_json(dispatch) if dispatch else None
+        whole = {"home": str(home), "phase": phase, "healthy": healthy, "roles": roles, "dispatch": shown}
+        say(json.dumps(whole, indent=2))
     elif record is None or not alive:
         say(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
     else:
         say(_table(record, roles))
-        for line in _repeated(home, record):
+        for line in (*_repeated(home, record), *(dispatching.lines(dispatch) if asked else ())):
             say(line)
     return 0 if healthy else 3
+
+
+def _dispatches(role: dict[str, str | int | float | None]) -> bool:
+    return role["role"] == "dispatcher" and role["state"] == "up"
 
 
 def _wait_until_ready(child: subprocess.Popen[bytes], home: Path, offset: int) -> int:

@@ -20,7 +20,7 @@ from local.log_errors import Series
 from local.processes import Process
 
 Phase = Literal["starting", "ready", "stopping"]
-RoleState = Literal["starting", "up", "restarting", "done", "stopped"]
+RoleState = Literal["starting", "up", "stalled", "restarting", "done", "stopped"]
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from typing import LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids
+from retrieval import ids, outbox
 from retrieval.database import Database, Row
 from retrieval.errors import Fatal
 from retrieval.ports import Scope
@@ -66,14 +66,10 @@ class Superseded(Fatal):
     """Another worker holds this batch now; nothing that this one does may count."""
 
 
-_FORM: LiteralString = """
-    with waiting as (
-        select id, partition_id, source, number from job_runs r
-        where batch_id is null and finished_at is null and (source <> all(%(connected)s) or not exists (
-            select from job_runs earlier join jobs before on before.id = earlier.job_id join jobs j on j.id = r.job_id
-            where earlier.partition_id = r.partition_id and earlier.source = r.source and earlier.number < r.number
-              and earlier.finished_at is null and before.config ->> 'connectionId' = j.config ->> 'connectionId'
-        ))
+_FORM: LiteralString = (
+    "with waiting as (select id, partition_id, source, number from job_runs r where "
+    + outbox.MAY_LEAVE
+    + """
         order by number limit %(rows)s for update skip locked
     ),
     placed as (
@@ -83,6 +79,7 @@ _FORM: LiteralString = """
     select partition_id, source, array_agg(id order by number) as members
     from placed group by partition_id, source, part order by min(number) limit %(batches)s
 """
+)
 
 
 def form(db: Database, *, size: int, batches: int) -> int:

@@ -41,6 +41,10 @@ class Database:
     def __repr__(self) -> str:
         return "Database(…)"
 
+    def sibling(self, *, size: int) -> Database:
+        """The same database by connections of its own, which nobody else waits for."""
+        return Database(self._url, size=size)
+
     @property
     def url(self) -> str:
         """With the password in it: for connections of one's own, never for a log."""

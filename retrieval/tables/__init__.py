@@ -19,6 +19,7 @@ from retrieval.tables.identity import (
     ServerSecret,
     Tenant,
 )
+from retrieval.tables.loops import DispatcherLoop
 from retrieval.tables.work import Batch, InboxText, Job, JobRun, RunDocument, Sweep
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Connection",
     "CrawlPage",
     "Departure",
+    "DispatcherLoop",
     "Document",
     "Embedding",
     "IdempotentAnswer",

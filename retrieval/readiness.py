@@ -1,0 +1,171 @@
+"""Whether accepted work is on its way: what the dispatchers' loops have done last, and what waits for them.
+
+Each dispatcher writes the age of its loops' last success every few seconds; ages are differences of one clock each, so
+that clocks of machines may disagree. A loop is as young as in the dispatcher where it is youngest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+from retrieval import outbox
+from retrieval.database import Database, Row
+from retrieval.sources import APPS
+
+LATE: Mapping[str, float] = {
+    "dispatch": 30,
+    "reconcile": 60,
+    "schedule": 120,
+    "sweep": 300,
+    "maintain": 3600,
+    "listen": 60,
+}
+"""Seconds after its last success from which a loop is late, by its name."""
+NEEDED = frozenset({"dispatch", "reconcile"})
+"""Without these nothing new is ingested; without the others something comes late."""
+WAITING_MOST = 60.0
+"""Seconds for which a job run may wait while no flow run is under way."""
+FORGET_MINUTES = 10
+"""A dispatcher that has not written for so long does not run any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A loop as its dispatcher reports it. `age`: seconds since its last success, None before the first."""
+
+    loop: str
+    age: float | None
+    running: float
+    """Seconds since it began."""
+    reason: str | None = None
+    """The name of the error that it failed with since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of the dispatchers. `age`: seconds since its last success, or since its start before the first.
+
+    `running`: seconds since its start.
+    """
+
+    name: str
+    age: float
+    running: float
+    reason: str | None
+
+    @property
+    def late(self) -> bool:
+        return self.age > LATE.get(self.name, max(LATE.values()))
+
+    def __str__(self) -> str:
+        why = f", since then: {self.reason}" if self.reason else ""
+        return f"The dispatcher's loop `{self.name}` has not succeeded for {self.age:.0f} s{why}."
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """How dispatch is doing. `waiting`: seconds for which the oldest job run that may leave waits; None if none does.
+
+    `reasons`: why it is stalled, in words; none if it is not.
+    """
+
+    waiting: float | None
+    loops: tuple[Loop, ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def stalled(self) -> bool:
+        return bool(self.reasons)
+
+    @property
+    def late(self) -> tuple[Loop, ...]:
+        """All loops that are late, also those without which ingestion goes on."""
+        return tuple(loop for loop in self.loops if loop.late)
+
+
+_LOOK: LiteralString = (
+    """
+    select
+        (select extract(epoch from now() - min(since))::float8 from (
+            (select r.created_at as since from job_runs r where """
+    + outbox.MAY_LEAVE
+    + """ order by r.number limit 1)
+            union all
+            (select b.created_at from batches b
+             where b.finished_at is null and b.dispatched_at is null and b.attempt = 1 order by b.created_at limit 1)
+        ) waits) as waiting,
+        exists (select from batches b where b.finished_at is null and b.dispatched_at is not null) as under_way,
+        (select coalesce(jsonb_agg(jsonb_build_array(loop, age, running, reason) order by loop), '[]')
+         from (
+            select distinct on (loop) loop, reason, extract(epoch from now() - started_at)::float8 as running,
+                   extract(epoch from now() - coalesce(succeeded_at, started_at))::float8 as age
+            from dispatcher_loops where %(dispatcher)s::text is null or dispatcher = %(dispatcher)s
+            order by loop, coalesce(succeeded_at, started_at) desc
+         ) youngest) as loops
+"""
+)
+
+_RECORD: LiteralString = """
+    insert into dispatcher_loops (dispatcher, loop, started_at, succeeded_at, reason, recorded_at)
+    select %(dispatcher)s, b.loop, now() - make_interval(secs => b.running), now() - make_interval(secs => b.age),
+           b.reason, now()
+    from unnest(%(loops)s::text[], %(running)s::float8[], %(ages)s::float8[], %(reasons)s::text[])
+         as b (loop, running, age, reason)
+    on conflict (dispatcher, loop) do update
+    set started_at = excluded.started_at, succeeded_at = excluded.succeeded_at, reason = excluded.reason,
+        recorded_at = excluded.recorded_at
+"""
+
+
+def look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
+    """How dispatch is doing now, of all dispatchers or of one by its name (`host:pid`), from a thread."""
+    return _read(db.row(_LOOK, _asked(dispatcher)))
+
+
+async def async_look(db: Database, *, dispatcher: str | None = None) -> Dispatch:
+    """The same on the event loop."""
+    return _read(await db.async_row(_LOOK, _asked(dispatcher)))
+
+
+def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
+    """Write what a dispatcher's loops have done, and forget dispatchers that are gone."""
+    values = {
+        "dispatcher": dispatcher,
+        "loops": [beat.loop for beat in beats],
+        "running": [beat.running for beat in beats],
+        "ages": [beat.age for beat in beats],
+        "reasons": [beat.reason for beat in beats],
+    }
+    db.rows(_RECORD, values)
+    db.rows(
+        "delete from dispatcher_loops where recorded_at < now() - make_interval(mins => %(minutes)s)",
+        {"minutes": FORGET_MINUTES},
+    )
+
+
+def leave(db: Database, dispatcher: str) -> None:
+    """A dispatcher ends in order: nobody waits for its loops."""
+    db.rows("delete from dispatcher_loops where dispatcher = %(dispatcher)s", {"dispatcher": dispatcher})
+
+
+def _asked(dispatcher: str | None) -> dict[str, object]:
+    return {"dispatcher": dispatcher, "connected": list(APPS)}
+
+
+def _read(row: Row | None) -> Dispatch:
+    if row is None:
+        raise RuntimeError("a select without from gave no row")
+    loops = tuple(Loop(*found) for found in row["loops"])
+    return Dispatch(row["waiting"], loops, tuple(_reasons(row["waiting"], loops, under_way=row["under_way"])))
+
+
+def _reasons(waiting: float | None, loops: Sequence[Loop], *, under_way: bool) -> list[str]:
+    """A dispatcher that never reported matters only once something waits; one that just began has yet to look."""
+    late = [str(loop) for loop in loops if loop.late and loop.name in NEEDED]
+    begins = bool(loops) and min(loop.running for loop in loops) < WAITING_MOST
+    if late or waiting is None or waiting <= WAITING_MOST or under_way or begins:
+        return late
+    what = f"A job run has waited for {waiting:.0f} s while no flow run is under way"
+    return [f"{what}." if loops else f"{what}, and no dispatcher reports: start one."]

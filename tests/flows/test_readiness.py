@@ -1,0 +1,168 @@
+"""What is told of the dispatchers: the age of each loop's last success, and whether accepted work is on its way."""
+
+import asyncio
+import json
+import os
+
+import pytest
+
+from flows import dispatch
+from flows.pulse import Pulse
+from local import control, instance
+from local.instance import Record, RoleRecord
+from local.processes import Process
+from retrieval import readiness, runs
+from retrieval.database import Database
+from retrieval.readiness import LATE, Beat
+from retrieval.runs import Ingestion
+from retrieval.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_waits(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    db.rows("delete from dispatcher_loops")
+
+
+def beats(**ages):
+    """All loops, young but for those that are named with their age."""
+    return [Beat(name, ages.get(name, 1.0), 10_000.0) for name in LATE]
+
+
+def post(db, scope, *, minutes_ago=0):
+    async def accept():
+        await runs.accept_text(db, scope, text="text", name="text", ingestion=Ingestion())
+        await db.async_close()
+
+    asyncio.run(accept())
+    db.rows("update job_runs set created_at = created_at - make_interval(mins => %(m)s)", {"m": minutes_ago})
+
+
+def test_nothing_is_stalled_where_nothing_was_ever_dispatched(db):
+    found = readiness.look(db)
+    assert (found.waiting, found.loops, found.stalled) == (None, (), False)
+
+
+def test_what_waits_without_a_dispatcher_is_told(db, new_scope):
+    post(db, new_scope(), minutes_ago=5)
+    found = readiness.look(db)
+    assert found.waiting == pytest.approx(300, abs=10)
+    assert "no dispatcher reports" in found.reasons[0]
+
+
+def test_a_loop_that_has_not_succeeded_for_long_stalls_dispatch_and_says_since_when(db):
+    late = [beat for beat in beats() if beat.loop != "dispatch"]
+    readiness.record(db, "here:1", [*late, Beat("dispatch", 95.0, 200.0, "PoolTimeout")])
+    found = readiness.look(db)
+    assert found.stalled
+    assert found.reasons == ("The dispatcher's loop `dispatch` has not succeeded for 95 s, since then: PoolTimeout.",)
+
+
+def test_a_loop_that_never_succeeded_is_as_old_as_its_dispatcher(db):
+    readiness.record(db, "here:1", [Beat("dispatch", None, 40.0)])
+    assert "has not succeeded for 40 s" in readiness.look(db).reasons[0]
+
+
+@pytest.mark.decision("H77")
+def test_one_dispatcher_that_works_is_enough(db):
+    readiness.record(db, "here:1", beats(dispatch=500.0))
+    readiness.record(db, "there:1", beats())
+    assert not readiness.look(db).stalled
+    assert readiness.look(db, dispatcher="here:1").stalled
+
+
+def test_a_late_sweep_is_shown_and_stops_nobody(db):
+    readiness.record(db, "here:1", beats(sweep=5_000.0))
+    found = readiness.look(db)
+    assert not found.stalled
+    assert [loop.name for loop in found.late] == ["sweep"]
+
+
+def test_work_that_waits_behind_running_work_is_not_stalled(db, new_scope):
+    post(db, new_scope(), minutes_ago=5)
+    readiness.record(db, "here:1", beats())
+    assert readiness.look(db).stalled
+    db.rows("update job_runs set batch_id = null")
+    partition = db.row("select partition_id as id from job_runs where finished_at is null")["id"]
+    db.rows(
+        "insert into batches (id, partition_id, source, dispatched_at) values ('bat_x', %(id)s, 'TEXT', now())",
+        {"id": partition},
+    )
+    found = readiness.look(db)
+    assert found.waiting is not None
+    assert not found.stalled
+
+
+def test_the_same_is_told_on_the_event_loop(db):
+    async def look():
+        found = await readiness.async_look(db)
+        await db.async_close()
+        return found
+
+    readiness.record(db, "here:1", beats(reconcile=100.0))
+    assert asyncio.run(look()).reasons == readiness.look(db).reasons
+
+
+def test_dispatchers_that_are_gone_are_forgotten(db):
+    readiness.record(db, "gone:1", beats())
+    db.rows("update dispatcher_loops set recorded_at = now() - interval '11 minutes'")
+    readiness.record(db, "here:1", beats())
+    assert {row["dispatcher"] for row in db.rows("select dispatcher from dispatcher_loops")} == {"here:1"}
+
+
+def test_a_pulse_tells_success_and_the_last_error(db):
+    pulse = Pulse("dispatch", "sweep")
+    pulse.succeeded("dispatch")
+    pulse.failed("sweep", TimeoutError())
+    pulse.write(db)
+    told = {loop.name: loop for loop in readiness.look(db, dispatcher=pulse.dispatcher).loops}
+    assert told["dispatch"].age < 5
+    assert told["dispatch"].reason is None
+    assert told["sweep"].reason == "TimeoutError"
+    pulse.end(db)
+    assert readiness.look(db).loops == ()
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_the_dispatcher_writes_its_pulse_and_takes_it_away_in_the_end(db, database_url, monkeypatch):
+    monkeypatch.setattr(dispatch.context, "database", lambda: Database(database_url))
+    monkeypatch.setattr(dispatch.context, "stores", lambda _: None)
+    told = []
+
+    async def watch():
+        running = asyncio.create_task(dispatch.run())
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            told[:] = readiness.look(db).loops
+            if {"dispatch", "sweep"} <= {loop.name for loop in told if loop.age < loop.running}:
+                break
+        os.kill(os.getpid(), dispatch.signal.SIGTERM)
+        await asyncio.wait_for(running, 30)
+
+    asyncio.run(watch())
+    assert {loop.name for loop in told} == set(LATE)
+    assert readiness.look(db).loops == ()
+
+
+def test_status_shows_a_dispatcher_that_is_up_but_stalled(db, database_url, tmp_path, capsys):
+    settings = Settings(home=tmp_path, database_url=database_url, secret_key="1:" + "A" * 43 + "=")
+    me = Process.of(os.getpid())
+    roles = [RoleRecord("dispatcher", "up", me.pid, me.started, 1.0)]
+    instance.save(tmp_path, Record(me.pid, me.started, "token", phase="ready", roles=roles))
+    readiness.record(db, "here:1", beats())
+    assert control.status(settings, as_json=False) == 0
+    assert "dispatch: goes on" in capsys.readouterr().out
+    readiness.record(db, "here:1", beats(dispatch=90.0))
+    assert control.status(settings, as_json=True) == 3
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["roles"][0]["state"] == "stalled"
+    assert shown["dispatch"]["stalled"]
+    assert shown["dispatch"]["loops"][0] == {
+        "loop": "dispatch",
+        "lastSuccessSeconds": pytest.approx(90, abs=5),
+        "late": True,
+        "reason": None,
+    }
+    assert control.status(settings, as_json=False) == 3
+    assert "has not succeeded for 9" in capsys.readouterr().out
