@@ -153,7 +153,7 @@ def _prefect_server(settings: Settings) -> list[str]:
 
 def _ui(settings: Settings) -> list[str]:
     options = (f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}")
-    return [_PYTHON, "-m", "streamlit", "run", "ui/app.py", *options]
+    return [_PYTHON, "-m", "streamlit", "run", "ui/server.py", *options]
 
 
 def locate(settings: Settings) -> Addresses:

@@ -1,4 +1,4 @@
-"""The admin app: `streamlit run ui/app.py`. Sign-in, navigation and the choice of namespace; pages do the rest."""
+"""The admin app, served by `streamlit run ui/server.py`: sign-in and navigation; pages do the rest."""
 
 from __future__ import annotations
 

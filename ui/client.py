@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
 SECONDS = 20.0
 """How long the API may take; its own limits are shorter."""
+CONNECT_SECONDS = 3.0
+SLOW_SECONDS = 2.0
+"""After so long without an answer a page says that it waits."""
 
 Json = dict[str, Any]
+Notice = Callable[[], AbstractContextManager[None]]
+"""Entered while an answer is waited for after SLOW_SECONDS."""
+T = TypeVar("T")
 
 
 class ApiError(Exception):
@@ -45,6 +53,7 @@ class Api:
     base: str
     key: str = field(repr=False)
     tenant: str = ""
+    notice: Notice = field(default=nullcontext, repr=False, compare=False)
 
     def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> Answer:
         """One request. ApiError says why not."""
@@ -81,7 +90,8 @@ class Api:
     def _send(self, method: str, path: str, **options: Any) -> Answer:
         headers = {"Authorization": f"Bearer {self.key}"} | ({"X-Tenant-ID": self.tenant} if self.tenant else {})
         try:
-            response = _client().request(method, self.base + path, headers=headers, **options)
+            sent = _threads().submit(_client().request, method, self.base + path, headers=headers, **options)
+            response = patiently(sent, self.notice)
         except httpx.TimeoutException as error:
             raise ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.") from error
         except httpx.HTTPError as error:
@@ -91,10 +101,25 @@ class Api:
         return _read(response)
 
 
+def patiently(future: Future[T], notice: Notice) -> T:
+    """The result of what runs in another thread; within the notice once it takes longer than SLOW_SECONDS."""
+    if not wait([future], SLOW_SECONDS).done:
+        with notice():
+            return future.result()
+    return future.result()
+
+
 @lru_cache(maxsize=1)
 def _client() -> httpx.Client:
     """One pool of connections for the process; keys travel with each request, never with the client."""
-    return httpx.Client(timeout=SECONDS, trust_env=False, follow_redirects=False)
+    timeout = httpx.Timeout(SECONDS, connect=CONNECT_SECONDS)
+    return httpx.Client(timeout=timeout, trust_env=False, follow_redirects=False)
+
+
+@lru_cache(maxsize=1)
+def _threads() -> ThreadPoolExecutor:
+    """Requests run here, so that a page can say that it waits for one."""
+    return ThreadPoolExecutor(max_workers=128, thread_name_prefix="api")
 
 
 def _limited(response: httpx.Response, most: int) -> bytes | None:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import streamlit as st
 
 from ui.client import Api, ApiError
+from ui.parts import waiting
 
 DEFAULT_API = "http://127.0.0.1:8000"
 NAMESPACES = 50
@@ -43,7 +44,7 @@ def api_address() -> str:
 
 def sign_in(key: str, tenant: str = "") -> Person:
     """Ask the API who this key is, and remember it for this browser session alone. ApiError if it is no key."""
-    api = Api(api_address(), key.strip(), tenant.strip())
+    api = Api(api_address(), key.strip(), tenant.strip(), waiting.notice)
     known = api.get("/v1/keys/current")["key"]
     person = Person(api, known["name"], frozenset(known["scopes"]), known["namespaceId"], known["tenantId"])
     st.session_state[_WHO] = person

@@ -16,6 +16,12 @@ CRASHED = (
 )
 
 
+ONLY_PICTURES = (
+    "The PDF holds no text, only pictures or blank pages. If they are scans, ingest it again with the OCR strategy "
+    "STANDARD_OCR (ocrConfig); a retry reads it as before."
+)
+
+
 class Page(msgspec.Struct, frozen=True):
     """The file is a web page: where it came from, and the CSS selectors of what to take and to leave."""
 

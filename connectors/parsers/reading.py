@@ -29,7 +29,7 @@ from connectors.parsers import (
     xmlparts,
 )
 from connectors.parsers.kinds import Kind
-from connectors.parsers.messages import Packed, Reply, Task
+from connectors.parsers.messages import ONLY_PICTURES, Packed, Reply, Task
 from connectors.parsers.tidying import tidied, titled, without_prompts
 from retrieval.errors import Skippable
 
@@ -136,7 +136,8 @@ def _image(path: Path, *, ocr: bool) -> Reply:
     """What is known of an image before its text is recognised."""
     if not ocr:
         raise Skippable(
-            "The file is an image and has no text of its own. Use the OCR strategy STANDARD_OCR for images."
+            "The file is an image and has no text of its own. Ingest it again with the OCR strategy "
+            "STANDARD_OCR (ocrConfig); a retry reads it as before."
         )
     count, media_type = pictures.frames(path), pictures.media_type(path)
     known: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
@@ -150,9 +151,7 @@ def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
         return Skippable(
             "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
         )
-    return Skippable(
-        "The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans."
-    )
+    return Skippable(ONLY_PICTURES)
 
 
 def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:

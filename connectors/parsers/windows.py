@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from connectors.parsers import plain, properties
-from connectors.parsers.messages import Reply, Task
+from connectors.parsers.messages import ONLY_PICTURES, Reply, Task
 from retrieval.errors import Skippable
 
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?(?:\d\d)?)?")
@@ -116,9 +116,7 @@ def _together(parts: Sequence[Reply]) -> Reply:
         length += len(texts[-1])
     text, pictured = "".join(texts), tuple(page for part in parts for page in part.pictured)
     if not text and not pictured:
-        raise Skippable(
-            "The PDF holds no text, only pictures or blank pages. Use the OCR strategy STANDARD_OCR for scans."
-        )
+        raise Skippable(ONLY_PICTURES)
     return msgspec.structs.replace(
         parts[0], text=text, pages=tuple(min(start, length) for start in pages), pictured=pictured
     )

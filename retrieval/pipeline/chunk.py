@@ -64,7 +64,10 @@ def _cut(
     )
     chunks = cut.chunks
     if not chunks:
-        raise Skippable("The document holds no text to search; check the file, or use STANDARD_OCR if it is a scan.")
+        raise Skippable(
+            "The document holds no text to search. Check the file; if it is a scan, ingest it again with the OCR "
+            "strategy STANDARD_OCR (ocrConfig); a retry reads it as before."
+        )
     properties = {
         **item.properties,
         "characterCount": len(text),

@@ -15,6 +15,7 @@ from retrieval.ports import Scope
 from tests.ui.conftest import shown
 from tests.unit.conftest import Library
 from ui.client import Api, ApiError
+from ui.parts import namespace_form
 
 
 def click(app: AppTest, label: str) -> AppTest:
@@ -24,6 +25,11 @@ def click(app: AppTest, label: str) -> AppTest:
 
 def typed(app: AppTest, label: str, text: str) -> None:
     next(field for field in [*app.text_input, *app.text_area] if field.label == label).set_value(text)
+
+
+def field(app: AppTest, name: str) -> Any:
+    """The text field of the namespace form, whichever namespace it is of."""
+    return next(one for one in app.text_input if str(one.key).endswith(f".{name}"))
 
 
 def choose(app: AppTest, label: str, value: Any) -> None:
@@ -112,7 +118,7 @@ def connect(app: AppTest, held: Held) -> None:
 
 
 def change_namespace(app: AppTest, held: Held) -> None:
-    app.text_input(key="ns_name").set_value("renamed")
+    field(app, "name").set_value("renamed")
     click(app, "Test and save")
 
 
@@ -193,8 +199,9 @@ def test_a_changed_namespace_is_what_was_typed(app, org, held):
     that was not."""
     org.client.patch(f"/v1/namespaces/{held.namespace}", json={"webScraperConfig": {"provider": "BUILTIN"}})
     seen = app(org.api_key, "namespaces", namespace=held.namespace, open="yes")
-    choose(seen, "Scraper", "none")
-    seen.text_input(key="googleDriveConfig.clientId").set_value("2.apps")
+    choose(seen, "Web scraper", "none")
+    seen.run()
+    field(seen, "googleDriveConfig.clientId").set_value("2.apps")
     click(seen, "Test and save")
     assert not seen.error, shown(seen)
     kept = org.client.get(f"/v1/namespaces/{held.namespace}").json()["data"]["namespace"]
@@ -206,12 +213,11 @@ def test_a_changed_namespace_is_what_was_typed(app, org, held):
 def test_another_model_is_refused_in_words_until_everything_is_to_be_embedded_again(app, org, held):
     seen = app(org.api_key, "namespaces", namespace=held.namespace, open="yes")
     assert not click(seen, "Test and save").error, "nothing was changed, nothing is refused"
-    assert "Embed all its documents again" not in {toggle.label for toggle in seen.toggle}
     choose(seen, "Model", "wordllama-l2-supercat-256")
     seen.run()
     click(seen, "Test and save")
     assert "INVALID_NAMESPACE_CONFIG" in shown(seen)
-    next(toggle for toggle in seen.toggle if toggle.label == "Embed all its documents again").set_value(True).run()
+    next(toggle for toggle in seen.toggle if toggle.label == "Embed all its documents again").set_value(True)
     click(seen, "Test and save")
     assert not seen.error, shown(seen)
     held_runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": held.namespace}).json()["data"]
@@ -352,7 +358,7 @@ def test_runs_are_filtered_by_the_address_and_paged(app, org, held):
     assert len(older.dataframe[0].value) == 2
     assert "cursor" in older.query_params
     assert len(click(older, "Newest").dataframe[0].value) == 50
-    assert "No runs here" in shown(app(org.api_key, "runs", namespace=held.namespace, status="PROCESSING"))
+    assert "No run is PROCESSING now" in shown(app(org.api_key, "runs", namespace=held.namespace, status="PROCESSING"))
 
 
 def test_a_cancelled_run_is_shown_as_one_that_has_ended(app, org, held):
@@ -369,3 +375,37 @@ def test_a_key_that_may_only_search_searches(app, org, space):
     assert not seen.exception
     assert "owls" in shown(seen)
     assert not seen.get("page_link")
+
+
+def test_advice_fits_what_was_asked_for(app, org):
+    """Nobody is told to take away a filter that is not set, or to start what is only filtered out."""
+    empty = org.namespace()
+    plain = shown(app(org.api_key, "search", namespace=empty, q="seals", columns="keyword"))
+    assert "Nothing found." in plain
+    assert "filter" not in plain.partition("Nothing found.")[2].partition("\n")[0]
+    filtered = shown(app(org.api_key, "search", namespace=empty, q="seals", columns="keyword", filter='{"team": "x"}'))
+    assert "Take the metadata filter away." in filtered
+    both = {"filter": '{"team": "x"}', "least": "0.5"}
+    assert "Lower the minimum score or take the metadata filter away." in shown(
+        app(org.api_key, "search", namespace=empty, q="seals", columns="keyword", **both)
+    )
+    assert "No run is PROCESSING now." in shown(app(org.api_key, "runs", namespace=empty, status="PROCESSING"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "saved", "unconfirmed"),
+    [
+        ({"name": "a"}, {"name": "a"}, []),
+        ({"name": "a"}, {"name": "b"}, ["name"]),
+        ({"webScraperConfig": None}, {"webScraperConfig": {"provider": "BUILTIN"}}, ["webScraperConfig"]),
+        ({"webScraperConfig": {"apiKey": "fc-secret-2222"}}, {"webScraperConfig": {"apiKey": "••••2222"}}, []),
+        (
+            {"webScraperConfig": {"apiKey": "fc-secret-2222"}},
+            {"webScraperConfig": {"apiKey": "••••1111"}},
+            ["webScraperConfig.apiKey"],
+        ),
+        ({"fileStorageConfig": {"credentials": {"accessKeyId": "a"}}}, {"fileStorageConfig": {}}, []),
+    ],
+)
+def test_what_the_service_did_not_confirm_is_not_said_to_be_saved(sent, saved, unconfirmed):
+    assert namespace_form.unconfirmed(sent, saved) == unconfirmed

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 FILES: Mapping[str, tuple[str, ...]] = {
     "LOCAL": (),
@@ -34,70 +39,164 @@ APPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 REEMBEDS = frozenset({"vectorStorageConfig", "embeddingModelConfig"})
 """What the stored vectors depend on."""
 SECRET = frozenset({"secretAccessKey", "accessKeyId", "apiKey", "clientSecret"})
+_SAVES = "namespace_saves"
+MASKED_WITH_TAIL = 12
+"""Characters from which on a secret's mask shows its last four."""
+TITLES = {
+    "fileStorageConfig": "File storage",
+    "vectorStorageConfig": "Vector store",
+    "embeddingModelConfig": "Embedding model",
+    "webScraperConfig": "Web scraper",
+}
+LABELS = {
+    "clientId": "Client ID",
+    "clientSecret": "Client secret",
+    "apiKey": "API key",
+    "accessKeyId": "Access key ID",
+    "secretAccessKey": "Secret access key",
+    "indexHost": "Index host",
+    "bucket": "Bucket",
+    "region": "Region",
+    "endpoint": "Endpoint",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What was chosen above the form; it decides which fields the form has."""
+
+    files: str
+    vectors: str
+    provider: str
+    model: str
+    scraper: str
 
 
 def show(who: session.Person, space: Json | None) -> Json | None:
-    """The form for a new namespace, or for changes of one; the namespace once it is saved."""
-    name = st.text_input("Name", value=space["name"] if space else "", max_chars=200, key="ns_name")
-    body: Json = {"name": name} if space is None or name != space["name"] else {}
-    areas = {
-        "fileStorageConfig": ("Files", "type", FILES),
-        "vectorStorageConfig": ("Vectors", "provider", VECTORS),
-    }
-    places = {"name": st.container()}
-    for area, (title, choice, options) in areas.items():
-        body |= _store(area, title, choice, options, space)
-        places[area] = st.container()
-    body |= _model(space)
-    places["embeddingModelConfig"] = st.container()
-    body |= _scraper(space)
-    places["webScraperConfig"] = st.container()
-    with st.expander("Apps for connections (Notion, Drive, Dropbox, OneDrive, Box)"):
-        for area, (title, fields) in APPS.items():
-            body |= _app(area, title, fields, space)
-    if space is not None and REEMBEDS & body.keys():
-        body |= _reembed()
-    if not st.button("Test and save", type="primary", icon=":material/save:", key="ns_save"):
+    """The form for a new namespace, or for changes of one; the namespace once it is saved.
+
+    Text stands in a form of Streamlit's, which sends what is typed however the field is left: outside of one, a secret
+    that is left with Tab, for the field's own button, is lost (streamlit#5659).
+    """
+    place = _place(space)
+    choice = _choices(space)
+    places = {}
+    with st.form("namespace_form", border=False):
+        name = st.text_input("Name", value=space["name"] if space else "", max_chars=200, key=f"{place}.name")
+        places["name"] = st.container()
+        body: Json = {"name": name} if space is None or name != space["name"] else {}
+        body |= _store("fileStorageConfig", "type", FILES, choice.files, space)
+        places["fileStorageConfig"] = st.container()
+        body |= _store("vectorStorageConfig", "provider", VECTORS, choice.vectors, space)
+        places["vectorStorageConfig"] = st.container()
+        body |= _model(choice, space)
+        places["embeddingModelConfig"] = st.container()
+        body |= _scraper(choice, space)
+        places["webScraperConfig"] = st.container()
+        with st.expander("OAuth apps for connections (Notion, Drive, Dropbox, OneDrive, Box)"):
+            for area, (title, names) in APPS.items():
+                body |= _app(area, title, names, space)
+        reembed = space is not None and _reembed()
+        if not st.form_submit_button("Test and save", type="primary", icon=":material/save:", key=f"{place}.save"):
+            return None
+    if not body:
+        st.info("Nothing to save: no field was changed.", icon=":material/info:")
         return None
+    if reembed and REEMBEDS & body.keys():
+        body["reembed"] = True
+    return _save(who, space, body, places)
+
+
+def _place(space: Json | None) -> str:
+    """Whose fields these are: another namespace, and the same one once it was saved, has fields of its own, so that
+    nothing typed for one, least of all a secret, stands in the form of another."""
+    return f"{space['id'] if space else 'new'}.{st.session_state.get(_SAVES, 0)}"
+
+
+def _save(who: session.Person, space: Json | None, body: Json, places: Mapping[str, DeltaGenerator]) -> Json | None:
+    """The saved namespace, or None: then what the API refused stands at its area of the form."""
     try:
         with st.spinner("Trying storage, index and model …"):
             if space is None:
-                saved = who.api.post("/v1/namespaces", body)
+                saved = who.api.post("/v1/namespaces", body)["namespace"]
             else:
-                saved = who.api.patch(f"/v1/namespaces/{space['id']}", body)
+                saved = who.api.patch(f"/v1/namespaces/{space['id']}", body)["namespace"]
     except ApiError as error:
         at = places.get((error.field or "").partition(".")[0])
         with at or st.container():
             frame.show(error)
         if at:
-            st.caption(":red[Not saved: the error stands at its field.]")
+            st.caption(":red[Not saved: see the highlighted field.]")
         return None
-    return dict(saved["namespace"])
+    # A namespace shows another model or store only when everything has been embedded again.
+    later = REEMBEDS | {"reembed"} if "reembed" in body else frozenset()
+    if missing := unconfirmed({area: value for area, value in body.items() if area not in later}, saved):
+        st.error(f"The service did not confirm {', '.join(missing)}: look at the configuration and try again.")
+        return None
+    st.session_state[_SAVES] = st.session_state.get(_SAVES, 0) + 1
+    return dict(saved)
 
 
-def _reembed() -> Json:
-    asked = st.toggle(
-        "Embed all its documents again",
-        help="A run makes new vectors of the stored texts; until it has ended, searches are answered from the old ones."
-        " A namespace with documents cannot change its model or index without it.",
+def unconfirmed(sent: Json, saved: Json, path: str = "") -> list[str]:
+    """Fields of what was sent that the answer shows otherwise. A secret shows its last four characters or nothing."""
+    found: list[str] = []
+    for name, value in sent.items():
+        here, shown = f"{path}{name}", saved.get(name)
+        if isinstance(value, dict):
+            found += unconfirmed(value, shown if isinstance(shown, dict) else {}, f"{here}.")
+        elif name in SECRET:
+            tail = value[-4:] if len(value) >= MASKED_WITH_TAIL else ""
+            found += [] if shown is None or str(shown).endswith(tail) else [here]
+        elif shown != value:
+            found.append(here)
+    return found
+
+
+def _choices(space: Json | None) -> _Choice:
+    """Providers and model: what they are decides which fields there are, so they stand before the form."""
+    before = space or {}
+    one, two = st.columns(2)
+    files = _select(one, "File storage", list(FILES), before.get("fileStorageConfig"), "type")
+    vectors = _select(two, "Vector store", list(VECTORS), before.get("vectorStorageConfig"), "provider")
+    model = before.get("embeddingModelConfig") or {}
+    left, right = st.columns(2)
+    providers = list(MODELS)
+    provider = left.selectbox("Provider", providers, index=providers.index(model.get("provider", "LOCAL")))
+    known = [*MODELS[provider]]
+    if model.get("provider") == provider and model["model"] not in known:
+        known.append(model["model"])
+    chosen = right.selectbox("Model", known, index=known.index(model["model"]) if model.get("model") in known else 0)
+    scraper = (before.get("webScraperConfig") or {}).get("provider", "none" if space else "BUILTIN")
+    return _Choice(
+        files, vectors, provider, chosen, st.selectbox("Web scraper", SCRAPERS, index=SCRAPERS.index(scraper))
     )
-    return {"reembed": True} if asked else {}
 
 
-def _store(area: str, title: str, choice: str, options: Mapping[str, tuple[str, ...]], space: Json | None) -> Json:
+def _select(place: DeltaGenerator, label: str, kinds: list[str], stored: Json | None, field: str) -> str:
+    return str(
+        place.selectbox(
+            label,
+            kinds,
+            index=kinds.index((stored or {}).get(field, kinds[0])),
+            format_func=lambda one: f"{one}{TOLD.get(one, '')}",
+        )
+    )
+
+
+def _reembed() -> bool:
+    return st.toggle(
+        "Embed all its documents again",
+        help="For another model or vector store: a run makes new vectors of the stored texts; until it has ended,"
+        " searches are answered from the old ones. A namespace with documents cannot change either without it.",
+    )
+
+
+def _store(area: str, choice: str, options: Mapping[str, tuple[str, ...]], kind: str, space: Json | None) -> Json:
     """One of the stores by its area; nothing where it stays as it is. A change names its keys anew."""
     stored = (space or {}).get(area) or {}
-    kinds = list(options)
-    st.markdown(f"**{title}**")
-    kind = st.selectbox(
-        title,
-        kinds,
-        index=kinds.index(stored.get(choice, kinds[0])),
-        format_func=lambda one: f"{one}{TOLD.get(one, '')}",
-        key=f"{area}.{choice}",
-        label_visibility="collapsed",
-    )
-    typed = {field: _field(area, field, stored) for field in options[kind]}
+    if options[kind]:
+        st.markdown(f"**{TITLES[area]}: {kind}**")
+    typed = {field: _field(area, field, space) for field in options[kind]}
     if kind == stored.get(choice) and _as_stored(typed, stored):
         return {}
     if area == "fileStorageConfig" and kind != "LOCAL":
@@ -111,32 +210,29 @@ def _as_stored(typed: Mapping[str, str], stored: Json) -> bool:
     return all(value == ("" if field in SECRET else stored.get(field) or "") for field, value in typed.items())
 
 
-def _model(space: Json | None) -> Json:
+def _model(choice: _Choice, space: Json | None) -> Json:
     stored = (space or {}).get("embeddingModelConfig") or {}
-    st.markdown("**Embedding model**")
-    left, right = st.columns(2)
-    providers = list(MODELS)
-    provider = left.selectbox("Provider", providers, index=providers.index(stored.get("provider", "LOCAL")))
-    known = [*MODELS[provider]]
-    if stored.get("provider") == provider and stored["model"] not in known:
-        known.append(stored["model"])
-    model = right.selectbox("Model", known, index=known.index(stored["model"]) if stored.get("model") in known else 0)
-    key = _field("embeddingModelConfig", "apiKey", stored) if provider != "LOCAL" else ""
+    provider, model = choice.provider, choice.model
+    key = ""
+    if provider != "LOCAL":
+        st.markdown(f"**{TITLES['embeddingModelConfig']}: {provider}**")
+        key = _field("embeddingModelConfig", "apiKey", space)
     if (provider, model) == (stored.get("provider"), stored.get("model")) and not key:
         return {}
     named = {"provider": provider, "model": model, **({"apiKey": key} if provider != "LOCAL" else {})}
     return {"embeddingModelConfig": named}
 
 
-def _scraper(space: Json | None) -> Json:
+def _scraper(choice: _Choice, space: Json | None) -> Json:
     """The scraper by its area; null takes it away."""
     stored = (space or {}).get("webScraperConfig") or {}
-    st.markdown("**Web scraper**")
-    now = stored.get("provider", "none" if space else "BUILTIN")
-    provider = st.selectbox("Scraper", SCRAPERS, index=SCRAPERS.index(now), label_visibility="collapsed")
+    provider = choice.scraper
     if provider == "none":
         return {"webScraperConfig": None} if stored else {}
-    key = _field("webScraperConfig", "apiKey", stored) if provider != "BUILTIN" else ""
+    key = ""
+    if provider != "BUILTIN":
+        st.markdown(f"**{TITLES['webScraperConfig']}: {provider}**")
+        key = _field("webScraperConfig", "apiKey", space)
     if provider == stored.get("provider") and not key:
         return {}
     return {"webScraperConfig": {"provider": provider, **({"apiKey": key} if key else {})}}
@@ -150,16 +246,18 @@ def _app(area: str, title: str, fields: tuple[str, ...], space: Json | None) -> 
     typed = {}
     for place, field in zip(places, fields, strict=True):
         with place:
-            typed[field] = _field(area, field, stored)
+            typed[field] = _field(area, field, space)
     if _as_stored(typed, stored):
         return {}
     kept = {field: stored.get(field, "") for field in fields if field in SECRET}
     return {area: {field: value or kept.get(field, "") for field, value in typed.items()}}
 
 
-def _field(area: str, field: str, stored: Json) -> str:
+def _field(area: str, field: str, space: Json | None) -> str:
     """One text field; a secret is typed hidden and never filled in."""
+    label, key = LABELS.get(field, field), f"{_place(space)}.{area}.{field}"
+    stored = (space or {}).get(area) or {}
     if field in SECRET:
         hint = "stored; type a new one to replace it" if stored else ""
-        return st.text_input(field, type="password", placeholder=hint, key=f"{area}.{field}", autocomplete="off")
-    return st.text_input(field, value=stored.get(field, ""), key=f"{area}.{field}")
+        return st.text_input(label, type="password", placeholder=hint, key=key, autocomplete="off")
+    return st.text_input(label, value=str(stored.get(field) or ""), key=key)

@@ -22,8 +22,9 @@ STYLE = """<style>
 _WORD = re.compile(r"\w+")
 
 
-def show(who: session.Person, namespace: str, query: str, found: dict[str, Json]) -> None:
-    """A column a search; an arrow says how far a hit stands from its place in the first column."""
+def show(who: session.Person, namespace: str, query: str, found: dict[str, Json], nothing: str) -> None:
+    """A column a search; an arrow says how far a hit stands from its place in the first column. `nothing`: what a
+    column without a hit advises."""
     st.html(STYLE)
     first = next(iter(found))
     places = ranks(found[first])
@@ -34,7 +35,7 @@ def show(who: session.Person, namespace: str, query: str, found: dict[str, Json]
             took = sum(value or 0.0 for value in data["timings"].values())
             st.caption(f"{count(len(data['results']), 'result')} · {milliseconds(took)}")
             if not data["results"]:
-                st.caption("Nothing found. Lower the least score, or take the filter away.")
+                st.caption(f"Nothing found. {nothing}")
             for rank, hit in enumerate(data["results"], 1):
                 move = "" if kind == first else _move(places.get(chunk(hit)), rank)
                 _card(who, namespace, hit, rank, move, words)

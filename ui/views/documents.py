@@ -59,6 +59,9 @@ def listing(who: session.Person, namespace: str) -> None:
     if not data["documents"]:
         if any(config.values()):
             status.empty("No document matches.", "Take a filter away, or look into another namespace.")
+        elif session.parameter("cursor"):
+            status.empty("Nothing on this page.", "Documents have gone since: go back to the first page.")
+            pager.show(data)
         else:
             status.empty("No documents yet.", "Start an ingestion on the Runs page: a text, a file, a website.")
         return

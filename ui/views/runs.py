@@ -63,7 +63,10 @@ def listing(who: session.Person, namespace: str) -> None:
 def _table(data: dict[str, Any]) -> None:
     runs = data["ingestJobRuns"]
     if not runs:
-        status.empty("No runs here.", "Start an ingestion above: a text, a file, pages of a website.")
+        if wanted := session.parameter("status"):
+            status.empty(f"No run is {wanted} now.", "Choose “all” above to see every run.")
+        else:
+            status.empty("No runs here.", "Start an ingestion above: a text, a file, pages of a website.")
         pager.show(data)
         return
     st.caption(f"{count(len(runs), 'run')} on this page, newest first")

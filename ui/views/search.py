@@ -38,11 +38,21 @@ def main() -> None:
     spent = milliseconds((time.perf_counter() - started) * 1000)
     st.caption(f"{count(len(documents), 'document')} found in {spent}")
     pages = {
-        "Results": partial(search_results.show, who, namespace, query, shown),
+        "Results": partial(search_results.show, who, namespace, query, shown, _advice(wanted)),
         "Ranks, scores and times": partial(search_reasons.show, shown, wanted["weight"]),
         "As curl or Python": partial(_code, who, namespace, query, wanted),
     }
     tabs.show("search_tabs", pages)
+
+
+def _advice(wanted: Json) -> str:
+    """What may bring results where there are none: only what was asked for can be taken back."""
+    limits = [("Lower the minimum score", wanted["threshold"]), ("take the metadata filter away", wanted["metadata"])]
+    given = [word for word, value in limits if value]
+    if not given:
+        return "See under Documents whether this namespace has searchable documents, or ask in other words."
+    advice = " or ".join(given)
+    return f"{advice[0].upper()}{advice[1:]}."
 
 
 def _code(who: session.Person, namespace: str, query: str, wanted: Json) -> None:
@@ -69,7 +79,7 @@ def _form() -> tuple[str, Json | None]:
     filtered = bool(session.parameter("filter") or session.parameter("least"))
     with st.expander("Filter and threshold", icon=":material/filter_alt:", expanded=filtered):
         metadata = metadata_filter.show("filter")
-        threshold = st.slider("Least score", 0.0, 1.0, _number("least", 0.0), 0.05)
+        threshold = st.slider("Minimum score", 0.0, 1.0, _number("least", 0.0), 0.05)
     session.remember(
         q=query,
         columns=",".join(columns),

@@ -1,0 +1,135 @@
+"""The admin app alone before the real API, in a real browser: secrets that are typed, an API that hangs, CSP."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from local import addresses, environment, roles
+from local.roles import PROJECT
+from retrieval import namespaces
+from retrieval.settings import Settings
+from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+SECONDS = 30_000
+
+
+@pytest.fixture(scope="session")
+def api_database(fresh_database) -> str:
+    """A database for these tests alone."""
+    return str(fresh_database("admin_app"))
+
+
+@pytest.fixture
+def admin_app(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """A function that starts the admin app for the API at an address, as `retrieval up` does; its own address."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(api: str) -> str:
+        port = addresses.settle({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
+        command = roles.commands(Settings(ui_port=port))["ui"]
+        with (tmp_path / "ui.log").open("wb") as log:
+            started.append(
+                subprocess.Popen(
+                    command, cwd=PROJECT, env=environment.for_ui(api), stdout=log, stderr=subprocess.STDOUT
+                )
+            )
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                if httpx.get(f"http://127.0.0.1:{port}/_stcore/health", trust_env=False).is_success:
+                    return f"http://127.0.0.1:{port}"
+            except httpx.HTTPError:
+                assert time.monotonic() < deadline, (tmp_path / "ui.log").read_text()
+                time.sleep(0.1)
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(10)
+
+
+def signed_in(browser: Browser, address: str, key: str, path: str = "") -> Page:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(SECONDS)
+    page.goto(f"{address}/{path}")
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    return page
+
+
+def typed(field: Locator, text: str) -> None:
+    """Key by key, and away with Tab, as hands do it."""
+    field.click()
+    field.press_sequentially(text)
+    field.press("Tab")
+
+
+def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, admin_app, org) -> None:  # noqa: F811
+    """Tab leads to the field's own "Show password" button: what was typed is sent all the same, new and changed."""
+    expect.set_options(timeout=SECONDS)
+    page = signed_in(browser, admin_app(base), org.api_key, "namespaces")
+    page.get_by_role("button", name="New namespace").click()
+    page.get_by_label("Web scraper", exact=True).click()
+    page.get_by_role("option", name="FIRECRAWL").click()
+    typed(page.get_by_label("Name", exact=True), "Secrets")
+    typed(page.get_by_label("API key", exact=True).first, "fc-first-secret-1111")
+    page.get_by_role("button", name="Test and save").click()
+    expect(page.get_by_role("heading", name="Secrets")).to_be_visible()
+    made = org.client.get("/v1/namespaces").json()["data"]["namespaces"][0]
+    assert _scraper_key(org, made["id"]) == "fc-first-secret-1111"
+
+    page.get_by_role("tab", name="Change").click()
+    typed(page.get_by_placeholder("stored; type a new one").first, "fc-second-secret-2222")
+    page.get_by_role("button", name="Test and save").press("Enter")
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    assert _scraper_key(org, made["id"]) == "fc-second-secret-2222"
+    page.close()
+
+
+def _scraper_key(org, namespace: str) -> str:  # noqa: F811
+    return str(namespaces.load(org.db, org.ring, namespace).web_scraper["apiKey"])
+
+
+def test_a_hung_api_is_told_within_three_seconds(browser: Browser, admin_app) -> None:
+    """An API that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        page = signed_in(browser, admin_app(f"http://127.0.0.1:{hung.getsockname()[1]}"), "rtr_key_of_nobody")
+        asked = time.monotonic()
+        page.get_by_text("The API has not answered").first.wait_for(timeout=SECONDS)
+        assert time.monotonic() - asked < 3.5
+        page.get_by_text("TIMEOUT").first.wait_for(timeout=SECONDS)
+        page.close()
+
+
+def test_the_page_may_not_be_framed_and_runs_no_foreign_code(browser: Browser, base: str, admin_app, org) -> None:  # noqa: F811
+    address = admin_app(base)
+    for path in ("/", "/_stcore/health", "/static/nothing", "/runs"):
+        headers = httpx.get(address + path, trust_env=False).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"], path
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    violations: list[str] = []
+    namespace = org.namespace()
+    for path in ("", "search?q=seal", "documents", "runs", "connections", "keys", "namespaces"):
+        page = browser.new_page()
+        page.on(
+            "console", lambda line: violations.append(line.text) if "Content Security Policy" in line.text else None
+        )
+        page.set_default_timeout(SECONDS)
+        page.goto(f"{address}/{path}{'&' if '?' in path else '?'}namespace={namespace}")
+        page.get_by_label("API key").fill(org.api_key)
+        page.get_by_role("button", name="Sign in").click()
+        page.locator("h1").first.wait_for()
+        page.wait_for_timeout(1000)
+        page.close()
+    assert not violations
