@@ -10,7 +10,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from retrieval import connections, settings
+from retrieval import connections, destinations, settings
 from retrieval.errors import Fatal, ServiceError
 from retrieval.pipeline.connected import Connected
 
@@ -68,6 +68,7 @@ _lock = Lock()
 def embedder(config: NamespaceConfig) -> Embedder:
     """The namespace's embedding model. Fatal if the provider is not part of this installation."""
     model = config.embedding_model
+    _require_unmoved("embeddingModelConfig", model, config)
     make = _load(EMBEDDERS, model["provider"], "embeddingModelConfig.provider")
     return cast("Embedder", _once("embedder", model, lambda: make(model, settings.load())))
 
@@ -93,6 +94,7 @@ def scraper(config: NamespaceConfig) -> Scraper:
     chosen = config.web_scraper
     if chosen is None:
         raise Fatal("The namespace has no web scraper any more; set its webScraperConfig.")
+    _require_unmoved("webScraperConfig", chosen, config)
     make = _load(SCRAPERS, chosen["provider"], "webScraperConfig.provider")
     return cast("Scraper", _once("scraper", chosen, lambda: make(chosen, settings.load())))
 
@@ -106,10 +108,12 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
     """Where documents of an ingestion source come from. Fatal if the namespace has nothing to fetch them with."""
     if name in CONNECTORS:
         try:
-            app = connections.app(config, name)
+            app = connections.usable_app(config, name, settings.load())
         except ServiceError as error:  # taken away since the request
             raise Fatal(str(error)) from error
         return Connected(db, ring, connector(name, app, settings.load()))
+    if config.web_scraper is not None:
+        _require_unmoved("webScraperConfig", config.web_scraper, config)
     crawler = CRAWLERS.get((name, (config.web_scraper or {}).get("provider", "")))
     make = _load({**SOURCES, name: crawler} if crawler else SOURCES, name, "source")
     return cast("Source", make(config, db, ring))
@@ -137,6 +141,14 @@ def _load(table: Mapping[str, str], value: str, field: str) -> Any:
         raise Fatal(f"{field} {value} is not available in this version; use one of: {', '.join(sorted(table))}.")
     module, _, name = table[value].partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceConfig) -> None:
+    """Fatal where the config's secrets were stored for another address than the settings name now (D85)."""
+    try:
+        destinations.require_unmoved(settings.load(), area, config, namespace.sent_to)
+    except ServiceError as error:
+        raise Fatal(str(error), field=area) from error
 
 
 def _once(kind: str, config: Mapping[str, Any], make: Any) -> Any:

@@ -44,7 +44,9 @@ def stores(namespace_id: str, *, db: Database | None = None) -> Stores:
     config = namespaces.load(db, keys(), namespace_id, deleted=True)
 
     def authorizer(connector: str) -> Authorizer:
-        return registry.authorizer(connector, connections.app(config, connector), settings.load())
+        return registry.authorizer(
+            connector, connections.usable_app(config, connector, settings.load()), settings.load()
+        )
 
     def end(partition_id: int) -> None:
         authorizations.end_all(db, keys(), partition_id, authorizer)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import ids, list_parts, scopes
+from retrieval import destinations, ids, list_parts, scopes
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.list_parts import Part
@@ -15,6 +15,7 @@ from retrieval.namespaces import Config, NamespaceConfig, not_found
 from retrieval.oauth_states import INSERT_STATE, Start
 from retrieval.ports import Scope, Tokens
 from retrieval.secrets import KeyRing
+from retrieval.settings import Settings
 from retrieval.sources import APPS
 
 REVOKED_BY_USER = "Revoked by the user."
@@ -198,6 +199,13 @@ def app(namespace: NamespaceConfig, connector: str) -> Config:
             field="connector",
             reason="app_not_set",
         )
+    return found
+
+
+def usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
+    """The same, to send its secrets; INVALID_NAMESPACE_CONFIG where they were stored for another address."""
+    found = app(namespace, connector)
+    destinations.require_unmoved(settings, APPS[connector], found, namespace.sent_to)
     return found
 
 

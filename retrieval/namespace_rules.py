@@ -1,13 +1,11 @@
-"""What a namespace's configs may say: known models, embedded values that can be switched off, masks (D09 to D12)."""
+"""What a namespace's configs may say: known models, embedded values that can be switched off (D10 to D12)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, WEB_SCRAPER, Config
-from retrieval.secrets import is_mask
 from retrieval.settings import Settings
 
 
@@ -43,24 +41,6 @@ def models(settings: Settings) -> Mapping[str, list[str]]:
 
 
 LOCAL_MODELS = ["all-MiniLM-L6-v2", "wordllama-l2-supercat-256"]
-
-
-def unmask(sent: Mapping[str, Any], stored: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """`sent` with each masked secret replaced by the stored one (D09); a mask of nothing is refused."""
-    result: dict[str, Any] = {}
-    for key, value in sent.items():
-        here = f"{path}.{key}"
-        if isinstance(value, Mapping):
-            result[key] = unmask(value, stored.get(key) or {}, here)
-        elif isinstance(value, str) and is_mask(value):
-            if key not in stored:
-                raise invalid(
-                    here, f"{here} is masked and there is no stored value to keep: send the real one.", "masked"
-                )
-            result[key] = stored[key]
-        else:
-            result[key] = value
-    return result
 
 
 def invalid(field: str, message: str, reason: str) -> ServiceError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import list_parts
+from retrieval import list_parts, secret_fields
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, Moved, ServiceError
 from retrieval.ports import Scope
@@ -27,7 +27,7 @@ WEB_SCRAPER = "webScraperConfig"
 REQUIRED = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
 CONNECTORS = tuple(APPS.values())
 CONFIGS = (*REQUIRED, WEB_SCRAPER, *CONNECTORS)
-SECRET_FIELDS = frozenset({"accessKeyId", "secretAccessKey", "apiKey", "clientSecret"})
+_SENT_TO = "sentTo"
 
 EMBEDDED: Mapping[str, Config] = {
     FILE_STORAGE: {"type": "LOCAL"},
@@ -58,6 +58,8 @@ class NamespaceConfig:
     """Grows whenever another model or vector store takes over."""
     changing: bool = False
     """Whether that may be about to happen."""
+    sent_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By config: where its secrets were stored for, see `retrieval.destinations`."""
 
     def configs(self) -> dict[str, Any]:
         """The configs that are set, by the contract's field names."""
@@ -240,13 +242,13 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
     """The row of a namespace: what may be shown, and the sealed rest by dotted path."""
     shown = deepcopy(namespace.configs())
     hidden: dict[str, str] = {}
-    for path, parent, key in list(_secrets(shown)):
+    for path, parent, key in list(secret_fields.within(shown)):
         hidden[path] = parent.pop(key)
     return {
         "id": namespace.id,
         "organization": namespace.organization_id,
         "name": namespace.name,
-        "config": json.dumps(shown),
+        "config": json.dumps({**shown, _SENT_TO: namespace.sent_to}),
         "secrets": keys.seal(json.dumps(hidden).encode(), row=row_name(namespace.id)),
         "dimensions": namespace.dimensions,
     }
@@ -269,6 +271,7 @@ def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
         dimensions=row["dimensions"],
         epoch=row["epoch"],
         changing=row["changing"],
+        sent_to=configs.get(_SENT_TO) or {},
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         **split(configs),
@@ -284,15 +287,6 @@ def split(configs: Config) -> dict[str, Any]:
         "web_scraper": configs.get(WEB_SCRAPER),
         "connectors": {name: configs[name] for name in CONNECTORS if configs.get(name)},
     }
-
-
-def _secrets(place: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Every secret below `place`: its dotted path, the object it stands in and its key."""
-    for key, value in place.items():
-        if isinstance(value, dict):
-            yield from _secrets(value, f"{prefix}{key}.")
-        elif key in SECRET_FIELDS and isinstance(value, str):
-            yield f"{prefix}{key}", place, key
 
 
 def row_name(namespace_id: str) -> str:

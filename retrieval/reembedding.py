@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 
-from retrieval import batches, ids, namespaces, scopes
+from retrieval import batches, destinations, ids, namespaces, scopes
 from retrieval.batches import Lease
 from retrieval.database import Database
 from retrieval.errors import ErrorCode, ServiceError
@@ -43,7 +43,7 @@ async def begin(
     """Store `now`, and have all documents embedded for `later`; the namespace as it is, and the job run."""
     scope = Scope(now.organization_id, now.id)
     partition = await scopes.partition(db, scope)
-    pending = {EMBEDDING_MODEL: later.embedding_model, VECTOR_STORAGE: later.vector_storage}
+    pending = {EMBEDDING_MODEL: later.embedding_model, VECTOR_STORAGE: later.vector_storage, "sentTo": later.sent_to}
     values = {
         **namespaces.values(keys, now),
         "seen": now.updated_at,
@@ -212,7 +212,13 @@ def place(config: NamespaceConfig) -> dict[str, Any]:
 
 def _later(keys: KeyRing, now: NamespaceConfig, sealed: bytes, name: str = "pending") -> NamespaceConfig:
     found = json.loads(keys.open(sealed, row=row_name(now.id, name)))
-    return replace(now, embedding_model=found[EMBEDDING_MODEL], vector_storage=found[VECTOR_STORAGE], dimensions=None)
+    return replace(
+        now,
+        embedding_model=found[EMBEDDING_MODEL],
+        vector_storage=found[VECTOR_STORAGE],
+        sent_to=destinations.kept(EMBEDDING_MODEL, found.get("sentTo", now.sent_to), now.sent_to),
+        dimensions=None,
+    )
 
 
 def row_name(namespace_id: str, column: str) -> str:

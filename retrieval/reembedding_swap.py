@@ -118,6 +118,7 @@ def _configure(
     before = {EMBEDDING_MODEL: now.embedding_model, VECTOR_STORAGE: now.vector_storage}
     sealed = keys.seal(json.dumps(before).encode(), row=row_name(now.id, "retired"))
     changed = replace(now, embedding_model=later.embedding_model, vector_storage=later.vector_storage, dimensions=None)
+    changed = replace(changed, sent_to=later.sent_to)
     connection.execute(
         """
         update namespaces

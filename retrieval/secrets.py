@@ -19,6 +19,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 _NONCE = 12
 _KEY = 32
 
+HIDDEN = "••••"
+"""How a mask begins."""
+
 
 class SecretError(Exception):
     """A key that is no key, or a sealed value that does not open in this row."""
@@ -91,11 +94,11 @@ def hash_api_key(api_key: str, *, pepper: bytes) -> bytes:
 
 def mask(secret: str) -> str:
     """What an answer shows of a secret: four bullets, and its last four characters if it is long enough."""
-    return "••••" + (secret[-4:] if len(secret) >= 12 else "")
+    return HIDDEN + (secret[-4:] if len(secret) >= 12 else "")
 
 
 def is_mask(value: str) -> bool:
-    return value.startswith("••••")
+    return value.startswith(HIDDEN)
 
 
 def _decode_key(encoded: str) -> bytes:

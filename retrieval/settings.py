@@ -27,6 +27,8 @@ class OAuthEndpoints(BaseModel):
     authorize: str | None = None
     token: str | None = None
     revoke: str | None = None
+    replaces: tuple[str, ...] = ()
+    """Addresses before these, `public` for the vendor's own, whose stored secrets may be sent here."""
 
 
 class Endpoint(BaseModel):
@@ -35,6 +37,8 @@ class Endpoint(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     base_url: str | None = None
+    replaces: tuple[str, ...] = ()
+    """Addresses before this one, `public` for the vendor's own, whose stored secrets may be sent here."""
     ca_bundle: Path | None = None
 
 

@@ -181,7 +181,9 @@ async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: 
     """End the authorization at the vendor too. What is in the way is logged and holds nobody up."""
     try:
         config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-        authorizer = registry.authorizer(connector, connections.app(config, connector), services.settings)
+        authorizer = registry.authorizer(
+            connector, connections.usable_app(config, connector, services.settings), services.settings
+        )
         async with asyncio.timeout(REVOKE_SECONDS):
             await services.in_thread(authorizer.revoke, tokens)
     except (StepError, ServiceError, TimeoutError) as error:

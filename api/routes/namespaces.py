@@ -12,6 +12,7 @@ import msgspec
 from api import probes
 from api.operation import Call, TenantUse, operation
 from api.permissions import Reach
+from api.services import Services
 from api.wire.common import Answer, PartQuery
 from api.wire.namespaces import (
     CreateNamespace,
@@ -24,9 +25,9 @@ from api.wire.namespaces import (
     NamespacesData,
     UpdateNamespace,
 )
-from retrieval import ids, namespace_rules, namespaces, reembedding
+from retrieval import destinations, ids, masks, namespace_rules, namespaces, reembedding
 from retrieval.errors import ErrorCode
-from retrieval.namespaces import CONFIGS, EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, NamespaceConfig
+from retrieval.namespaces import CONFIGS, EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, Config, NamespaceConfig
 
 _operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
 _PROBE_CODES = (
@@ -55,7 +56,7 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     """Storage, index and model are tried out first, each within 5 seconds."""
     services = call.services
     name, sent = _parts(call.body)
-    configs = {key: namespace_rules.unmask(value, {}, key) for key, value in sent.items() if value is not None}
+    configs = {key: masks.unmask(value, {}, key) for key, value in sent.items() if value is not None}
     namespace_rules.check_allowed(services.settings, configs)
     now = datetime.now(UTC)
     draft = NamespaceConfig(
@@ -65,6 +66,7 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
         dimensions=None,
         created_at=now,
         updated_at=now,
+        sent_to=destinations.of(services.settings, configs),
         **namespaces.split(configs),
     )
     await probes.check(services, draft, configs)
@@ -122,13 +124,23 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     stored = await _find(call)
     name, sent = _parts(call.body)
     before = stored.configs()
-    changes = {key: value and namespace_rules.unmask(value, before.get(key) or {}, key) for key, value in sent.items()}
+    changes = {key: value and _unmasked(services, stored, key, value) for key, value in sent.items()}
     namespace_rules.check_allowed(services.settings, changes)
-    changed = replace(stored, name=name or stored.name, **namespaces.split({**before, **changes}))
+    changed = replace(
+        stored,
+        name=name or stored.name,
+        sent_to={**stored.sent_to, **destinations.of(services.settings, changes)},
+        **namespaces.split({**before, **changes}),
+    )
     moved = await _moved(call, stored, changed)
     await probes.check(services, changed, [key for key in changes if changes[key] != before.get(key)])
     if moved:
-        now = replace(changed, embedding_model=stored.embedding_model, vector_storage=stored.vector_storage)
+        now = replace(
+            changed,
+            embedding_model=stored.embedding_model,
+            vector_storage=stored.vector_storage,
+            sent_to=destinations.kept(EMBEDDING_MODEL, stored.sent_to, changed.sent_to),
+        )
         kept, job_run = await reembedding.begin(services.db, services.ring, now, changed)
         services.notices.send()
         message = "Namespace is being embedded again; it is searched as before until then"
@@ -166,6 +178,13 @@ async def _find(call: Call[Any, None]) -> NamespaceConfig:
     namespace_id = call.path["namespace_id"]
     call.require_namespace(namespace_id)
     return await namespaces.get(call.services.db, call.services.ring, call.caller.organization, namespace_id)
+
+
+def _unmasked(services: Services, stored: NamespaceConfig, area: str, config: Config) -> dict[str, Any]:
+    """A config as it is meant, its masked secrets with what is stored (D85)."""
+    before = stored.configs().get(area) or {}
+    moved = bool(before) and destinations.moved(services.settings, area, before, stored.sent_to)
+    return masks.unmask(config, before, area, moved=moved)
 
 
 def _parts(body: CreateNamespace | UpdateNamespace) -> tuple[str, dict[str, Any]]:

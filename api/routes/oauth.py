@@ -73,7 +73,9 @@ async def _settle(services: Services, taken: Taken, connector: str, sent: dict[s
         return Outcome(await authorizations.refused(services.db, taken.connection_id, reason), done=False)
     try:
         config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-        authorizer = registry.authorizer(connector, connections.app(config, connector), services.settings)
+        authorizer = registry.authorizer(
+            connector, connections.usable_app(config, connector, services.settings), services.settings
+        )
         tokens = await services.in_thread(
             authorizer.exchange_code,
             code,

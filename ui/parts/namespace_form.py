@@ -250,7 +250,8 @@ def _app(area: str, title: str, fields: tuple[str, ...], space: Json | None) -> 
     if _as_stored(typed, stored):
         return {}
     kept = {field: stored.get(field, "") for field in fields if field in SECRET}
-    return {area: {field: value or kept.get(field, "") for field, value in typed.items()}}
+    unasked = {field: value for field, value in stored.items() if field not in fields}
+    return {area: {**unasked, **{field: value or kept.get(field, "") for field, value in typed.items()}}}
 
 
 def _field(area: str, field: str, space: Json | None) -> str:

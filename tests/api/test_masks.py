@@ -1,0 +1,264 @@
+"""A masked secret never follows a changed address: every pair of secret and address of every configuration.
+
+Generated from the wire types, so that a config or a field that is added later is in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import inspect
+
+from api.wire.namespaces import CreateNamespace
+from connectors import registry
+from retrieval import connections, destinations, masks, namespaces, settings
+from retrieval.errors import Fatal, ServiceError
+from retrieval.secret_fields import NAMES
+from retrieval.secrets import HIDDEN, mask
+from retrieval.settings import Endpoint, OAuthEndpoints
+from retrieval.sources import APPS
+from tests.api.support import EMBEDDED, assert_error, client_of, serve
+
+VALUES = {
+    "model": {
+        "OPENAI": ("text-embedding-3-small", "text-embedding-3-large"),
+        "COHERE": ("embed-v4.0", "embed-english-v3.0"),
+        "JINA": ("jina-embeddings-v3", "jina-embeddings-v4"),
+    },
+    "authorizationUrl": ("https://one.example/authorize", "https://two.example/authorize"),
+    "tenantId": ("6e2f7d3a-0000-4000-8000-000000000001", "6e2f7d3a-0000-4000-8000-000000000002"),
+}
+"""Two values of each field that does not take any text."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One shape of a config, such as `vectorStorageConfig` with `PINECONE`."""
+
+    area: str
+    tag: tuple[str, str] | None
+    fields: tuple[str, ...]
+    """The dotted paths of all that it takes beside the tag."""
+
+    def value(self, path: str, number: int = 0) -> str:
+        name = path.rpartition(".")[2]
+        if name in NAMES:
+            return f"canary-{self.area}-{path}-000{number + 1}"
+        known: Any = VALUES.get(name, (f"{name}-1.example", f"{name}-2.example"))
+        return str((known if isinstance(known, tuple) else known[self.tag[1]])[number])
+
+    def config(self, **changed: str) -> dict[str, Any]:
+        """The config with all its fields; `changed` by path with `.` as `__`."""
+        made: dict[str, Any] = dict([self.tag] if self.tag else [])
+        for path in self.fields:
+            *parents, name = path.split(".")
+            place = made
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[name] = changed.get(path.replace(".", "__"), self.value(path))
+        return made
+
+    @property
+    def secrets(self) -> list[str]:
+        return [path for path in self.fields if path.rpartition(".")[2] in NAMES]
+
+    @property
+    def others(self) -> list[str]:
+        return [path for path in self.fields if path.rpartition(".")[2] not in NAMES]
+
+    def shown(self, path: str) -> str:
+        """What stands for a stored secret."""
+        return mask(self.value(path))
+
+    def masked(self, **changed: str) -> dict[str, Any]:
+        return self.config(**{path.replace(".", "__"): self.shown(path) for path in self.secrets} | changed)
+
+
+def paths_of(kind: Any, prefix: str = "") -> list[str]:
+    """The dotted paths of all text that a struct takes."""
+    found = []
+    for field in kind.fields:
+        inner = field.type
+        if isinstance(inner, inspect.UnionType):
+            inner = next(one for one in inner.types if not isinstance(one, inspect.NoneType))
+        path = f"{prefix}{field.encode_name}"
+        found += paths_of(inner, f"{path}.") if isinstance(inner, inspect.StructType) else [path]
+    return found
+
+
+def variants() -> list[Variant]:
+    found = []
+    for field in inspect.type_info(CreateNamespace).fields:
+        kinds = field.type.types if isinstance(field.type, inspect.UnionType) else [field.type]
+        for kind in kinds:
+            if isinstance(kind, inspect.StructType):
+                tag = (kind.tag_field, str(kind.tag)) if kind.tag_field else None
+                found.append(Variant(field.encode_name, tag, tuple(paths_of(kind))))
+    return [one for one in found if one.secrets]
+
+
+VARIANTS = variants()
+PAIRS = [(one, secret, other) for one in VARIANTS for secret in one.secrets for other in one.others]
+MOVES = [
+    (one, other)
+    for one, other in permutations(VARIANTS, 2)
+    if one.area == other.area and set(one.secrets) & set(other.secrets)
+]
+
+
+def name_of(value: Any) -> str:
+    return f"{value.area}.{value.tag[1] if value.tag else ''}" if isinstance(value, Variant) else str(value)
+
+
+@pytest.fixture(scope="module")
+def made(base, api_settings, api_database, api_db, ring):
+    """A function that makes a namespace with one config, and answers its client and path."""
+    from retrieval import keys, organizations
+
+    owner = organizations.create(api_db, "masks", requests_per_minute=100_000, namespace_limit=10_000)
+    key = keys.create(api_db, ring, owner.id, "masks").api_key
+    with client_of(base, key) as client:
+
+        def make(variant: Variant):
+            answer = client.post("/v1/namespaces", json={"name": "m", **EMBEDDED, variant.area: variant.config()})
+            assert answer.status_code == 200, answer.text
+            return client, answer.json()["data"]["namespace"]["id"]
+
+        make.key, make.settings, make.database = key, api_settings, api_database
+        yield make
+
+
+def assert_refused(answer, field):
+    body = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")
+    assert body["error"]["details"] == {"reason": "secret_required", "field": field}
+
+
+def stored(db, ring, space, area):
+    return namespaces.load(db, ring, space).configs()[area]
+
+
+@pytest.mark.decision("D85")
+def test_every_config_with_a_secret_is_here():
+    areas = {one.area for one in VARIANTS}
+    assert areas == set(namespaces.CONFIGS)
+    assert {"indexHost", "endpoint", "bucket", "authorizationUrl"} <= {other for _, _, other in PAIRS}
+    assert not [name for name in masks.FREE if re.search("url|host|endpoint|bucket|address", name, re.IGNORECASE)]
+
+
+@pytest.mark.decision("D85")
+@pytest.mark.parametrize(("variant", "secret", "other"), PAIRS, ids=name_of)
+def test_a_mask_stays_only_while_all_that_decides_the_address_does(made, api_db, ring, variant, secret, other):
+    client, space = made(variant)
+    path, whole = f"/v1/namespaces/{space}", variant.config()
+    unmasked = {one.replace(".", "__"): variant.value(one) for one in variant.secrets if one != secret}
+    moved = variant.masked(**unmasked, **{other.replace(".", "__"): variant.value(other, 1)})
+    answer = client.patch(path, json={variant.area: moved})
+    if other in masks.FREE:
+        assert answer.status_code == 200, answer.text
+        now = stored(api_db, ring, space, variant.area)
+        assert now == variant.config(**{other: variant.value(other, 1)})
+        return
+    assert_refused(answer, f"{variant.area}.{secret}")
+    assert stored(api_db, ring, space, variant.area) == whole
+    without = msgspec.json.decode(msgspec.json.encode(moved))
+    if without.pop(other, None) and client.patch(path, json={variant.area: without}).status_code == 200:
+        assert stored(api_db, ring, space, variant.area) == {k: v for k, v in whole.items() if k != other}
+        pytest.fail(f"{other} was taken away under a mask")
+    assert client.patch(path, json={variant.area: variant.masked()}).status_code == 200
+    assert stored(api_db, ring, space, variant.area) == whole
+
+
+@pytest.mark.decision("D85")
+@pytest.mark.parametrize(("variant", "other"), MOVES, ids=name_of)
+def test_a_mask_of_one_provider_is_none_of_another(made, api_db, ring, variant, other):
+    client, space = made(variant)
+    shared = {path.replace(".", "__"): variant.shown(path) for path in variant.secrets}
+    answer = client.patch(f"/v1/namespaces/{space}", json={other.area: other.config(**shared)})
+    body = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")
+    assert body["error"]["details"]["reason"] == "secret_required"
+    assert stored(api_db, ring, space, variant.area) == variant.config()
+
+
+@pytest.mark.decision("D85")
+@pytest.mark.parametrize("variant", VARIANTS, ids=name_of)
+def test_only_the_mask_that_was_shown_is_one(made, api_db, ring, variant):
+    client, space = made(variant)
+    path = f"/v1/namespaces/{space}"
+    secret = variant.secrets[0]
+    wrong = [HIDDEN + "9999", variant.shown(secret) + "x", HIDDEN + variant.value(secret)]
+    if variant.area in masks.SHOWN:
+        wrong.append(HIDDEN)
+        assert variant.shown(secret) in client.get(path).text
+    else:
+        assert HIDDEN not in client.get(path).text
+        bare = {one.replace(".", "__"): HIDDEN for one in variant.secrets}
+        assert client.patch(path, json={variant.area: variant.config(**bare)}).status_code == 200
+    for sent in wrong:
+        answer = client.patch(path, json={variant.area: variant.masked(**{secret.replace(".", "__"): sent})})
+        assert_refused(answer, f"{variant.area}.{secret}")
+    assert stored(api_db, ring, space, variant.area) == variant.config()
+    new = {one.replace(".", "__"): variant.value(one, 1) for one in variant.secrets}
+    assert client.patch(path, json={variant.area: variant.config(**new)}).status_code == 200
+    assert stored(api_db, ring, space, variant.area) == variant.config(**new)
+
+
+MOVABLE = [one for one in VARIANTS if destinations.of(settings.Settings(_env_file=None), {one.area: one.config()})]
+
+
+@pytest.mark.decision("H75")
+def test_what_a_setting_can_move_is_here():
+    vendors = set(registry.EMBEDDERS) | set(registry.SCRAPERS) | set(registry.CONNECTORS)
+    found = {one.tag[1] if one.tag else next(c for c, area in APPS.items() if area == one.area) for one in MOVABLE}
+    assert found == vendors - {"LOCAL"}
+
+
+@pytest.mark.decision("H75")
+@pytest.mark.parametrize("variant", MOVABLE, ids=name_of)
+def test_a_stored_secret_goes_where_it_was_stored_for(made, api_db, ring, monkeypatch, variant):
+    space, api_settings = made(variant)[1], made.settings
+    vendor = destinations._vendor(variant.area, variant.config())
+    moved = api_settings.model_copy(update={"endpoints": {vendor: Endpoint(base_url="https://elsewhere.example")}})
+    places = [moved]
+    if variant.tag is None:
+        there = OAuthEndpoints(token="https://elsewhere.example/token")
+        places.append(api_settings.model_copy(update={"oauth_endpoints": {vendor: there}}))
+    for place in places:
+        config = namespaces.load(api_db, ring, space)
+        monkeypatch.setattr(settings, "load", lambda place=place: place)
+        with pytest.raises((Fatal, ServiceError), match="stored"):
+            use(variant, vendor, config, place)
+        named = api_settings.model_copy(
+            update={
+                "endpoints": {k: v.model_copy(update={"replaces": ("public",)}) for k, v in place.endpoints.items()},
+                "oauth_endpoints": {
+                    k: v.model_copy(update={"replaces": ("public",)}) for k, v in place.oauth_endpoints.items()
+                },
+            }
+        )
+        monkeypatch.setattr(settings, "load", lambda named=named: named)
+        use(variant, vendor, config, named)
+        old = config.__class__(**{**{f: getattr(config, f) for f in config.__dataclass_fields__}, "sent_to": {}})
+        monkeypatch.setattr(settings, "load", lambda place=place: place)
+        use(variant, vendor, old, place)
+    with serve(moved, made.database, ring) as elsewhere, client_of(elsewhere, made.key) as other:
+        path = f"/v1/namespaces/{space}"
+        answer = other.patch(path, json={variant.area: variant.masked()})
+        assert assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]["reason"] == "secret_required"
+        assert other.patch(path, json={variant.area: variant.config()}).status_code == 200
+    monkeypatch.setattr(settings, "load", lambda: moved)
+    use(variant, vendor, namespaces.load(api_db, ring, space), moved)
+
+
+def use(variant, vendor, config, options):
+    """What would send the secret, made ready to."""
+    if variant.area == namespaces.EMBEDDING_MODEL:
+        registry.embedder(config)
+    elif variant.area == namespaces.WEB_SCRAPER:
+        registry.scraper(config)
+    else:
+        registry.connector(vendor, connections.usable_app(config, vendor, options), options)
