@@ -85,6 +85,7 @@ def _environment(home: Path) -> dict[str, str]:
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_WORKER_QUERY_SECONDS": str(POLL_SECONDS),
+        "RETRIEVAL_WORKER_ENTRYPOINTS": '["bench/sample_flow.py:tick"]',
         "DO_NOT_TRACK": "1",
     }
 
@@ -140,13 +141,14 @@ def _wait(condition: Callable[[], bool], seconds: float, what: str) -> None:
 
 
 def _deploy(client: SyncPrefectClient, kind: str) -> UUID:
-    """The same flow and the same pull step for both."""
+    """The same flow for both; the stock pool copies the whole folder without its pull step, the warm one has none."""
+    pull = [{"prefect.deployments.steps.set_working_directory": {"directory": str(PROJECT)}}]
     return client.create_deployment(
         client.create_flow_from_name("tick"),
         name=f"tick-{kind}",
         work_pool_name=f"bench-{kind}",
         entrypoint="bench/sample_flow.py:tick",
-        pull_steps=[{"prefect.deployments.steps.set_working_directory": {"directory": str(PROJECT)}}],
+        pull_steps=[] if kind == "warm" else pull,
     )
 
 

@@ -2,7 +2,8 @@
 
 Prefect begins most transactions DEFERRED. On SQLite two of them that read and then write refuse each other at once
 ("database is locked"), which the server answers with 503 and its clients repeat after two seconds or more. Begun
-IMMEDIATE they wait for each other for some milliseconds instead. With PostgreSQL nothing changes.
+IMMEDIATE they wait for each other for some milliseconds instead. With PostgreSQL nothing changes. What listens answers
+under its own address alone (`flows/own_address.py`).
 
     python -m flows.embedded_prefect server start --host 127.0.0.1 --port 4200
 """
@@ -11,14 +12,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from prefect.server.api import server
 from prefect.server.database.configurations import AioSqliteConfiguration
+
+from flows.own_address import OwnAddress
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 
 _begin = AioSqliteConfiguration.begin_transaction
+_create = server.create_app
 
 
 @asynccontextmanager
@@ -31,9 +36,16 @@ async def _begin_immediate(
         yield transaction
 
 
+def _create_app(*, final: bool = False, **options: Any) -> Any:
+    """Prefect's application; `final` for the one that listens. Others of the process speak to theirs in memory."""
+    app = _create(final=final, **options)
+    return OwnAddress(app) if final else app
+
+
 def main() -> None:
     """Prefect's own command line."""
     AioSqliteConfiguration.begin_transaction = _begin_immediate  # type: ignore[method-assign]
+    server.create_app = _create_app  # type: ignore[assignment]
     from prefect.cli import app
 
     app()

@@ -3,39 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any, cast
 
-import yaml
 from prefect import Flow
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 
+from flows import own_flows
 from flows.worker import WarmWorker
 from retrieval import settings
 
 
+class RegistrationError(Exception):
+    """Says in plain words why nothing could be registered."""
+
+
 async def register() -> list[str]:
     """Create or update everything that prefect.yaml names; the deployments' names."""
-    plan = yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())
+    plan = own_flows.plan()
     pool = settings.load().work_pool
     async with get_client() as client:
-        await client.create_work_pool(
-            WorkPoolCreate(
-                name=pool,
-                type=plan["work_pool"]["type"],
-                base_job_template=WarmWorker.get_default_base_job_template(),
-                description="Flow runs of the Retrieval Service, in warm processes.",
-            ),
-            overwrite=True,
-        )
+        await _ensure_pool(client, pool, plan["work_pool"]["type"])
         for deployment in plan["deployments"]:
-            await _deploy(client, deployment, pull=plan["pull"], pool=pool)
+            await _deploy(client, deployment, pool=pool)
     return [f"{deployment['name']}/{deployment['name']}" for deployment in plan["deployments"]]
 
 
-async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pull: list[dict[str, Any]], pool: str) -> None:
+async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
+    """Make the pool, or give the one that is there what it lacks; what operators have set in it stays."""
+    ours = WarmWorker.get_default_base_job_template()
+    try:
+        there = await client.read_work_pool(name)
+    except ObjectNotFound:
+        description = "Flow runs of the Retrieval Service, in warm processes."
+        await client.create_work_pool(
+            WorkPoolCreate(name=name, type=kind, base_job_template=ours, description=description)
+        )
+        return
+    if there.type != kind:
+        raise RegistrationError(
+            f"The work pool {name} in Prefect is of the type {there.type}, not {kind}: "
+            "set RETRIEVAL_WORK_POOL to another name."
+        )
+    completed = _completed(there.base_job_template, ours)
+    if completed != there.base_job_template:
+        await client.update_work_pool(name, WorkPoolUpdate(base_job_template=completed))
+
+
+def _completed(there: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
+    """`there`, and of `ours` what it lacks, at every level."""
+    merged = ours | there
+    for key in ours.keys() & there.keys():
+        if isinstance(ours[key], dict) and isinstance(there[key], dict):
+            merged[key] = _completed(there[key], ours[key])
+    return merged
+
+
+async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: str) -> None:
     flow = cast("Flow[..., Any]", await asyncio.to_thread(load_flow_from_entrypoint, deployment["entrypoint"]))
     await client.create_deployment(
         flow_id=await client.create_flow(flow),
@@ -43,13 +71,31 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pull: li
         description=deployment["description"],
         tags=deployment["tags"],
         entrypoint=deployment["entrypoint"],
-        pull_steps=pull,
+        pull_steps=[],
         work_pool_name=pool,
         parameter_openapi_schema=parameter_schema(flow).model_dump(),
         enforce_parameter_schema=True,
     )
 
 
+def main() -> list[str]:
+    """Register; RegistrationError with a sentence where Prefect refuses us."""
+    try:
+        return asyncio.run(register())
+    except PrefectHTTPStatusError as error:
+        if error.response.status_code not in (401, 403):
+            raise
+        raise RegistrationError(
+            f"Prefect at {error.request.url.copy_with(path='/api', query=None)} refuses us "
+            f"({error.response.status_code}): set PREFECT_API_AUTH_STRING or PREFECT_API_KEY to what this server asks "
+            "for, with the right to make work pools and deployments."
+        ) from error
+
+
 if __name__ == "__main__":
-    for name in asyncio.run(register()):
+    try:
+        names = main()
+    except RegistrationError as error:
+        sys.exit(str(error))
+    for name in names:
         print(name)  # noqa: T201  (the command's output)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prefect import Flow
     from prefect.client.orchestration import SyncPrefectClient
 
-PRELOAD = ("prefect.engine", "prefect.flow_engine", "prefect.deployments.steps.core", "flows.ingest")
+PRELOAD = ("prefect.engine", "prefect.flow_engine", "flows.ingest")
 """Imported once, before the children are forked. A missing module is left out; one that fails is an error."""
 
 CANCEL_SIGNAL = signal.SIGUSR1
@@ -36,10 +36,14 @@ ORPHAN_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One flow run to execute. `code` names a version of its deployment: the same code means the same flow object."""
+    """One flow run to execute. `code` names a version of its deployment: the same code means the same flow object.
+
+    `entrypoint`: what the worker has judged. The child loads this one, and asks nobody where the code lies.
+    """
 
     run_id: UUID
     code: str
+    entrypoint: str
     environment: dict[str, str]
 
 
@@ -108,7 +112,7 @@ def _cancel(_signal: int, _frame: object) -> None:
 
 def _execute(order: Order, client: SyncPrefectClient, flows: dict[str, Flow[..., Any]]) -> bool:
     from prefect.engine import handle_engine_signals
-    from prefect.flow_engine import load_flow
+    from prefect.flows import load_flow_from_entrypoint
     from prefect.logging.loggers import flow_run_logger
 
     os.environ.update(order.environment)
@@ -118,7 +122,7 @@ def _execute(order: Order, client: SyncPrefectClient, flows: dict[str, Flow[...,
             log = flow_run_logger(run)
             if order.code not in flows:
                 try:
-                    flows[order.code] = load_flow(run)
+                    flows[order.code] = load_flow_from_entrypoint(order.entrypoint, use_placeholder_flow=False)
                 except Exception:
                     log.exception("The flow of this run could not be loaded")
                     raise

@@ -4,7 +4,8 @@ Start it with `PREFECT_WORKER_QUERY_SECONDS=0.5 prefect worker start --pool retr
 own interval of 10 s would be most of the time that a run waits. More workers on the same pool, here or elsewhere,
 share the load. The pool's job variables, also per deployment, set the grace period and when a child is replaced.
 On SIGTERM running flow runs may end within the grace period, then they are marked Crashed; runs that have not begun
-go back to Scheduled. A second SIGTERM, or the death of the worker, ends the children at once.
+go back to Scheduled. A second SIGTERM, or the death of the worker, ends the children at once. Only this service's own
+flows are executed (`flows/own_flows.py`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import State, StateType
 from prefect.exceptions import InfrastructureNotAvailable, ObjectNotFound
-from prefect.states import Cancelled, Crashed, Scheduled
+from prefect.states import Cancelled, Crashed, Failed, Scheduled
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 from pydantic import Field, PrivateAttr
 
-from flows import warm_pool
+from flows import own_flows, warm_pool
 from flows.warm_child import CANCEL_SIGNAL, Answer, Order
 from flows.warm_http import spare_certificates
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
     from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import DeploymentResponse
+
+log = structlog.get_logger()
 
 SETTLE_SECONDS = 10.0
 """How long the worker tries to tell the server what became of a run."""
@@ -54,6 +58,7 @@ class WarmConfiguration(BaseJobConfiguration):
     child_runs: int = 100
     child_megabytes: int = 1024
     _order: Order | None = PrivateAttr(default=None)
+    _refusal: str | None = PrivateAttr(default=None)
 
     def prepare_for_flow_run(
         self, flow_run: FlowRun, deployment: DeploymentResponse | None = None, *args: Any, **context: Any
@@ -61,13 +66,20 @@ class WarmConfiguration(BaseJobConfiguration):
         super().prepare_for_flow_run(flow_run, deployment, *args, **context)
         environment = {name: value for name, value in self.env.items() if name.startswith("PREFECT__") and value}
         code = f"{deployment.id} {deployment.updated}" if deployment else str(flow_run.id)
-        self._order = Order(flow_run.id, code, environment)
+        self._refusal = own_flows.refusal(flow_run, deployment)
+        entrypoint = deployment.entrypoint if deployment and not self._refusal else None
+        self._order = Order(flow_run.id, code, entrypoint or "", environment)
 
     @property
     def order(self) -> Order:
         if self._order is None:
             raise RuntimeError("This job configuration was not prepared for a flow run")
         return self._order
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the run is not executed; None if it is one of this service's own."""
+        return self._refusal
 
 
 class WarmResult(BaseWorkerResult):
@@ -129,6 +141,8 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         self, flow_run: FlowRun, configuration: WarmConfiguration, task_status: TaskStatus[Any] | None = None
     ) -> WarmResult:
         """Execute one flow run in a child. Returns when the run has a final state or its child is dead."""
+        if configuration.refusal:
+            return await self._refuse(flow_run.id, configuration.refusal, task_status)
         child = await self._children.take()
         job = self._jobs[flow_run.id] = Job(child, anyio.Event())
         self._claimed.discard(flow_run.id)
@@ -163,6 +177,15 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         if job is None:
             raise InfrastructureNotAvailable(f"The process {infrastructure_pid} belongs to another worker")
         job.cancelled.set()
+
+    async def _refuse(self, run_id: UUID, reason: str, task_status: TaskStatus[Any] | None) -> WarmResult:
+        """A deployment that is not ours lies in our pool: no child ever hears of its run."""
+        self._claimed.discard(run_id)
+        if task_status is not None:
+            task_status.started("refused")
+        log.warning("worker.run_refused", flow_run_id=str(run_id), reason=reason)
+        await self.client.set_flow_run_state(run_id, Failed(name="Refused", message=reason), force=True)
+        return WarmResult(identifier="refused", status_code=0)
 
     async def _propose_pending_state(self, flow_run: FlowRun) -> bool:
         """Shielded: an answer lost to a shutdown would leave the run Pending for ever."""

@@ -6,6 +6,7 @@ import errno
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
+from urllib.parse import urlsplit
 
 from local.trouble import LocalError
 
@@ -20,6 +21,12 @@ def url(host: str, port: int) -> str:
     """How a client on this machine reaches what listens on `host`."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     return f"http://{reachable}:{port}"
+
+
+def ports(known: Mapping[str, str | None]) -> dict[str, str]:
+    """The settings that tell a role on which ports an instance listens, given its addresses by role."""
+    found = {name: urlsplit(address).port for name, address in known.items() if address}
+    return {f"RETRIEVAL_{name.upper()}_PORT": str(port) for name, port in found.items() if port}
 
 
 def _hold(held: ExitStack, name: str, host: str, port: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from local import environment, instance, roles
+from local import addresses, environment, instance, roles
 from local.environment import Resolved
 from local.trouble import LocalError
 from retrieval.settings import Settings
@@ -18,12 +18,14 @@ def run(name: str, settings: Settings) -> int:
         return _become(name, settings, _for_ui(settings))
     resolved = environment.resolve(settings, needs_prefect=name in ("worker", "dispatcher"))
     if name == "migrate":
-        from retrieval import database
+        from local import migration
 
-        database.migrate(resolved.database_url)
+        migration.run(resolved.database_url)
         print("The database has the newest schema.")
         return 0
-    return _become(name, settings, environment.build(settings, resolved))
+    running = instance.running(settings.home)
+    known = addresses.ports(running.addresses) if running else {}
+    return _become(name, settings, environment.build(name, settings, resolved) | known)
 
 
 def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
@@ -33,8 +35,10 @@ def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
 
 
 def _for_prefect(settings: Settings) -> dict[str, str]:
+    alone = settings.model_copy(update={"prefect_api_url": None})
     own = f"http://127.0.0.1:{settings.prefect_port}/api"
-    return environment.build(settings, Resolved("", "", own)) | roles.server_environment(settings)
+    resolved = Resolved("", "", own, environment.prefect_login(alone))
+    return environment.for_prefect(alone, resolved, roles.prefect_origins(alone))
 
 
 def _for_ui(settings: Settings) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 def text(service: dict[str, Any]) -> str:
     """Addresses, the key, and two requests ready to paste."""
     api, key, namespace = service["api"], service["apiKey"], service["namespaceId"]
+    login = service.get("prefectLogin")
     lines = [
         "",
         "The retrieval service is ready.",
@@ -16,6 +17,7 @@ def text(service: dict[str, Any]) -> str:
         f"  API        {api}",
         f"  API docs   {api}/docs",
         f"  Prefect    {service['prefect']}",
+        *([f"             sign in with {login}"] if login else []),
         *([f"  Admin app  {service['ui']}"] if service["ui"] else []),
         f"  API key    {key or 'not known here: make one with `retrieval key create`'}",
         f"  Namespace  {namespace}",

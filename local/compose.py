@@ -97,44 +97,48 @@ def _start(
     """Bring up the roles, each as soon as what it needs is there; what service.json will say."""
     cluster = postgres.prepare(settings.home) if record.embedded else None
     url = cluster.url if cluster else environment.plain(settings.database_url)
-    child = environment.build(settings, Resolved(url or "", key, at.prefect)) | {processes.TOKEN: record.token}
-    ports = {"API": settings.api_port, "PREFECT": settings.prefect_port, "UI": settings.ui_port}
-    child |= {f"RETRIEVAL_{name}_PORT": str(port) for name, port in ports.items()}
+    resolved = Resolved(url or "", key, at.prefect, environment.prefect_login(settings))
+    common = {processes.TOKEN: record.token} | addresses.ports(record.addresses)
+
+    def of(role: str) -> dict[str, str]:
+        return environment.build(role, settings, resolved) | common
+
     say("Starting Postgres and Prefect …")
     if cluster:
-        supervisor.start(roles.embedded_postgres(cluster, child))
+        supervisor.start(roles.embedded_postgres(cluster, of("postgres")))
     if not settings.prefect_api_url:
-        supervisor.start(roles.prefect_server(settings, at, child))
+        own = environment.for_prefect(settings, resolved, roles.prefect_origins(settings))
+        supervisor.start(roles.prefect_server(settings, at, own | {processes.TOKEN: record.token}))
     if cluster:
         supervisor.wait_ready("postgres", seconds=_START_SECONDS)
-    made = json.loads(supervisor.run(roles.first_steps(child)).splitlines()[-1])
+    made = json.loads(supervisor.run(roles.first_steps(of("migrate"))).splitlines()[-1])
     instance.remember_key(settings.home, made["apiKey"])
-    supervisor.start(roles.api(settings, at, child))
-    errands = [supervisor.begin(roles.registration(child))]
+    supervisor.start(roles.api(settings, at, of("api")))
+    errands = [supervisor.begin(roles.registration(of("register")))]
     if settings.allow_local_embeddings and not list((settings.home / "models").glob("*.onnx")):
-        errands.append(supervisor.begin(roles.model(child)))
+        errands.append(supervisor.begin(roles.model(of("model"))))
     supervisor.wait_for(
-        lambda: probes.pool_exists(at.prefect, settings.work_pool, child),
+        lambda: probes.pool_exists(at.prefect, settings.work_pool, of("register")),
         f"Prefect at {at.prefect} had no work pool {settings.work_pool}",
         seconds=_START_SECONDS,
         errand=errands[0],
     )
     say("Starting the API, the dispatcher and the worker …")
-    supervisor.start(roles.worker(settings, at, child, f"{os.uname().nodename}-{record.token[:6]}"))
+    supervisor.start(roles.worker(settings, at, of("worker"), f"{os.uname().nodename}-{record.token[:6]}"))
     for errand in errands:
         supervisor.finish(errand)
-    supervisor.start(roles.dispatcher(settings, child))
+    supervisor.start(roles.dispatcher(settings, of("dispatcher")))
     if at.ui:
-        own = environment.for_ui(at.api, {processes.TOKEN: record.token})
-        supervisor.start(roles.ui(settings, at, own))
+        supervisor.start(roles.ui(settings, at, environment.for_ui(at.api, {processes.TOKEN: record.token})))
     supervisor.wait_ready(seconds=_START_SECONDS)
-    return _service(at, made)
+    return _service(at, made, resolved.prefect_login)
 
 
-def _service(at: Addresses, made: dict[str, Any]) -> dict[str, Any]:
+def _service(at: Addresses, made: dict[str, Any], prefect_login: str | None) -> dict[str, Any]:
     return {
         "api": at.api,
         "prefect": at.prefect.removesuffix("/api"),
+        "prefectLogin": prefect_login,
         "ui": at.ui,
         "apiKey": made["apiKey"],
         "organizationId": made["organizationId"],

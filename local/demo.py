@@ -131,7 +131,7 @@ def _instance(home: Path) -> Iterator[Client]:
     try:
         _retrieval("up", environment, "--detach")
         service = instance.service(home)
-        print(f"It is ready: API {service['api']}, Prefect {service['prefect']}")
+        print(f"It is ready: API {service['api']}, Prefect {service['prefect']} (sign in: {service['prefectLogin']})")
         with Client(service["api"], service["apiKey"]) as client:
             yield client
     finally:

@@ -3,20 +3,58 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from local import instance, postgres
+from local.files import write_private
 from local.trouble import LocalError
 from retrieval.secrets import SecretError, load_or_create_key_file
 from retrieval.settings import PROJECT, Settings
 
 _MAKE_A_KEY = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"
-_OTHER_SERVERS = ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE")
+_LOGIN_OF_PREFECT = "prefect.login"
+_OF_OTHER_SERVERS = (
+    "PREFECT_API_URL",
+    "PREFECT_API_KEY",
+    "PREFECT_API_AUTH_STRING",
+    "PREFECT_PROFILE",
+    "PREFECT_SERVER_API_AUTH_STRING",
+)
+_PLAIN = frozenset(
+    ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "TESSDATA_PREFIX")
+)
+_PLAIN_PREFIXES = ("LC_", "SSL_CERT_", "XDG_", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_", "PYTHON", "COVERAGE_")
+_SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation))
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What of the service a role gets to know. `secrets`: settings that hold one; `prefect`: the login to its API."""
+
+    settings: bool = True
+    secrets: frozenset[str] = frozenset()
+    prefect: bool = False
+
+
+_DATA = frozenset({"database_url", "secret_key"})
+NEEDS: Mapping[str, Needs] = {
+    "api": Needs(secrets=_DATA),
+    "worker": Needs(secrets=_DATA, prefect=True),
+    "dispatcher": Needs(secrets=_DATA, prefect=True),
+    "migrate": Needs(secrets=_DATA),
+    "register": Needs(prefect=True),
+    "model": Needs(),
+    "prefect": Needs(settings=False),
+    "postgres": Needs(settings=False),
+}
+"""The admin app gets even less (`for_ui`). Prefect's server gets its own login and database (`for_prefect`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +64,8 @@ class Resolved:
     database_url: str
     secret_key: str
     prefect_api_url: str | None
+    prefect_login: str | None = None
+    """`name:password` that the bundled Prefect server asks for; None for a server of the operator's."""
 
 
 def plain(secret: SecretStr | None) -> str | None:
@@ -70,7 +110,19 @@ def resolve(settings: Settings, *, needs_prefect: bool = False) -> Resolved:
             "and RETRIEVAL_PREFECT_API_URL is not set.",
             exit_code=2,
         )
-    return Resolved(database_url, secret_key(settings), prefect)
+    bundled = running is not None and any(role.name == "prefect" for role in running.roles)
+    return Resolved(database_url, secret_key(settings), prefect, prefect_login(settings) if bundled else None)
+
+
+def prefect_login(settings: Settings) -> str | None:
+    """How one signs in to the bundled Prefect: made once, in a file of the home. None where another server is set."""
+    if settings.prefect_api_url:
+        return None
+    file = settings.home.resolve() / _LOGIN_OF_PREFECT
+    if not file.exists():
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(file, f"retrieval:{secrets.token_urlsafe(24)}\n")
+    return file.read_text().strip()
 
 
 _OF_THE_UI = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV")
@@ -83,31 +135,83 @@ def for_ui(api: str, token: Mapping[str, str] | None = None) -> dict[str, str]:
     return kept | options | {"RETRIEVAL_API_URL": api, "PYTHONUNBUFFERED": "1"} | dict(token or {})
 
 
-def build(settings: Settings, resolved: Resolved) -> dict[str, str]:
-    """The whole environment of a role. Variables of other Prefect servers are dropped unless one of them is used."""
-    inherited = dict(os.environ)
-    if not settings.prefect_api_url:
-        for name in _OTHER_SERVERS:
-            inherited.pop(name, None)
-    # Compiled modules are kept, or each of five processes would compile Prefect again at every start.
-    inherited.pop("PYTHONDONTWRITEBYTECODE", None)
+def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
+    """The whole environment of a role: what it needs (`NEEDS`), and of the secrets nothing else."""
+    needs = NEEDS[role]
     home = settings.home.resolve()
-    environment = inherited | {
+    speaks_prefect = needs.prefect or role == "prefect"
+    environment = _inherited(needs) | {
         "RETRIEVAL_HOME": str(home),
         "RETRIEVAL_PROJECT": str(PROJECT),
-        "RETRIEVAL_DATABASE_URL": resolved.database_url,
-        "RETRIEVAL_SECRET_KEY": resolved.secret_key,
+        "DO_NOT_TRACK": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    }
+    values = {"database_url": resolved.database_url, "secret_key": resolved.secret_key}
+    environment |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets}
+    if needs.settings and resolved.prefect_api_url:
+        environment["RETRIEVAL_PREFECT_API_URL"] = resolved.prefect_api_url
+    if speaks_prefect:
+        environment |= _of_prefect(home, resolved, dropped=() if settings.prefect_api_url else _OF_OTHER_SERVERS)
+    if needs.prefect and resolved.prefect_login:
+        environment["PREFECT_API_AUTH_STRING"] = resolved.prefect_login
+    return environment
+
+
+def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str]) -> dict[str, str]:
+    """What Prefect's server gets: its own login and database. `origins`: whose pages may speak with it."""
+    environment = build("prefect", settings, resolved)
+    for name in ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING"):
+        environment.pop(name, None)
+    given = plain(settings.prefect_database_url)
+    file = settings.home.resolve() / "prefect" / "prefect.db"
+    url = (
+        re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", given) if given else f"sqlite+aiosqlite:///{file}"
+    )
+    return environment | {
+        "PREFECT_SERVER_API_AUTH_STRING": resolved.prefect_login or "",
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(origins),
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": url,
+        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        **_QUIET_SERVICES,
+    }
+
+
+def _inherited(needs: Needs) -> dict[str, str]:
+    """Of our own environment what a role may see: no variable of other programs, no secret that is not its own."""
+    hidden = {f"RETRIEVAL_{name.upper()}" for name in _SECRETS}
+    prefixes = (*_PLAIN_PREFIXES, *(("RETRIEVAL_", "OTEL_") if needs.settings else ()))
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if (name in _PLAIN or name.startswith(prefixes)) and name not in hidden
+    }
+    # Compiled modules are kept, or each of five processes would compile Prefect again at every start.
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    return kept
+
+
+def _of_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> dict[str, str]:
+    """Prefect's own variables: those that were set, but `dropped`, then what this service needs of it."""
+    found = {name: value for name, value in os.environ.items() if name.startswith("PREFECT_") and name not in dropped}
+    found |= {
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
         "PREFECT_LOGGING_COLORS": "false",
-        "PREFECT_WORKER_QUERY_SECONDS": inherited.get("PREFECT_WORKER_QUERY_SECONDS", "0.5"),
-        "DO_NOT_TRACK": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
+        "PREFECT_WORKER_QUERY_SECONDS": os.environ.get("PREFECT_WORKER_QUERY_SECONDS", "0.5"),
     }
-    if resolved.prefect_api_url:
-        environment["PREFECT_API_URL"] = environment["RETRIEVAL_PREFECT_API_URL"] = resolved.prefect_api_url
-    return environment
+    return found | ({"PREFECT_API_URL": resolved.prefect_api_url} if resolved.prefect_api_url else {})
+
+
+_SERVICES = "PREFECT_SERVER_SERVICES_"
+_QUIET_SERVICES = {
+    f"{_SERVICES}EVENT_PERSISTER_BATCH_SIZE": "500",
+    f"{_SERVICES}TASK_RUN_RECORDER_BATCH_SIZE": "20",
+    f"{_SERVICES}TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    f"{_SERVICES}PAUSE_EXPIRATIONS_ENABLED": "false",
+    f"{_SERVICES}REPOSSESSOR_ENABLED": "false",
+}
+"""Fewer and larger writes; nothing here pauses flow runs or holds Prefect's concurrency leases."""

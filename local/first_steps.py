@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from local import instance
+from local import instance, migration
 from local.environment import plain, secret_key
-from retrieval import bootstrap, database, keys, settings, vault
+from local.trouble import LocalError
+from retrieval import bootstrap, keys, settings, vault
 from retrieval.bootstrap import Bootstrap
 from retrieval.database import Database
 from retrieval.secrets import KeyRing, hash_api_key
@@ -21,7 +22,10 @@ def main() -> None:
     url = plain(chosen.database_url)
     if url is None:
         raise SystemExit("RETRIEVAL_DATABASE_URL is not set.")
-    database.migrate(url)
+    try:
+        migration.run(url)
+    except LocalError as error:
+        raise SystemExit(str(error)) from None
     db, ring = Database(url, size=2), KeyRing.parse(secret_key(chosen))
     try:
         made = bootstrap.ensure(db, ring)

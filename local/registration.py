@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 
@@ -18,7 +17,10 @@ def main() -> None:
         if time.monotonic() > deadline:
             raise SystemExit(f"The Prefect server did not answer within {_SECONDS:.0f} s.")
         time.sleep(0.1)
-    asyncio.run(register.register())
+    try:
+        register.main()
+    except register.RegistrationError as error:
+        raise SystemExit(str(error)) from None
 
 
 if __name__ == "__main__":

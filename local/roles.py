@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import sys
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from local import addresses, postgres, probes
-from local.environment import plain
 from local.postgres import Cluster
 from local.supervisor import Role
 from retrieval.settings import PROJECT, Settings
@@ -63,29 +61,12 @@ def embedded_postgres(cluster: Cluster, environment: dict[str, str]) -> Role:
 
 def prefect_server(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
     """Prefect with its own SQLite in the home, or its own PostgreSQL where one is given."""
-    own = environment | server_environment(settings)
-    return _role("prefect", settings, own, at.prefect, lambda: probes.answers(f"{at.prefect}/health"))
+    return _role("prefect", settings, environment, at.prefect, lambda: probes.answers(f"{at.prefect}/health"))
 
 
-_SERVICES = "PREFECT_SERVER_SERVICES_"
-_QUIET_SERVICES = {
-    f"{_SERVICES}EVENT_PERSISTER_BATCH_SIZE": "500",
-    f"{_SERVICES}TASK_RUN_RECORDER_BATCH_SIZE": "20",
-    f"{_SERVICES}TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
-    f"{_SERVICES}PAUSE_EXPIRATIONS_ENABLED": "false",
-    f"{_SERVICES}REPOSSESSOR_ENABLED": "false",
-}
-"""Fewer and larger writes; nothing here pauses flow runs or holds Prefect's concurrency leases."""
-
-
-def server_environment(settings: Settings) -> dict[str, str]:
-    """Where a Prefect server keeps its data."""
-    given = plain(settings.prefect_database_url)
-    file = settings.home.resolve() / "prefect" / "prefect.db"
-    url = (
-        re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", given) if given else f"sqlite+aiosqlite:///{file}"
-    )
-    return {"PREFECT_SERVER_DATABASE_CONNECTION_URL": url, "PREFECT_SERVER_LOGGING_LEVEL": "WARNING", **_QUIET_SERVICES}
+def prefect_origins(settings: Settings) -> list[str]:
+    """Under which addresses a browser on this machine opens the bundled Prefect."""
+    return [addresses.url(host, settings.prefect_port) for host in ("127.0.0.1", "localhost", "[::1]")]
 
 
 def api(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:

@@ -79,6 +79,8 @@ class Settings(BaseSettings):
     worker_limit: int = Field(default=2, ge=1)
     """Flow runs at once on one worker."""
     work_pool: str = "retrieval"
+    worker_entrypoints: list[str] = []
+    """Flows of your own that the workers execute beside this project's, as `package.module.function`."""
     database_pool: int = Field(default=8, ge=1)
     log_format: Literal["json", "console"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from local import log_errors
 
 COMMAND = Path(sys.executable).with_name("retrieval")
 
@@ -22,6 +25,7 @@ class Service:
         self.home = home
         mine = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
         self.environment = mine | {
+            "ANOTHER_PROGRAMS_TOKEN": "canary-of-another-program",
             "RETRIEVAL_HOME": str(home),
             "RETRIEVAL_API_PORT": "0",
             "RETRIEVAL_PREFECT_PORT": "0",
@@ -29,6 +33,24 @@ class Service:
             **{f"RETRIEVAL_{name.upper()}": value for name, value in settings.items()},
         }
         self.client = httpx.Client(timeout=30)
+        self._expected: list[tuple[str, str]] = []
+
+    def expects(self, role: str, error: str) -> None:
+        """A test provokes error lines in this role's log that match the pattern; others fail it at its end."""
+        self._expected.append((role, error))
+
+    def unexpected_errors(self) -> list[str]:
+        """Error lines in the logs of all roles, but the expected ones."""
+        found = []
+        for file in sorted((self.home / "logs").glob("*.log")):
+            patterns = [pattern for role, pattern in self._expected if role == file.stem]
+            lines = log_errors.lines(file.read_text(errors="replace"))
+            found += [
+                f"{file.stem}: {line[:400]}"
+                for line in lines
+                if not any(re.search(pattern, line) for pattern in patterns)
+            ]
+        return found
 
     def run(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -53,6 +75,12 @@ class Service:
     def down(self) -> None:
         done = self.run("down")
         assert done.returncode == 0, done.stdout + done.stderr
+
+    @property
+    def prefect(self) -> httpx.Client:
+        """A client of Prefect's API, signed in."""
+        name, _, password = self.info["prefectLogin"].partition(":")
+        return httpx.Client(base_url=self.info["prefect"] + "/api", auth=(name, password), timeout=30)
 
     def pid(self, role: str) -> int:
         status = json.loads(self.run("status", "--json").stdout)
@@ -101,6 +129,15 @@ class Service:
                 pytest.fail(f"{len(job_run_ids) - len(done)} job runs not COMPLETED after {seconds} s: {left}")
             time.sleep(0.1)
         return [done[job_run] for job_run in job_run_ids]
+
+    @staticmethod
+    def until(fact, *, seconds: float):
+        """The first answer of `fact` that is not empty."""
+        deadline = time.monotonic() + seconds
+        while not (found := fact()):
+            assert time.monotonic() < deadline, f"not within {seconds} s"
+            time.sleep(0.2)
+        return found
 
     def search(self, query: str, **fields) -> list[dict]:
         body = {"namespaceId": self.namespace, "query": query, **fields}

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import time
 from contextlib import ExitStack
 
 import httpx
@@ -111,15 +110,6 @@ def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(connected,
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_INGEST_CONFIG")
 
 
-def until(fact, seconds):
-    """The first answer of `fact` that is not empty."""
-    deadline = time.monotonic() + seconds
-    while not (found := fact()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.5)
-    return found
-
-
 @pytest.mark.slow
 def test_a_schedule_that_prefect_fires_ingests_a_changed_file(connected, accounts):
     """Nobody asks for an ingestion: Prefect's scheduler makes the runs, of which the shortest interval is a minute."""
@@ -136,9 +126,9 @@ def test_a_schedule_that_prefect_fires_ingests_a_changed_file(connected, account
         hits = service.ok(service.client.post("/v1/search", json=body))["results"]
         return [hit for hit in hits if text in hit["content"]]
 
-    until(lambda: found("western gate"), seconds=100)
+    service.until(lambda: found("western gate"), seconds=100)
     account.change(file, "The night watch begins at the eastern gate.")
-    until(lambda: found("eastern gate"), seconds=100)
+    service.until(lambda: found("eastern gate"), seconds=100)
     assert found("western gate") == []
     service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
 

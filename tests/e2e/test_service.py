@@ -3,7 +3,6 @@
 import io
 import time
 
-import httpx
 import pytest
 
 SEAL = "The harbour seal dives for up to thirty minutes and sleeps under water, surfacing without waking."
@@ -199,10 +198,6 @@ def test_neither_a_text_nor_a_key_lies_in_prefect_or_in_a_log(service):
 def test_in_prefect_a_run_is_found_by_its_documents_name_and_by_its_job_run(service):
     run = service.text("Found in Prefect by its name.", name="find me in prefect")["ingestJobRunId"]
     service.wait(run)
-    api = service.info["prefect"].removesuffix("/api") + "/api"
-    found = httpx.post(
-        f"{api}/flow_runs/filter",
-        json={"flow_runs": {"tags": {"all_": [run]}}},
-    ).json()
+    found = service.prefect.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [run]}}}).json()
     assert [flow_run["name"] for flow_run in found] == ["find me in prefect"]
     assert found[0]["parameters"].keys() == {"batch_id", "attempt"}

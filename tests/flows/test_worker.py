@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parents[2]
 SAMPLES = "tests/flows/sample_flows.py"
+OWN = [f"{SAMPLES}:{name}" for name in ("note", "wait", "stubborn", "fail", "no_such_flow")]
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Pool:
         with (self.folder / f"worker-{number}.log").open("wb") as output:
             worker = subprocess.Popen(
                 [*command, "--name", f"{self.name}-{number}"],
-                env=self.environment | {"WARM_TEST": self.name},
+                env=self.environment | {"WARM_TEST": self.name, "RETRIEVAL_WORKER_ENTRYPOINTS": json.dumps(OWN)},
                 cwd=PROJECT,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -76,7 +78,6 @@ class Pool:
             name=f"{flow} {self.name}",
             work_pool_name=self.name,
             entrypoint=f"{SAMPLES}:{flow}",
-            pull_steps=[{"prefect.deployments.steps.set_working_directory": {"directory": str(PROJECT)}}],
             job_variables=job_variables or {},
         )
         given = {"path": str(self.notes)} | parameters
@@ -206,6 +207,55 @@ def test_a_flow_that_cannot_be_loaded_crashes_with_its_reason(warm: Pool) -> Non
     assert warm.finish(warm.submit("no_such_flow")) == "Crashed"
     assert "The flow of this run could not be loaded" in warm.log()
     assert "'no_such_flow'" in warm.log()
+
+
+STRANGE: dict[str, tuple[dict[str, Any], str]] = {
+    "another entrypoint": ({"entrypoint": "os.system"}, "entrypoint 'os.system'"),
+    "another file": ({"entrypoint": "tests/flows/sample_flows.py:write"}, "entrypoint"),
+    "no entrypoint": ({"entrypoint": None}, "entrypoint None"),
+    "pull steps": (
+        {"pull_steps": [{"prefect.deployments.steps.run_shell_script": {"script": "touch PWNED"}}]},
+        "pull steps",
+    ),
+    "a command": ({"job_variables": {"command": "touch PWNED"}}, "job variables command"),
+    "variables": ({"job_variables": {"env": {"PREFECT__STORAGE_BASE_PATH": "/"}}}, "job variables env"),
+    "a storage block": ({"storage_document_id": "storage"}, "block"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.decision("H80")
+def test_a_strange_deployment_in_the_pool_is_refused_with_the_reason(warm: Pool, kind: str) -> None:
+    changed, reason = STRANGE[kind]
+    given = {"entrypoint": f"{SAMPLES}:note", **changed}
+    if "storage_document_id" in given:
+        given["storage_document_id"] = block_document(warm.client)
+    flow = warm.client.create_flow_from_name("strange")
+    deployment = warm.client.create_deployment(flow, name=f"{kind} {warm.name}", work_pool_name=warm.name, **given)
+    run = warm.client.create_flow_run_from_deployment(deployment, parameters={"path": str(warm.notes)}).id
+    assert warm.finish(run) == "Refused"
+    state = warm.run(run).state
+    assert state is not None
+    assert (state.type.value, reason in (state.message or "")) == ("FAILED", True), state.message
+    assert warm.lines() == []
+    assert warm.finish(warm.submit("note")) == "Completed", "the worker goes on"
+
+
+def test_a_run_of_our_own_may_not_bring_variables_either(warm: Pool) -> None:
+    own = warm.run(warm.submit("note")).deployment_id
+    assert own is not None
+    run = warm.client.create_flow_run_from_deployment(own, job_variables={"env": {"A": "b"}}).id
+    assert warm.finish(run) == "Refused"
+
+
+def block_document(client: SyncPrefectClient) -> UUID:
+    """A storage block, as a stranger could make one."""
+    kind = {"name": "Strange", "slug": f"strange-{uuid.uuid4().hex[:6]}"}
+    made = client._client.post("/block_types/", json=kind).json()["id"]
+    schema = {"fields": {}, "block_type_id": made, "capabilities": ["get-directory"]}
+    schema_id = client._client.post("/block_schemas/", json=schema).json()["id"]
+    document = {"name": "strange", "data": {}, "block_type_id": made, "block_schema_id": schema_id}
+    return uuid.UUID(client._client.post("/block_documents/", json=document).json()["id"])
 
 
 def test_a_killed_child_crashes_its_run_and_is_replaced(warm: Pool) -> None:

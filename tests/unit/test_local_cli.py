@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from local import addresses, banner, cli, control, environment, instance, roles
+from local import addresses, banner, cli, control, environment, instance
 from local.environment import Resolved
 from local.instance import Record, RoleRecord
 from local.log_errors import Series
@@ -126,20 +126,79 @@ def test_a_role_alone_finds_the_instance_of_its_home(home: Path) -> None:
     assert found.prefect_api_url == "http://127.0.0.1:4444/api"
 
 
+def test_a_role_alone_signs_in_to_the_prefect_of_its_instance_and_to_no_other(home: Path) -> None:
+    (home / "postgres.password").write_text("p/w")
+    (home / "postgres.socket").write_text("/run/socket")
+    login = environment.prefect_login(Settings(home=home))
+    at = {"prefect": "http://127.0.0.1:4444/api"}
+    instance.save(home, _mine(addresses=at, roles=[RoleRecord("prefect")]))
+    assert environment.resolve(Settings(home=home)).prefect_login == login
+    instance.save(home, _mine(addresses=at))
+    assert environment.resolve(Settings(home=home)).prefect_login is None
+    elsewhere = Settings(home=home, prefect_api_url="http://prefect.internal:4200/api")
+    assert environment.resolve(elsewhere).prefect_login is None
+
+
+def test_the_login_to_prefect_is_made_once_and_private(home: Path) -> None:
+    first = environment.prefect_login(Settings(home=home))
+    assert first is not None
+    assert first.startswith("retrieval:")
+    assert len(first) > 40
+    assert environment.prefect_login(Settings(home=home)) == first
+    assert stat.S_IMODE((home / "prefect.login").stat().st_mode) == 0o600
+
+
+_RESOLVED = Resolved("postgresql://x", "1:k", "http://127.0.0.1:1/api", "retrieval:login")
+
+
 def test_the_roles_never_talk_to_a_prefect_of_the_users(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "https://api.prefect.cloud/api/x")
     monkeypatch.setenv("PREFECT_API_KEY", "pnu_mine")
-    made = environment.build(Settings(home=home), Resolved("postgresql://x", "k", "http://127.0.0.1:1/api"))
+    made = environment.build("worker", Settings(home=home), _RESOLVED)
     assert made["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
+    assert made["PREFECT_API_AUTH_STRING"] == "retrieval:login"
     assert "PREFECT_API_KEY" not in made
     assert made["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 
+@pytest.mark.parametrize("name", ["PREFECT_API_KEY", "PREFECT_API_AUTH_STRING"])
+def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
+    home: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "mine")
+    own = Settings(home=home, prefect_api_url="http://prefect.internal:4200/api")
+    resolved = Resolved("postgresql://x", "1:k", own.prefect_api_url, environment.prefect_login(own))
+    for role, needs in environment.NEEDS.items():
+        if role != "prefect":
+            assert environment.build(role, own, resolved).get(name) == ("mine" if needs.prefect else None), role
+
+
+@pytest.mark.decision("H82")
+def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret that is added to the settings reaches nobody until `NEEDS` says so."""
+    found = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
+    assert found >= {"database_url", "secret_key", "prefect_database_url"}
+    for name in (*found, "log_level"):
+        monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", f"canary-{name}")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-aws")
+    resolved = Resolved("canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-login")
+    for role, needs in environment.NEEDS.items():
+        values = environment.build(role, Settings.model_construct(home=home, prefect_api_url=None), resolved).values()
+        canaries = {value.removeprefix("canary-") for value in values if "canary" in value}
+        allowed = needs.secrets | ({"login"} if needs.prefect else set()) | ({"log_level"} if needs.settings else set())
+        assert canaries == allowed, role
+
+
 def test_prefect_keeps_its_data_in_the_home_or_in_its_own_postgres(home: Path) -> None:
     name = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
-    assert roles.server_environment(Settings(home=home))[name] == f"sqlite+aiosqlite:///{home}/prefect/prefect.db"
+    made = environment.for_prefect(Settings(home=home), _RESOLVED, ["http://127.0.0.1:1"])
+    assert made[name] == f"sqlite+aiosqlite:///{home}/prefect/prefect.db"
+    assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:login"
+    assert made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:1"
     own = Settings(home=home, prefect_database_url=SecretStr("postgresql://u:p@h/prefect"))
-    assert roles.server_environment(own)[name] == "postgresql+asyncpg://u:p@h/prefect"
+    assert environment.for_prefect(own, _RESOLVED, [])[name] == "postgresql+asyncpg://u:p@h/prefect"
 
 
 def test_down_and_status_where_nothing_runs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,6 +236,7 @@ def test_status_tells_a_role_that_is_not_there(home: Path, capsys: pytest.Captur
     assert "stopped" in capsys.readouterr().out
 
 
+@pytest.mark.decision("H84")
 def test_status_shows_what_a_role_repeats_in_its_log(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = time.time()
     often, once = Series("scheduler - no bulk DML", 14, now - 125, now - 2), Series("just once", 1, now, now)
@@ -211,3 +271,9 @@ def test_the_banner_holds_what_a_person_pastes() -> None:
     assert "curl -s http://127.0.0.1:8000/v1/ingest/text" in text
     assert "Authorization: Bearer rtr_k" in text
     assert "Admin app" not in text
+    assert "sign in" not in text
+
+
+def test_the_banner_says_how_to_sign_in_to_prefect() -> None:
+    known = {"api": "a", "prefect": "p", "ui": None, "apiKey": "k", "namespaceId": "n"}
+    assert "sign in with retrieval:abc" in banner.text(known | {"prefectLogin": "retrieval:abc"})

@@ -1,0 +1,78 @@
+"""The bundled Prefect server answers under its own address alone: Prefect checks neither Host nor Origin.
+
+A page of a stranger's, open in a browser on this machine, reaches 127.0.0.1 by a name of its own that leads there (DNS
+rebinding), or with its own Origin. Both are refused before Prefect sees them, WebSockets too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+"""The port may be another one: that of a tunnel."""
+_REFUSED = b"This server answers under its own address alone: open it as 127.0.0.1 or localhost.\n"
+
+
+class OwnAddress:
+    """An ASGI application before another one."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+        elif not _is_own(scope["headers"]):
+            await _refuse(scope["type"], receive, send)
+        else:
+            headers = [pair for pair in scope["headers"] if pair[0] != b"authorization" or _readable(pair[1])]
+            await self._app({**scope, "headers": headers}, receive, send)
+
+
+def _is_own(headers: list[tuple[bytes, bytes]]) -> bool:
+    """One Host that is this machine's, and no Origin of another."""
+    hosts = [value for name, value in headers if name == b"host"]
+    origins = [value for name, value in headers if name == b"origin"]
+    return (
+        len(hosts) == 1
+        and _name(b"http://" + hosts[0]) in NAMES
+        and all(value.startswith((b"http://", b"https://")) and _name(value) in NAMES for value in origins)
+    )
+
+
+def _name(url: bytes) -> str | None:
+    try:
+        parts = urlsplit(url.decode("ascii"))
+        _ = parts.port
+    except ValueError:
+        return None
+    bare = not (parts.path or parts.query or parts.fragment) and "@" not in parts.netloc
+    return parts.hostname if bare else None
+
+
+def _readable(authorization: bytes) -> bool:
+    """Whether Prefect can compare it: it fails with 500 on a login that is not ASCII. Without it, it answers 401."""
+    _, _, credentials = authorization.partition(b" ")
+    try:
+        return base64.b64decode(credentials).isascii()
+    except binascii.Error:
+        return False
+
+
+async def _refuse(kind: str, receive: Receive, send: Send) -> None:
+    if kind == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(_REFUSED)).encode())]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": _REFUSED})

@@ -1,0 +1,56 @@
+"""Which flows a worker executes: those that prefect.yaml names, and what its operator names beside them.
+
+Whoever can write to Prefect's server can put a deployment into the pool. A worker holds the database's password and
+the key of stored secrets, so it runs nothing that a deployment brings along: no pull steps, no storage, no command and
+no variables. What it refuses ends as Failed, named Refused, with the reason.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from retrieval import settings
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.responses import DeploymentResponse
+
+JOB_VARIABLES = frozenset({"grace_seconds", "child_runs", "child_megabytes"})
+"""What a deployment or a run may set; the rest would be for workers that start programs."""
+
+
+@lru_cache(maxsize=1)
+def plan() -> dict[str, Any]:
+    """prefect.yaml: the work pool, and the deployments with their entrypoints."""
+    found: dict[str, Any] = yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())
+    return found
+
+
+@lru_cache(maxsize=1)
+def entrypoints() -> frozenset[str]:
+    return frozenset(deployment["entrypoint"] for deployment in plan()["deployments"]) | frozenset(
+        settings.load().worker_entrypoints
+    )
+
+
+def refusal(flow_run: FlowRun, deployment: DeploymentResponse | None) -> str | None:
+    """Why a run is not executed; None if it is one of ours."""
+    if deployment is None:
+        return "Refused: a run without a deployment is none of this service's."
+    if deployment.entrypoint not in entrypoints():
+        return f"Refused: the entrypoint {deployment.entrypoint!r} is none of this service's (prefect.yaml)."
+    if deployment.pull_steps:
+        return "Refused: its deployment has pull steps, which these workers never execute."
+    if deployment.storage_document_id or deployment.infrastructure_document_id:
+        return "Refused: its deployment names a storage or infrastructure block, which these workers never load."
+    strange = sorted({*(deployment.job_variables or {}), *(flow_run.job_variables or {})} - JOB_VARIABLES)
+    if strange:
+        return f"Refused: the job variables {', '.join(strange)} may not be set; these may: {_allowed()}."
+    return None
+
+
+def _allowed() -> str:
+    return ", ".join(sorted(JOB_VARIABLES))

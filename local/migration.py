@@ -1,0 +1,42 @@
+"""The schema's migration, with a sentence for what the database's operator has to settle first."""
+
+from __future__ import annotations
+
+from local.trouble import LocalError
+from retrieval import database
+
+
+def run(url: str) -> None:
+    """Bring the schema up to date; LocalError if the database refuses or is not there."""
+    from psycopg import OperationalError, errors
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        database.migrate(url)
+    except DBAPIError as error:
+        who, what = _names(url)
+        match error.orig:
+            case errors.InsufficientPrivilege() if "extension" in str(error.orig):
+                advice = f"let a superuser run `CREATE EXTENSION vector` in the database {what} once, then start again"
+                raise LocalError(f"The user {who} may not create the extension vector: {advice}.") from error
+            case errors.InsufficientPrivilege():
+                reason = str(error.orig).splitlines()[0]
+                advice = f"let its owner run `GRANT CREATE ON SCHEMA public TO {who}`, or make {who} the owner"
+                raise LocalError(f"The database {what} refuses its schema ({reason}): {advice}.") from error
+            case errors.FeatureNotSupported() | errors.UndefinedFile() if "extension" in str(error.orig):
+                advice = "install pgvector there (on Debian: postgresql-NN-pgvector), then start again"
+                raise LocalError(f"The PostgreSQL of {what} has no extension vector: {advice}.") from error
+            case OperationalError():
+                reason = " ".join(str(error.orig).split())
+                raise LocalError(
+                    f"The database {what} cannot be used: {reason}. Look at RETRIEVAL_DATABASE_URL."
+                ) from error
+        raise
+
+
+def _names(url: str) -> tuple[str, str]:
+    """User and database of a URL, as people name them."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    found = conninfo_to_dict(url)
+    return str(found.get("user") or "of this process"), str(found.get("dbname") or found.get("user") or "")

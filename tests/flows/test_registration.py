@@ -1,0 +1,113 @@
+"""Registering with Prefect: repeated without undoing what operators changed, and refused in words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+
+from flows import own_flows, register
+from flows.register import RegistrationError
+from retrieval import settings
+
+
+@pytest.fixture
+def pool(prefect_server, monkeypatch):
+    """The name of a pool of this test's own."""
+    monkeypatch.setenv("RETRIEVAL_WORK_POOL", "registered")
+    settings.load.cache_clear()
+    yield "registered"
+    settings.load.cache_clear()
+
+
+@pytest.mark.decision("H83")
+def test_what_an_operator_set_in_the_pool_stays(pool):
+    async def story():
+        async with get_client() as client:
+            await register.register()
+            made = await client.read_work_pool(pool)
+            template = made.base_job_template
+            variables = template["variables"]["properties"]
+            variables["grace_seconds"]["default"] = 120
+            del variables["child_runs"], template["job_configuration"]["child_runs"]  # as in an older version's pool
+            changed = WorkPoolUpdate(
+                base_job_template=template, concurrency_limit=3, is_paused=True, description="ours"
+            )
+            await client.update_work_pool(pool, changed)
+            await register.register()
+            return await client.read_work_pool(pool)
+
+    there = asyncio.run(story())
+    variables = there.base_job_template["variables"]["properties"]
+    assert (variables["grace_seconds"]["default"], variables["child_runs"]["default"]) == (120, 100)
+    assert (there.concurrency_limit, there.is_paused, there.description) == (3, True, "ours")
+
+
+def test_a_pool_of_another_type_is_refused_by_name(prefect_server, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_WORK_POOL", "of-another-type")
+    settings.load.cache_clear()
+
+    async def story():
+        async with get_client() as client:
+            await client.create_work_pool(WorkPoolCreate(name="of-another-type", type="process"))
+        await register.register()
+
+    with pytest.raises(RegistrationError, match=r"of-another-type .* type process.*RETRIEVAL_WORK_POOL"):
+        asyncio.run(story())
+    settings.load.cache_clear()
+
+
+def test_deployments_have_no_pull_steps_even_if_an_older_version_made_some(pool):
+    async def story():
+        await register.register()
+        async with get_client() as client:
+            for one in own_flows.plan()["deployments"]:
+                there = await client.read_deployment_by_name(f"{one['name']}/{one['name']}")
+                await client._client.patch(f"/deployments/{there.id}", json={"pull_steps": [{"x": {}}]})
+        await register.register()
+        async with get_client() as client:
+            found = await client.read_deployments()
+        return {one.entrypoint: one.pull_steps for one in found if one.entrypoint in own_flows.entrypoints()}
+
+    steps = asyncio.run(story())
+    assert set(steps) == own_flows.entrypoints()
+    assert not any(steps.values())
+
+
+class Refusing(BaseHTTPRequestHandler):
+    status = 401
+
+    def do_GET(self):
+        self.send_response(self.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_prefect_that_refuses_us_is_told_in_a_sentence(status, tmp_path):
+    handler = type("Handler", (Refusing,), {"status": status})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/api"
+    given = os.environ | {"PREFECT_API_URL": url, "PREFECT_HOME": str(tmp_path), "PREFECT_API_AUTH_STRING": "a:canary"}
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.register"], env=given, capture_output=True, text=True, timeout=120, check=False
+    )
+    server.shutdown()
+    server.server_close()
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Prefect at {url} refuses us ({status}): set PREFECT_API_AUTH_STRING or PREFECT_API_KEY to")
+    assert "canary" not in line

@@ -1,0 +1,58 @@
+"""What a person reads when the database refuses the schema: one sentence with what to do, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+COMMAND = Path(sys.executable).with_name("retrieval")
+
+
+@pytest.fixture
+def plain_user(postgres_url):
+    """A user without rights beyond an own database `plain`, its URL, and the superuser's for the same database."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("create role plain login password 'p'")
+        connection.execute("create database plain owner plain")
+    there = postgres_url.replace("/retrieval?", "/plain?")
+    yield "postgresql://plain:p@" + there.rpartition("@")[2], there
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("drop database plain with (force)")
+        connection.execute("drop role plain")
+
+
+def migrate(url: str, home: Path) -> subprocess.CompletedProcess[str]:
+    given = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
+    given |= {"RETRIEVAL_HOME": str(home), "RETRIEVAL_DATABASE_URL": url, "RETRIEVAL_SECRET_KEY": f"1:{'A' * 43}="}
+    return subprocess.run([COMMAND, "migrate"], env=given, capture_output=True, text=True, timeout=60, check=False)
+
+
+def sentence(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr + done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("retrieval: ")
+    return line
+
+
+def test_a_missing_right_or_server_is_told_in_a_sentence_with_what_to_do(plain_user, tmp_path):
+    url, superuser = plain_user
+    assert "`CREATE EXTENSION vector` in the database plain" in sentence(migrate(url, tmp_path))
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute("create extension vector")
+        connection.execute("alter database plain owner to retrieval")
+        connection.execute("revoke create on schema public from public")
+    assert "GRANT CREATE ON SCHEMA public TO plain" in sentence(migrate(url, tmp_path))
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute("grant create on schema public to plain")
+    done = migrate(url, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "The database has the newest schema.\n"), done.stderr
+    wrong = sentence(migrate(url.replace("plain:p@", "plain:canary-password@"), tmp_path))
+    assert "password authentication failed" in wrong
+    assert "canary" not in wrong
+    assert "RETRIEVAL_DATABASE_URL" in sentence(migrate("postgresql://a:b@127.0.0.1:1/x", tmp_path))
