@@ -1,7 +1,9 @@
-"""`python -m api`: serves the API on RETRIEVAL_API_HOST and RETRIEVAL_API_PORT with Granian."""
+"""`python -m api`: serves the API on RETRIEVAL_API_HOST and RETRIEVAL_API_PORT with Uvicorn."""
 
 from __future__ import annotations
 
+import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -22,32 +24,53 @@ def application() -> Door:
     loaded = settings.load()
     url, key = _required(loaded)
     _end_with_parent()
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
     logs.configure(loaded, role="api")
     return create_app(loaded, Database(url, size=loaded.database_pool), KeyRing.parse(key))
 
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT, then let requests in flight end."""
-    from granian import Granian
-    from granian.constants import Interfaces, Loops
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
 
+    from api.protocol import BoundedProtocol
     from retrieval import settings
 
     loaded = settings.load()
     _required(loaded)
-    Granian(
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    config = uvicorn.Config(
         "api.__main__:application",
-        address=loaded.api_host,
-        port=loaded.api_port,
-        interface=Interfaces.ASGI,
-        workers=loaded.api_processes,
-        loop=Loops.asyncio,
         factory=True,
-        log_access=False,
-        log_enabled=False,
-        respawn_failed_workers=True,
-        workers_kill_timeout=10,
-    ).serve()
+        host=loaded.api_host,
+        port=loaded.api_port,
+        workers=loaded.api_processes,
+        loop="uvloop",
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="on",
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_config=None,
+        timeout_keep_alive=math.ceil(loaded.api_idle_seconds),
+        timeout_graceful_shutdown=10,
+        timeout_worker_healthcheck=60,
+    )
+    if loaded.api_processes > 1:
+        Multiprocess(config, sockets=[config.bind_socket()]).run()
+        return
+    server = uvicorn.Server(config)
+    server.run()
+    if not server.started:
+        sys.exit(1)
+
+
+def _end(*_: object) -> None:
+    """Orderly, also where Uvicorn sends itself the signal again that has ended it."""
+    sys.exit(0)
 
 
 def _end_with_parent() -> None:

@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from litestar import Litestar, Request, Response
+from litestar.connection import ASGIConnection
 from litestar.datastructures import State
+from litestar.handlers import BaseRouteHandler
 
 from api import exchange, pages
-from api.auth import Authenticator
+from api.auth import Authenticator, unauthorized
 from api.door import Door
 from api.errors import render, understand
 from api.links import Links
@@ -85,6 +87,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     router = Litestar(
         route_handlers=HANDLERS,
         exception_handlers={Exception: _on_error},
+        guards=[_with_a_caller],
         lifespan=[lifespan],
         state=State({"services": services, "handlers": HANDLERS}),
         openapi_config=None,
@@ -92,7 +95,13 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
         request_max_body_size=None,
         debug=False,
     )
-    return Door(router, Authenticator(database, ring))
+    return Door(router, Authenticator(database, ring), settings.trusted_proxies)
+
+
+async def _with_a_caller(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """By the route that was matched, whatever the path looked like: no operation of the contract runs for nobody."""
+    if "operation" in handler.opt and exchange.of(connection.scope).caller is None:
+        raise unauthorized()
 
 
 def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -1,23 +1,20 @@
-"""Who asks: one statement looks up the key, counts the request and looks up the tenant."""
+"""Who asks: one statement looks up the key, counts the request and looks up the tenant. Strangers are counted apart."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import LiteralString
 
+from api.addresses import LIMIT, AddressCounts
 from api.errors import unavailable
 from api.permissions import Permission, Reach
 from retrieval import tenants, vault
 from retrieval.database import AWAY, Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.secrets import KeyRing, hash_api_key
-
-ADDRESS_LIMIT = 600
-"""Requests without a valid key that one client address may make in a minute."""
 
 _REMEMBERED = 4096
 
@@ -71,8 +68,7 @@ _AUTHENTICATE: LiteralString = """
     ),
     counted as (
         insert into rate_windows as w (caller, minute, requests)
-        values (coalesce((select organization_id from caller), %(address)s),
-                floor(extract(epoch from clock_timestamp()) / 60)::bigint, 1)
+        select organization_id, floor(extract(epoch from clock_timestamp()) / 60)::bigint, 1 from caller
         on conflict (caller) do update set
             requests = case when w.minute >= excluded.minute then least(w.requests, 1000000000) + 1 else 1 end,
             minute = greatest(w.minute, excluded.minute)
@@ -81,8 +77,9 @@ _AUTHENTICATE: LiteralString = """
     select counted.minute, counted.requests, caller.*,
            exists (select from tenants t where t.organization_id = caller.organization_id and t.id = %(tenant)s)
                as tenant_known
-    from counted left join caller on true
+    from counted, caller
 """
+"""Nothing is found, and nothing written, for what is no valid key."""
 
 
 class Authenticator:
@@ -94,23 +91,29 @@ class Authenticator:
         self._pepper: bytes | None = None
         self._opening = asyncio.Lock()
         self._last: OrderedDict[bytes, Rate] = OrderedDict()
+        self._addresses = AddressCounts(db)
 
     async def authenticate(self, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
         """The rate to report, and the caller or the reason of refusal: 401 before 429 (D48)."""
+        if credentials.api_key is None:
+            return await self._stranger(credentials.address)
         key_hash = b""
         try:
-            key_hash = hash_api_key(credentials.api_key or "", pepper=await self._load_pepper())
-            row = await self._db.async_row(
-                _AUTHENTICATE,
-                {"hash": key_hash, "tenant": credentials.tenant, "address": f"address:{credentials.address}"},
-            )
+            key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
+            row = await self._db.async_row(_AUTHENTICATE, {"hash": key_hash, "tenant": credentials.tenant})
         except AWAY:
             return self._last.get(key_hash) or unknown_rate(), unavailable()
         if row is None:
-            raise RuntimeError("the rate count gave no row")
-        rate = _rate(row)
+            return await self._stranger(credentials.address)
+        rate = _rate(row["minute"], row["requests"], row["requests_per_minute"])
         self._remember(key_hash, rate)
-        return rate, _judge(row, rate, credentials.tenant)
+        return rate, _over(rate) if row["requests"] > rate.limit else _caller(row, credentials.tenant)
+
+    async def _stranger(self, address: str) -> tuple[Rate, ServiceError]:
+        """Whoever brings no valid key is counted by address (D58)."""
+        minute, requests = await self._addresses.add(address)
+        rate = _rate(minute, requests, LIMIT)
+        return rate, _over(rate) if requests > LIMIT else unauthorized()
 
     async def _load_pepper(self) -> bytes:
         """On the first request. Those that come at the same time wait, so that both pools are opened once."""
@@ -187,18 +190,21 @@ def bound_key() -> ServiceError:
     )
 
 
-def _judge(row: Row, rate: Rate, tenant: str | None) -> Caller | ServiceError:
-    over = row["requests"] > rate.limit
-    if row["id"] is None and not over:
-        return ServiceError(
-            ErrorCode.UNAUTHORIZED, "The API key is missing, wrong or revoked. Send `Authorization: Bearer <API_KEY>`."
-        )
-    if over:
-        return ServiceError(
-            ErrorCode.RATE_LIMIT_EXCEEDED,
-            f"The limit of {rate.limit} requests a minute is reached. Try again when the next minute begins.",
-            headers={"Retry-After": str(max(1, rate.reset - int(time.time())))},
-        )
+def unauthorized() -> ServiceError:
+    return ServiceError(
+        ErrorCode.UNAUTHORIZED, "The API key is missing, wrong or revoked. Send `Authorization: Bearer <API_KEY>`."
+    )
+
+
+def _over(rate: Rate) -> ServiceError:
+    return ServiceError(
+        ErrorCode.RATE_LIMIT_EXCEEDED,
+        f"The limit of {rate.limit} requests a minute is reached. Try again when the next minute begins.",
+        headers={"Retry-After": str(max(1, rate.reset - int(time.time())))},
+    )
+
+
+def _caller(row: Row, tenant: str | None) -> Caller:
     return Caller(
         key_id=row["id"],
         organization=row["organization_id"],
@@ -212,11 +218,10 @@ def _judge(row: Row, rate: Rate, tenant: str | None) -> Caller | ServiceError:
     )
 
 
-def _rate(row: Row | Mapping[str, int]) -> Rate:
-    limit = row["requests_per_minute"] or ADDRESS_LIMIT
-    return Rate(limit, max(0, limit - row["requests"]), (row["minute"] + 1) * 60)
+def _rate(minute: int, requests: int, limit: int) -> Rate:
+    return Rate(limit, max(0, limit - requests), (minute + 1) * 60)
 
 
 def unknown_rate() -> Rate:
     """What is said where nothing could be counted."""
-    return Rate(ADDRESS_LIMIT, ADDRESS_LIMIT, (int(time.time()) // 60 + 1) * 60)
+    return Rate(LIMIT, LIMIT, (int(time.time()) // 60 + 1) * 60)

@@ -14,8 +14,10 @@ import structlog
 from litestar.enums import ScopeType
 from litestar.exceptions import MethodNotAllowedException
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+from litestar.utils.path import normalize_path
 
 from api import exchange as exchanges
+from api.addresses import Networks, client_of
 from api.auth import Authenticator, credentials_of, unknown_rate
 from api.errors import Rendered, render, understand
 from api.exchange import Exchange
@@ -31,6 +33,9 @@ _OPEN = ("/v1/oauth/", PREFIX)
 _PROBES = frozenset({"/health", "/ready"})
 _UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
 """Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
+ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""On every answer that does not say something stricter by itself."""
+
 _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024
 
@@ -38,9 +43,10 @@ _DRAIN_BYTES = 64 * 1024 * 1024
 class Door:
     """Wraps the router, so that its own 404s and 405s are authenticated, counted, marked and logged like all others."""
 
-    def __init__(self, router: ASGIApp, authenticator: Authenticator) -> None:
+    def __init__(self, router: ASGIApp, authenticator: Authenticator, trusted_proxies: Networks = ()) -> None:
         self._router = router
         self._authenticator = authenticator
+        self._trusted_proxies = trusted_proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.HTTP:
@@ -49,6 +55,7 @@ class Door:
             await self._router(scope, receive, send)
 
     async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        scope["path"] = normalize_path(scope["path"])  # one spelling, the router's, for all that decides by it
         exchange = Exchange(request_id=_request_id(scope["headers"]))
         exchanges.attach(scope, exchange)
         started = time.perf_counter()
@@ -74,9 +81,9 @@ class Door:
         path = scope["path"]
         if path in _UNCOUNTED:
             return None
-        client = scope.get("client")
-        is_open = path.startswith(_OPEN) or not path.startswith("/v1/")
-        credentials = credentials_of([] if is_open else list(scope["headers"]), client[0] if client else "")
+        is_open = path.startswith(_OPEN) or not f"{path}/".startswith("/v1/")
+        address = client_of(scope, self._trusted_proxies)
+        credentials = credentials_of([] if is_open else list(scope["headers"]), address)
         try:
             exchange.rate, found = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
@@ -110,9 +117,11 @@ class _Wire:
             extra = {"X-Request-Id": self._exchange.request_id}
             if self._exchange.rate is not None:
                 extra.update(self._exchange.rate.headers())
+            said = {name.lower() for name, _ in message["headers"]}
             message["headers"] = [
                 *message["headers"],
                 *((name.lower().encode(), value.encode()) for name, value in extra.items()),
+                *((name, value) for name, value in ALWAYS if name not in said),
             ]
             if self._unread and message["status"] not in {200, 408}:
                 await self._drain()

@@ -9,6 +9,7 @@ import msgspec
 import structlog
 from litestar.exceptions import HTTPException
 
+from api.limits import Disconnected
 from api.wire.common import ErrorAnswer, ErrorDetails, ErrorInfo, TenantErrorAnswer
 from retrieval.database import AWAY
 from retrieval.errors import ErrorCode, ServiceError, StepError
@@ -96,6 +97,8 @@ def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR
     if isinstance(error, StepError):
         log.warning("request.step_failed", error=str(error))
         return ServiceError(failed, str(error))
+    if isinstance(error, Disconnected):
+        return ServiceError(ErrorCode.INVALID_REQUEST, "The request ended before its body was complete.")
     if isinstance(error, HTTPException):
         code, message = _BY_STATUS.get(
             error.status_code, (ErrorCode.INVALID_REQUEST, "The request is not valid HTTP for this service.")

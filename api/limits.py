@@ -44,17 +44,21 @@ def require_media_type(headers: list[tuple[bytes, bytes]], wanted: str) -> None:
 
 
 async def body_chunks(
-    receive: Receive, headers: list[tuple[bytes, bytes]], *, cap: int, seconds: float
+    receive: Receive, headers: list[tuple[bytes, bytes]], *, cap: int, seconds: float, stall: float | None = None
 ) -> AsyncIterator[bytes]:
-    """The body as it comes in: 413 above `cap` bytes, 408 if it is not complete after `seconds` in all."""
+    """The body as it comes in: 413 above `cap` bytes, 408 if it is not complete after `seconds` in all.
+
+    `stall`: seconds without a single byte after which it is 408 as well.
+    """
     announced = next((value for name, value in headers if name == b"content-length"), b"0")
     if announced.isdigit() and int(announced) > cap:
         raise _too_large(cap)
-    deadline = asyncio.get_running_loop().time() + seconds
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
     total = 0
     more = True
     while more:
-        message = await _receive(receive, deadline)
+        message = await _receive(receive, min(deadline, loop.time() + (stall or seconds)))
         if message["type"] == "http.disconnect":
             raise Disconnected
         chunk = message.get("body", b"")

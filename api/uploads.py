@@ -68,6 +68,7 @@ async def read_form(request: Request[Any, Any, Any], services: Services) -> Asyn
             headers,
             cap=services.settings.max_file_bytes + _OVERHEAD,
             seconds=services.settings.body_seconds * _TIMES_LONGER,
+            stall=services.settings.body_seconds,
         )
         async for chunk in chunks:
             reader.feed(chunk)

@@ -65,6 +65,8 @@ class Settings(BaseSettings):
     ui_port: int = Field(default=8501, ge=0, le=65535)
     ui_api_url: str | None = None
     """Where the admin app reaches the API; the API's own address if absent."""
+    trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
+    """Addresses of proxies before the API, comma-separated: X-Forwarded-For tells the client where they send it."""
     public_url: str | None = None
     """Base of links that others follow; the API's own address if absent."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
@@ -76,6 +78,14 @@ class Settings(BaseSettings):
 
     # Processes
     api_processes: int = Field(default=1, ge=1)
+    api_connections: int = Field(default=4096, ge=16)
+    """Connections that one process of the API holds; the one that waits longest makes room for a new one."""
+    api_address_connections: int = Field(default=512, ge=4)
+    """The same for each client address; trusted proxies are not counted."""
+    api_header_seconds: float = Field(default=10, gt=0)
+    """How long a client may take to send the head of a request, from its connection or its first byte on."""
+    api_idle_seconds: float = Field(default=75, gt=0)
+    """How long a connection is kept between two requests, or while its client does not read; longer than a proxy's."""
     worker_limit: int = Field(default=2, ge=1)
     """Flow runs at once on one worker."""
     work_pool: str = "retrieval"
@@ -128,7 +138,7 @@ class Settings(BaseSettings):
     metadata_bytes: int = 16 * 1024
     namespace_limit: int = 100
     body_seconds: float = 30
-    """How long a client may take to send a body; a file upload gets ten times as long."""
+    """How long a client may take to send a body; a file upload gets ten times as long, unless it stands still."""
 
     # Connections (D44, D45)
     redirect_hosts: list[str] = []

@@ -12,6 +12,7 @@ import httpx
 import uvicorn
 
 from api.app import create_app
+from api.protocol import BoundedProtocol
 from retrieval import keys
 from retrieval.database import Database
 
@@ -70,8 +71,11 @@ def client_of(base: str, api_key: str) -> httpx.Client:
 @contextmanager
 def serve(configured: Settings, url: str, ring: KeyRing) -> Iterator[str]:
     """The address of an API on a port of its own."""
-    app = create_app(configured, Database(url, size=4), ring)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, loop="asyncio", log_config=None, ws="none", lifespan="on"))  # type: ignore[arg-type]
+    app: Any = create_app(configured, Database(url, size=4), ring)
+    config = uvicorn.Config(
+        app, port=0, http=BoundedProtocol, ws="none", log_config=None, lifespan="on", proxy_headers=False
+    )
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 20

@@ -64,10 +64,15 @@ def test_it_serves_small_logs_no_secret_and_ends(process, at_process, tmp_path):
         assert secret not in said
 
 
-def test_killed_it_leaves_no_process_and_frees_its_port(process):
-    address, started, _ = process
+def test_killed_it_leaves_no_process_and_frees_its_port(api_database, ring, tmp_path):
+    with running(tmp_path, api_database, ring, RETRIEVAL_API_PROCESSES="2") as process:
+        _killed(*process)
+
+
+def _killed(address, started, _):
     members = family(started.pid)
-    assert len(members) > 1
+    assert len(members) > 2
+    assert {httpx.get(f"{address}/health", trust_env=False).status_code for _ in range(20)} == {200}
     started.kill()
     started.wait(10)
     deadline = time.monotonic() + 10
@@ -76,6 +81,28 @@ def test_killed_it_leaves_no_process_and_frees_its_port(process):
         time.sleep(0.1)
     with pytest.raises(httpx.TransportError):
         httpx.get(f"{address}/health", trust_env=False)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_orderly(number, processes, api_database, ring, tmp_path):
+    with running(tmp_path, api_database, ring, RETRIEVAL_API_PROCESSES=processes) as (_, started, log):
+        started.send_signal(number)
+        assert started.wait(15) == 0
+        assert "Traceback" not in log.read_text(), log.read_text()
+
+
+def test_a_port_that_is_taken_is_a_sentence(process, api_database, ring, tmp_path):
+    address, _, _ = process
+    key = "1:" + base64.b64encode(b"k" * 32).decode()
+    given = {"RETRIEVAL_DATABASE_URL": api_database, "RETRIEVAL_SECRET_KEY": key}
+    mine = environment(tmp_path, RETRIEVAL_API_PORT=address.rpartition(":")[2], **given)
+    ended = subprocess.run(
+        [sys.executable, "-m", "api"], cwd=PROJECT, env=mine, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode != 0
+    assert "address already in use" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def state(pid: int) -> str:

@@ -1,0 +1,87 @@
+"""Requests as bytes on a socket of their own: what a client library would tidy up arrives as it is written."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status (0 if the server closed without an answer), headers with lowercase names, and body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def connect(base: str, source: str | None = None, seconds: float = 20) -> socket.socket:
+    """A connection to the server at `base`, from the local address `source`."""
+    parts = urlsplit(base)
+    return socket.create_connection(
+        (parts.hostname or "", parts.port or 80), seconds, source_address=(source, 0) if source else None
+    )
+
+
+def request(method: str, target: str | bytes, *headers: str, body: bytes = b"") -> bytes:
+    """The bytes of one request."""
+    line = target.encode("latin-1") if isinstance(target, str) else target
+    length = [f"Content-Length: {len(body)}"] if body else []
+    fields = "".join(f"{header}\r\n" for header in ("Host: localhost", *length, *headers))
+    return method.encode() + b" " + line + b" HTTP/1.1\r\n" + fields.encode("latin-1") + b"\r\n" + body
+
+
+def ask(base: str, sent: bytes, *, source: str | None = None, seconds: float = 20) -> Answer:
+    """What the server answers to these bytes; it reads until the server closes."""
+    with connect(base, source, seconds) as made:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have answered before all was sent
+            made.sendall(sent)
+        return read(made)
+
+
+def read(made: socket.socket) -> Answer:
+    """One answer, to the end of the connection or of its Content-Length."""
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while not _is_whole(got) and (piece := made.recv(65536)):
+            got += piece
+    return _answer(got)
+
+
+class Session:
+    """A connection that is kept while the server keeps it."""
+
+    def __init__(self, base: str, source: str | None = None) -> None:
+        self._base, self._source = base, source
+        self._made: socket.socket | None = None
+
+    def ask(self, sent: bytes) -> Answer:
+        made = self._made or connect(self._base, self._source)
+        made.sendall(sent)
+        answer = read(made)
+        if answer.headers.get("connection") == "close" or "content-length" not in answer.headers:
+            made.close()
+            made = None
+        self._made = made
+        return answer
+
+    def close(self) -> None:
+        if self._made:
+            self._made.close()
+
+
+def _is_whole(got: bytes) -> bool:
+    head, end, body = got.partition(b"\r\n\r\n")
+    length = re.search(rb"\r\ncontent-length: *(\d+)", head.lower())
+    return bool(end and length) and len(body) >= int(length[1])  # type: ignore[index]
+
+
+def _answer(got: bytes) -> Answer:
+    head, _, body = got.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    named = (line.partition(":") for line in lines)
+    status = first.split(" ")[1] if " " in first else "0"
+    return Answer(int(status), {name.lower(): value.strip() for name, _, value in named}, body)

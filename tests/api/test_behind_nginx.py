@@ -1,0 +1,126 @@
+"""The proxy configuration of docs/operations.md, run: nginx with that very block, and the API behind it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from api.addresses import LIMIT
+from retrieval import keys, organizations
+from tests.api.process import PROJECT, free_port, running
+from tests.api.support import Organization, client_of
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+AROUND = """
+daemon off;
+pid {home}/nginx.pid;
+error_log {home}/error.log;
+{user}
+events {{ worker_connections 8192; }}
+http {{
+    client_body_temp_path {home}/body;
+    proxy_temp_path {home}/proxy;
+    fastcgi_temp_path {home}/fastcgi;
+    uwsgi_temp_path {home}/uwsgi;
+    scgi_temp_path {home}/scgi;
+{block}
+}}
+"""
+
+pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed; continuous integration installs it")
+
+
+def block() -> str:
+    """What the documentation shows."""
+    (found,) = re.findall(r"```nginx\n(.*?)```", (PROJECT / "docs" / "operations.md").read_text(), re.DOTALL)
+    return str(found)
+
+
+def certificate(home: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "retrieval.example.com")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1)).sign(
+        key, hashes.SHA256()
+    )
+    (home / "retrieval.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = serialization.PrivateFormat.PKCS8
+    written = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    (home / "retrieval.key").write_bytes(written)
+
+
+@pytest.fixture
+def behind(api_database, ring, tmp_path):
+    """The address of nginx, before an API that trusts it; and the folder of its logs."""
+    certificate(tmp_path)
+    port = free_port()
+    with running(tmp_path, api_database, ring, RETRIEVAL_TRUSTED_PROXIES="127.0.0.1") as (address, _, _):
+        said = block()
+        for theirs, ours in (
+            ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+            ("server 127.0.0.1:8000", f"server {address.removeprefix('http://')}"),
+            ("/etc/nginx/", f"{tmp_path}/"),
+            ("/var/log/nginx/", f"{tmp_path}/"),
+        ):
+            assert theirs in said
+            said = said.replace(theirs, ours)
+        user = "user root;" if Path(tmp_path).owner() == "root" else ""
+        conf = tmp_path / "nginx.conf"
+        conf.write_text(AROUND.format(home=tmp_path, block=said, user=user))
+        with subprocess.Popen([str(NGINX), "-p", str(tmp_path), "-c", str(conf)], stderr=subprocess.PIPE) as nginx:
+            try:
+                yield _ready(f"https://127.0.0.1:{port}", nginx), tmp_path
+            finally:
+                nginx.terminate()
+                nginx.wait(10)
+
+
+def _ready(base: str, nginx: subprocess.Popen[bytes]) -> str:
+    deadline = time.monotonic() + 20
+    while True:
+        assert nginx.poll() is None, nginx.stderr and nginx.stderr.read()
+        assert time.monotonic() < deadline
+        try:
+            if httpx.get(f"{base}/health", verify=False, trust_env=False).status_code == 200:
+                return base
+        except httpx.TransportError:
+            time.sleep(0.1)
+
+
+def client_from(base: str, source: str) -> httpx.Client:
+    return httpx.Client(base_url=base, transport=httpx.HTTPTransport(verify=False, local_address=source), timeout=30)
+
+
+def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_db, ring):
+    base, home = behind
+    owner = organizations.create(api_db, "proxied", requests_per_minute=1_000_000)
+    made = keys.create(api_db, ring, owner.id, "proxied")
+    with client_of(base, made.api_key) as client:
+        org = Organization(owner.id, client, made.api_key, api_db, ring, base)
+        space = org.namespace()
+        content = b"The harbour seal dives. " * 400_000
+        sent = client.post("/v1/ingest/file", data={"namespaceId": space}, files={"file": ("a.txt", content)})
+        assert sent.status_code == 200, sent.text
+        assert client.get("/v1/files/doc_x/raw?expires=1&signature=secret-signature").status_code == 404
+    left = 60 - time.time() % 60
+    if left < 25:
+        time.sleep(left + 0.1)
+    with client_from(base, "127.0.4.1") as one, client_from(base, "127.0.4.2") as other:
+        wrong = {"Authorization": "Bearer rtr_wrong"}
+        assert {one.get("/v1/namespaces", headers=wrong).status_code for _ in range(LIMIT)} == {401}
+        assert one.get("/v1/namespaces", headers=wrong).status_code == 429
+        assert one.get("/v1/namespaces", headers={**wrong, "X-Forwarded-For": "127.0.4.9"}).status_code == 429
+        assert other.get("/v1/namespaces", headers=wrong).status_code == 401
+    said = (home / "retrieval.log").read_text()
+    assert "/v1/files/doc_x/raw" in said
+    assert "signature" not in said

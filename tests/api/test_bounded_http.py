@@ -1,0 +1,208 @@
+"""Clients that keep the server waiting, and bytes that are hardly HTTP: answered or closed, and others go on."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from retrieval import keys, organizations
+from tests.api import raw
+from tests.api.process import running
+from tests.api.support import Organization, client_of
+
+HEADER_SECONDS = 10
+PER_ADDRESS = 512
+
+
+@pytest.fixture(scope="module")
+def process(api_database, ring, tmp_path_factory):
+    """`python -m api` with the settings that people use, but for the patience with bodies; and its log."""
+    home = tmp_path_factory.mktemp("bounded")
+    with running(home, api_database, ring, RETRIEVAL_BODY_SECONDS="3") as (address, _, log):
+        yield address, log
+
+
+@pytest.fixture(scope="module")
+def good(process, api_db, ring):
+    owner = organizations.create(api_db, "bounded", requests_per_minute=1_000_000)
+    made = keys.create(api_db, ring, owner.id, "bounded")
+    with client_of(process[0], made.api_key) as client:
+        yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
+
+
+def is_closed(made: socket.socket) -> bool:
+    """Whether the server has ended the connection; nothing is waited for."""
+    made.setblocking(False)
+    try:
+        while made.recv(65536):
+            pass
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        made.setblocking(True)
+    return True
+
+
+@pytest.mark.decision("H91")
+def test_what_sends_no_request_is_closed_within_seconds(process):
+    address, _ = process
+    whole = raw.request("GET", "/health")
+    starts = {
+        "nothing": b"",
+        "half a line": b"GET /heal",
+        "half a head": whole[:-4],
+        "a request, then nothing whole": whole + b"GET / HTTP/1.1\r\nHost: a",
+    }
+    with ExitStack() as open_ones:
+        made = {name: open_ones.enter_context(raw.connect(address)) for name in (*starts, "a byte now and then")}
+        started = time.monotonic()
+        for name, start in starts.items():
+            made[name].sendall(start)
+        drip = iter(whole)
+        closed_after: dict[str, float] = {}
+        while len(closed_after) < len(made):
+            assert time.monotonic() - started < HEADER_SECONDS + 8, set(made) - set(closed_after)
+            for name, one in made.items():
+                if name not in closed_after and is_closed(one):
+                    closed_after[name] = time.monotonic() - started
+            if "a byte now and then" not in closed_after:
+                made["a byte now and then"].send(bytes([next(drip)]))
+            time.sleep(1)
+    assert min(closed_after.values()) > HEADER_SECONDS / 2
+
+
+def test_a_connection_between_two_requests_is_kept_longer(process):
+    with raw.connect(process[0]) as made:
+        for pause in (HEADER_SECONDS + 3, 0):
+            made.sendall(raw.request("GET", "/health"))
+            assert raw.read(made).status == 200
+            time.sleep(pause)
+
+
+@pytest.mark.decision("H92")
+def test_an_address_that_leaves_connections_idle_takes_them_from_itself(process, good):
+    address, _ = process
+    mine = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {good.api_key}"}, trust_env=False)
+    with ExitStack() as open_ones, mine:
+        idle = [open_ones.enter_context(raw.connect(address)) for _ in range(PER_ADDRESS + 100)]
+        assert mine.get("/v1/namespaces").status_code == 200
+        assert raw.ask(address, raw.request("GET", "/health"), source="127.0.0.9").status == 200
+        time.sleep(0.5)
+        left = sum(not is_closed(one) for one in idle)
+    assert PER_ADDRESS - 20 <= left <= PER_ADDRESS
+
+
+def upload(api_key: str, path: str = "/v1/ingest/file") -> bytes:
+    """The head of an upload and the first bytes of its body."""
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "Host: localhost",
+        f"Authorization: Bearer {api_key}",
+        "Content-Type: multipart/form-data; boundary=b",
+        "Content-Length: 1000000",
+        "",
+        "--b",
+        'Content-Disposition: form-data; name="file"; filename="a.txt"',
+        "",
+        "some of it",
+    ]
+    return "\r\n".join(lines).encode()
+
+
+def test_an_upload_that_stands_still_is_given_up(process, good):
+    started = time.monotonic()
+    answer = raw.ask(process[0], upload(good.api_key))
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (408, "REQUEST_TIMEOUT")
+    assert time.monotonic() - started < 10
+
+
+def test_an_upload_that_goes_on_slowly_is_taken(process, good):
+    space = good.namespace()
+    parts = [
+        '--b\r\nContent-Disposition: form-data; name="namespaceId"\r\n\r\n' + space + "\r\n",
+        '--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nsome',
+        " of",
+        " it",
+        "\r\n--b--\r\n",
+    ]
+    head = raw.request(
+        "POST",
+        "/v1/ingest/file",
+        f"Authorization: Bearer {good.api_key}",
+        "Content-Type: multipart/form-data; boundary=b",
+        f"Content-Length: {sum(map(len, parts))}",
+    )
+    with raw.connect(process[0]) as made:
+        made.sendall(head)
+        for part in parts:
+            time.sleep(1)
+            made.sendall(part.encode())
+        assert raw.read(made).status == 200
+
+
+CHUNKED = ("Transfer-Encoding: chunked", "Content-Type: application/json")
+HARDLY_HTTP = {
+    "a chunk extension of 1 MB": raw.request("POST", "/v1/search", *CHUNKED)
+    + b"5;a="
+    + b"x" * 1_000_000
+    + b"\r\n12345",
+    "a chunk extension that never ends": raw.request("POST", "/v1/search", *CHUNKED) + b"5;" + b"x" * 3_000_000,
+    "a head of 1 MB": raw.request("GET", "/v1/namespaces", "A: " + "x" * 1_000_000),
+    "many fields": raw.request("GET", "/v1/namespaces", *("A: b" for _ in range(60_000))),
+    "a target of 1 MB": raw.request("GET", "/" + "x" * 1_000_000),
+    "trailers of 1 MB": raw.request("POST", "/v1/search", *CHUNKED) + b"0\r\nA: " + b"x" * 1_000_000 + b"\r\n\r\n",
+    "a chunk of no number": raw.request("POST", "/v1/search", *CHUNKED) + b"zz\r\n",
+    "a chunk of too large a number": raw.request("POST", "/v1/search", *CHUNKED) + b"f" * 40 + b"\r\n",
+    "a negative length": raw.request("POST", "/v1/search", "Content-Length: -1"),
+    "two lengths": raw.request("POST", "/v1/search", "Content-Length: 2", "Content-Length: 3") + b"{}",
+    "a length and chunks": raw.request("POST", "/v1/search", "Content-Length: 2", *CHUNKED) + b"0\r\n\r\n",
+    "an encoding nobody knows": raw.request("POST", "/v1/search", "Transfer-Encoding: gzip, identity"),
+    "another protocol": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100),
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/9": b"GET / HTTP/9.9\r\nHost: a\r\n\r\n",
+    "a bare line feed in a field": b"GET /health HTTP/1.1\r\nHost: a\r\nA: b\nc: d\x00\r\n\r\n",
+    "a NUL in a field": raw.request("GET", "/health", "A: \x00"),
+    "a method nobody knows": b"BREW / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "CONNECT": b"CONNECT other.example:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("what", HARDLY_HTTP)
+def test_what_is_hardly_http_is_400_in_our_words(what, process, good):
+    address, log = process
+    key = f"\r\nAuthorization: Bearer {good.api_key}\r\n".encode()
+    for sent in (HARDLY_HTTP[what], HARDLY_HTTP[what].replace(b"\r\n", key, 1)):
+        answer = raw.ask(address, sent)
+        assert answer.status == 400, (answer.status, answer.body[:300])
+        body = json.loads(answer.body)
+        assert (body["success"], body["error"]["code"]) == (False, "INVALID_REQUEST")
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-request-id"]
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["connection"] == "close"
+    assert "Traceback" not in log.read_text(), log.read_text()[-3000:]
+
+
+def test_a_trailer_is_not_a_header(process, good):
+    """What was decided by the head stays decided."""
+    sent = raw.request("POST", "/v1/tenants", *CHUNKED, f"Authorization: Bearer {good.api_key}")
+    answer = raw.ask(process[0], sent + b'b\r\n{"id": "a"}\r\n0\r\nIdempotency-Key: x\r\nIdempotency-Key: y\r\n\r\n')
+    assert answer.status == 200, answer.body
+
+
+def test_a_client_that_leaves_within_its_body_leaves_no_error(process, good):
+    address, log = process
+    for sent in (upload(good.api_key), raw.request("POST", "/v1/search", *CHUNKED) + b"5\r\n12"):
+        with raw.connect(address) as made:
+            made.sendall(sent)
+            time.sleep(0.2)
+    time.sleep(0.5)
+    assert httpx.get(f"{address}/health", trust_env=False).status_code == 200
+    assert "Traceback" not in log.read_text(), log.read_text()[-3000:]

@@ -1,0 +1,151 @@
+"""Every spelling of every path, as bytes on the wire: nothing runs without a caller, nothing fails, all is marked."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+
+import pytest
+
+from api.app import HANDLERS
+from api.openapi import document
+from retrieval import keys, organizations
+from tests.api import raw
+from tests.api.process import running
+
+DOCUMENT = document(HANDLERS)
+UNLISTED = ["/", "/docs", "/openapi.json", "/v1", "/v1/nothing", "/nothing"]
+PATHS = [*sorted(DOCUMENT["paths"]), *UNLISTED]
+METHODS = {"get", "post", "put", "patch", "delete", "head", "options", "trace"}
+WITHOUT_A_KEY = {"/", "/docs", "/openapi.json", "/health", "/ready"}
+
+
+def spellings(path: str) -> list[str]:
+    """Targets that some program might take for `path`, and some that none should."""
+    last = path.rpartition("/")[2]
+    encoded = "".join(c if c == "/" else f"%{ord(c):02x}" for c in path)
+    return [
+        path,
+        "/" + path,
+        "///" + path,
+        path.replace("/", "//"),
+        path + "/",
+        path + "//",
+        "/%2F" + path[1:],
+        "/%2f%2F" + path[1:],
+        "%2F" + path[1:],
+        path.replace("/", "%2F"),
+        "/" + path[1:].replace("/", "%2f"),
+        path + "%2F",
+        encoded,
+        encoded.upper(),
+        "/%252F" + path[1:],
+        path.upper(),
+        path.title(),
+        "/." + path,
+        "/x/.." + path,
+        "/../.." + path,
+        "/%2e%2e" + path,
+        "/%2e/" + path[1:],
+        path + "/.",
+        path + "/..",
+        path + "/../" + last,
+        path + "/%2e%2e/" + last,
+        path + ";x=1",
+        path + "?",
+        path + "?a=%ff&a=%00",
+        path + "??",
+        path + "#fragment",
+        path + "%00",
+        path + "%0d%0a",
+        path + "%c0%af",
+        path + "%ff%fe",
+        path + "%",
+        path + "%zz",
+        path + "\xe9",
+        path.replace("/", "\\"),
+        "/\\" + path[1:],
+        "http://localhost" + path,
+        "http://localhost/" + path,
+        "http://other.example" + path,
+        "https://user:secret@other.example:1" + path,
+        "HTTP://LOCALHOST" + path,
+        "http://[::1" + path,
+        "//localhost" + path,
+        "localhost" + path,
+        path[1:] or ".",
+        "*",
+        path + "/" + "a/" * 400,
+        path + "a" * 6000,
+    ]
+
+
+@pytest.fixture(scope="module")
+def process(api_database, ring, tmp_path_factory):
+    """`python -m api` as it is run, and its log."""
+    with running(tmp_path_factory.mktemp("paths"), api_database, ring) as (address, _, log):
+        yield address, log
+
+
+@pytest.fixture(scope="module")
+def api_key(api_db, ring):
+    owner = organizations.create(api_db, "paths", requests_per_minute=1_000_000)
+    return keys.create(api_db, ring, owner.id, "paths").api_key
+
+
+def source_of(path: str) -> str:
+    """A loopback address for each path, so that each has the limit of an address to itself."""
+    number = zlib.crc32(path.encode())
+    return f"127.{1 + number % 200}.{number // 200 % 250}.{1 + number // 50_000 % 250}"
+
+
+def methods_of(path: str) -> list[str]:
+    described = METHODS & set(DOCUMENT["paths"].get(path, {}))
+    return sorted(method.upper() for method in described | {"get"})
+
+
+def is_marked(answer: raw.Answer) -> bool:
+    return (
+        "no-store" in answer.headers.get("cache-control", "")
+        and answer.headers.get("x-content-type-options") == "nosniff"
+        and re.fullmatch("[A-Za-z0-9._:-]{1,128}", answer.headers.get("x-request-id", "")) is not None
+    )
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_spelling_passes_the_key_check_or_fails(path, process, api_key):
+    address, log = process
+    filled = re.sub(r"\{[^}]+\}", "x1", path)
+    is_open = path in WITHOUT_A_KEY or path.startswith(("/v1/oauth/", "/v1/files/"))
+    session = raw.Session(address, source_of(path))
+    for target in spellings(filled):
+        for method in methods_of(path):
+            for header in ((), (f"Authorization: Bearer {api_key}",)):
+                what = f"{method} {target[:200]!r} {'with' if header else 'without'} a key"
+                answer = session.ask(raw.request(method, target, *header))
+                assert 200 <= answer.status < 500, f"{what}: {answer.status} {answer.body[:300]!r}"
+                if not header and not is_open:
+                    assert answer.status in {400, 401, 404}, f"{what}: {answer.status}"
+                if header:
+                    assert answer.status != 401, what
+                assert is_marked(answer), f"{what}: {answer.status} {answer.headers}"
+                if answer.status >= 400:
+                    assert json.loads(answer.body)["error"], what
+    session.close()
+    assert "Traceback" not in log.read_text(), log.read_text()[-3000:]
+
+
+@pytest.mark.parametrize("spelling", ["//v1/keys", "/%2Fv1/keys", "/v1/keys/", "/v1//keys", "/v1%2Fkeys"])
+def test_what_the_router_takes_for_a_path_is_checked_as_that_path(spelling, process, api_key):
+    address, _ = process
+    refused = raw.ask(address, raw.request("GET", spelling))
+    assert (refused.status, json.loads(refused.body)["error"]["code"]) == (401, "UNAUTHORIZED")
+    answer = raw.ask(address, raw.request("GET", spelling, f"Authorization: Bearer {api_key}"))
+    assert (answer.status, list(json.loads(answer.body)["data"])) == (200, ["keys"])
+
+
+def test_a_handler_of_the_contract_needs_a_caller_by_its_route():
+    """Those that do not are few, and named here: whatever is added needs one without a thought."""
+    without = {path for handler in HANDLERS if "operation" not in handler.opt for path in handler.paths}
+    assert {path for path in without if not path.startswith(("/v1/oauth/", "/v1/files/"))} == WITHOUT_A_KEY

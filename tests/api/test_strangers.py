@@ -1,0 +1,98 @@
+"""Requests without a valid key: counted by address, without a write each, and apart from each other behind a proxy."""
+
+from __future__ import annotations
+
+import time
+from ipaddress import ip_network
+
+import pytest
+
+from api.addresses import BLOCK, LIMIT
+from retrieval.database import Database
+from tests.api import raw
+from tests.api.support import assert_error, client_of, serve
+
+WRONG = "Authorization: Bearer rtr_wrong"
+
+
+def wait_for_a_fresh_minute(seconds_needed: float) -> None:
+    left = 60 - time.time() % 60
+    if left < seconds_needed:
+        time.sleep(left + 0.1)
+
+
+@pytest.fixture
+def writes(monkeypatch):
+    """What of the counting has been written to the database."""
+    written = []
+    really = Database.async_row
+
+    async def noted(self, statement, params=None):
+        if "insert into rate_windows" in statement and "with caller" not in statement:
+            written.append(params)
+        return await really(self, statement, params)
+
+    monkeypatch.setattr(Database, "async_row", noted)
+    return written
+
+
+@pytest.mark.decision("H90")
+@pytest.mark.decision("D58")
+def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
+    wait_for_a_fresh_minute(30)
+    address = "127.0.3.1"
+    session = raw.Session(org.base, address)
+    statuses = [session.ask(raw.request("GET", "/v1/namespaces", WRONG)).status for _ in range(LIMIT + 200)]
+    assert statuses == [401] * LIMIT + [429] * 200
+    session.close()
+    mine = [one for one in writes if one["caller"] == f"address:{address}"]
+    assert len(mine) <= LIMIT / BLOCK + 1
+    row = org.db.row("select requests from rate_windows where caller = %(a)s", {"a": f"address:{address}"})
+    assert row["requests"] == LIMIT + 1
+    good = raw.ask(
+        org.base, raw.request("GET", "/v1/namespaces", f"Authorization: Bearer {org.api_key}"), source=address
+    )
+    assert good.status == 200, "a valid key is its organization's matter, not its address's"
+
+
+@pytest.mark.decision("H90")
+def test_two_processes_share_what_they_count(org, api_settings, api_database, ring):
+    wait_for_a_fresh_minute(30)
+    with serve(api_settings, api_database, ring) as second:
+        sessions = [raw.Session(base, "127.0.3.2") for base in (org.base, second)]
+        sent = raw.request("GET", "/v1/namespaces")
+        statuses = [sessions[number % 2].ask(sent).status for number in range(LIMIT + 200)]
+        for session in sessions:
+            session.close()
+    assert LIMIT <= statuses.count(401) <= LIMIT + 2 * BLOCK
+
+
+@pytest.mark.decision("H90")
+def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_database, ring):
+    trusting = api_settings.model_copy(update={"trusted_proxies": [ip_network("127.0.3.3/32")]})
+    wait_for_a_fresh_minute(30)
+    with serve(trusting, api_database, ring) as base:
+        proxy, other = raw.Session(base, "127.0.3.3"), raw.Session(base, "127.0.3.4")
+
+        def ask(session, client):
+            return session.ask(raw.request("GET", "/v1/namespaces", WRONG, f"X-Forwarded-For: {client}")).status
+
+        assert {ask(proxy, "198.51.100.1") for _ in range(LIMIT)} == {401}
+        assert ask(proxy, "198.51.100.1") == 429
+        assert ask(proxy, "6.6.6.6, 198.51.100.1") == 429
+        assert ask(proxy, "198.51.100.2") == 401
+        link = raw.request("GET", "/v1/files/doc_x/raw?expires=1&signature=x", "X-Forwarded-For: 198.51.100.2")
+        assert proxy.ask(link).status == 404
+        assert {ask(other, f"203.0.113.{number}") for number in range(200)} == {401}
+        assert other.ask(raw.request("GET", "/v1/namespaces", WRONG)).headers["x-ratelimit-remaining"] == str(
+            LIMIT - 201
+        )
+        proxy.close()
+        other.close()
+
+
+def test_a_revoked_and_a_malformed_key_are_strangers_too(org):
+    for api_key in ("x", "rtr_" + "x" * 5000, "ä"):
+        with client_of(org.base, "x") as client:
+            answer = client.get("/v1/namespaces", headers={"Authorization": f"Bearer {api_key}".encode("latin-1")})
+            assert_error(answer, 401, "UNAUTHORIZED")
