@@ -1,14 +1,14 @@
-"""Keeps a batch's lease alive from a thread of its own while the flow works."""
+"""Keeps a batch's lease alive from a thread of its own while the flow works; hands it back when that is cut short."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import structlog
 
-from retrieval import batches
+from retrieval import batches, losses
 from retrieval.batches import Lease
 from retrieval.database import AWAY, Database
 
@@ -17,7 +17,10 @@ log = structlog.get_logger()
 
 @contextmanager
 def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
-    """Renew every third of the lease. A lost lease stops nothing here: the fence refuses the next write."""
+    """Renew every third of the lease. A lost lease stops nothing here: the fence refuses the next write.
+
+    Where the process is asked to end, which is no `Exception`, the lease is handed back at once.
+    """
     over = threading.Event()
 
     def beat() -> None:
@@ -33,6 +36,13 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
     thread.start()
     try:
         yield
+    except Exception:
+        raise
+    except BaseException:
+        with suppress(*AWAY):
+            losses.release(db, lease)
+        log.info("lease.released", batch_id=lease.batch_id)
+        raise
     finally:
         over.set()
         thread.join()

@@ -17,11 +17,11 @@ from prefect.states import Completed
 from flows import context, report, tasks, waits
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
-from retrieval import batches, run_progress, settings
+from retrieval import batches, losses, run_progress, settings
 from retrieval.batches import Lease, Superseded
 from retrieval.errors import Fatal, Moved, Retryable, StepError
 from retrieval.pipeline import discover as discovering
-from retrieval.pipeline import items, outcomes
+from retrieval.pipeline import items, outcomes, suspects
 from retrieval.pipeline.items import Key
 from retrieval.pipeline.outcomes import Progress
 
@@ -117,7 +117,8 @@ async def _discover(lease: Lease) -> None:
         try:
             async with report.finding(partial(run_progress.read, db, wanted.job_run_id)):
                 step = partial(tasks.discover, Discovery(db, context.keys(), lease, wanted))
-                await waits.patiently(db, lease, step)
+                with losses.alone(db, lease, wanted.job_run_id):
+                    await waits.patiently(db, lease, step)
         except Superseded:
             raise
         except StepError as error:
@@ -125,11 +126,22 @@ async def _discover(lease: Lease) -> None:
 
 
 async def _pipeline(lease: Lease) -> None:
-    """Everything that is open, then what was found packed into it, until nothing new is left."""
+    """Everything that is open, then what was found packed into it, until nothing new is left.
+
+    What a process may have died of comes last, one by one.
+    """
+    db = context.database()
     seen: set[Key] = set()
-    while windows := _windows(lease, seen):
-        seen.update(*windows)
-        await _side_by_side(lease, windows)
+    while True:
+        if windows := _windows(lease, seen):
+            seen.update(*windows)
+            await _side_by_side(lease, windows)
+        elif suspect := next((key for key in suspects.alone(db, lease) if key not in seen), None):
+            seen.add(suspect)
+            with losses.alone(db, lease, suspect.document_id):
+                await _through(lease, [suspect])
+        else:
+            return
 
 
 def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:

@@ -13,7 +13,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, WorkerStatus
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Crashed
+from prefect.states import Cancelled, Crashed
 
 from retrieval.batches import Batch
 from retrieval.sources import APPS
@@ -35,15 +35,19 @@ FLOWS = {
 AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
 """What the client raises while the server is away or does not know a deployment yet."""
 
+INTERRUPTED = "Interrupted"
+"""Name of the crash of a run whose worker was stopped: nothing that the run did is to blame."""
+
 NAME_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A flow run's state type in Prefect, such as RUNNING, and since when."""
+    """A flow run's state in Prefect: its type, such as RUNNING, since when, and its name."""
 
     type: str
     since: datetime
+    name: str = ""
 
 
 async def start(client: PrefectClient, batch: Batch) -> str:
@@ -73,7 +77,11 @@ async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str
         runs: list[FlowRun] = await client.read_flow_runs(
             flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=wanted)), limit=200
         )
-        found |= {str(run.id): Seen(run.state.type.value, run.state.timestamp) for run in runs if run.state is not None}
+        found |= {
+            str(run.id): Seen(run.state.type.value, run.state.timestamp, run.state.name or "")
+            for run in runs
+            if run.state is not None
+        }
     return found
 
 
@@ -83,9 +91,11 @@ async def workers(client: PrefectClient, pool: str) -> int:
     return max(1, sum(worker.status == WorkerStatus.ONLINE for worker in found))
 
 
-async def declare_crashed(client: PrefectClient, flow_run_id: str) -> None:
-    """Tell the truth about a run whose worker is gone."""
+async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: bool) -> None:
+    """Tell the truth about a run that looks as if somebody worked on it."""
     state: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
+    if cancelled:
+        state = Cancelled()
     try:
         await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
     except ObjectNotFound:

@@ -9,8 +9,8 @@ from prefect.client.orchestration import PrefectClient
 
 from flows import prefect_server
 from flows.lanes import Lane
-from flows.prefect_server import Seen
-from retrieval import batches
+from flows.prefect_server import INTERRUPTED, Seen
+from retrieval import batches, losses
 from retrieval.batches import Open
 from retrieval.database import Database
 
@@ -19,21 +19,37 @@ log = structlog.get_logger()
 LIVE = frozenset({"SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"})
 BEGUN = LIVE - {"SCHEDULED"}
 """A worker has taken the run. If it has not claimed the batch within a lease's time, it died before it could."""
+DEAD = frozenset({"CRASHED", "FAILED"})
+WEIGHTS = {"again": 0, "lost": losses.LOSS, "died": losses.DEATH}
+"""How much each end of a flow run is held against what it was working on."""
 UNKNOWN_FOR = timedelta(seconds=10)
 """A run that the server does not know is lost, but only after a moment: it may just have been created."""
 
 
 def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) -> str:
-    """What to do with a batch: `wait`, `retry` or `cancel`. `state` is its flow run's, None if Prefect has none."""
+    """What to do with a batch: `wait`, `again` after an orderly interruption, `lost`, `died` or `cancel`.
+
+    `state` is its flow run's, None if Prefect has none.
+    """
+    if state is not None and _is_cancelled(batch, state):
+        return "cancel"
+    if batch.released or (state is not None and state.name == INTERRUPTED):
+        return "again"
     if state is None:
         lost = batch.lease_lost or (not batch.claimed and now - batch.dispatched_at > UNKNOWN_FOR)
-        return "retry" if lost else "wait"
-    if state.type == "CANCELLED":
-        return "cancel"
+        return "lost" if lost else "wait"
+    if state.type in DEAD:
+        return "died"
     if batch.lease_lost or state.type not in LIVE:
-        return "retry"
+        return "lost"
     stuck = not batch.claimed and state.type in BEGUN and now - state.since > lease
-    return "retry" if stuck else "wait"
+    return "lost" if stuck else "wait"
+
+
+def _is_cancelled(batch: Open, state: Seen) -> bool:
+    """Whether somebody cancelled the flow run, and no worker is there that still has to end it."""
+    held = batch.claimed and not batch.lease_lost and not batch.released
+    return state.type == "CANCELLED" or (state.type == "CANCELLING" and not held)
 
 
 async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
@@ -47,19 +63,16 @@ async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timed
         if action == "wait":
             continue
         acted += 1
-        prefect = state.type if state else "unknown"
+        prefect = state.name if state else "unknown"
         log.warning("batch.recovered", batch_id=batch.id, attempt=batch.attempt, prefect_state=prefect, action=action)
         await lane.run(_recover, batch, action, attempts)
         if state is not None and state.type in LIVE:
-            await prefect_server.declare_crashed(client, batch.flow_run_id)
+            await prefect_server.declare_ended(client, batch.flow_run_id, cancelled=action == "cancel")
     return acted
 
 
 def _recover(db: Database, batch: Open, action: str, attempts: int) -> None:
     if action == "cancel":
         batches.end(db, batch, status="CANCELLED", error=None)
-    elif batch.attempt < attempts:
-        batches.retry(db, batch)
     else:
-        reason = f"The worker died or failed {batch.attempt} times on this; see the flow run in Prefect, then retry."
-        batches.end(db, batch, status="FAILED", error=reason)
+        losses.again(db, batch, weight=WEIGHTS[action], attempts=attempts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -13,7 +14,7 @@ from flows import context, report, tasks
 from flows.heartbeat import beating
 from flows.ingest import WINDOW_DOCUMENTS, run_step
 from flows.steps import Work
-from retrieval import batches, reembedding, reembedding_swap, settings
+from retrieval import batches, losses, reembedding, reembedding_swap, settings
 from retrieval.batches import Lease, Superseded
 from retrieval.errors import Fatal
 from retrieval.namespaces import NamespaceConfig
@@ -53,7 +54,8 @@ async def rebuild(lease: Lease) -> bool:
         await report.make_findable(outcomes.table(db, lease))
         shown = await report.Shown.start(sum(len(window.keys) for window in windows))
         for window in windows:
-            await _through(window, later)
+            with losses.alone(db, window.lease, window.keys[0].document_id) if window.alone else nullcontext():
+                await _through(window, later)
             await shown.add(len(window.keys))
         if await asyncio.to_thread(reembedding.failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")

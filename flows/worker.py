@@ -3,9 +3,9 @@
 Start it with `PREFECT_WORKER_QUERY_SECONDS=0.5 prefect worker start --pool retrieval --type warm --limit 4`; Prefect's
 own interval of 10 s would be most of the time that a run waits. More workers on the same pool, here or elsewhere,
 share the load. The pool's job variables, also per deployment, set the grace period and when a child is replaced.
-On SIGTERM running flow runs may end within the grace period, then they are marked Crashed; runs that have not begun
-go back to Scheduled. A second SIGTERM, or the death of the worker, ends the children at once. Only this service's own
-flows are executed (`flows/own_flows.py`).
+On SIGTERM running flow runs may end within the grace period, then they are ended and hand back what they work on; runs
+that have not begun go back to Scheduled. A second SIGTERM, or the death of the worker, ends the children at once. Only
+this service's own flows are executed (`flows/own_flows.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker
 from pydantic import Field, PrivateAttr
 
 from flows import own_flows, warm_pool
+from flows.prefect_server import INTERRUPTED
 from flows.warm_child import CANCEL_SIGNAL, Answer, Order
 from flows.warm_http import spare_certificates
 
@@ -232,7 +233,8 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         with anyio.move_on_after(grace_seconds):
             await job.child.answer()
         await job.child.stop()
-        await self._settle(self.client, run_id, Crashed(message="The worker was stopped before this run ended."))
+        stopped: State[None] = Crashed(name=INTERRUPTED, message="The worker was stopped before this run ended.")
+        await self._settle(self.client, run_id, stopped)
 
     async def _settle(self, client: PrefectClient, run_id: UUID, unfinished: State[Any]) -> None:
         """A run that nobody executes any more must not look as if somebody did."""

@@ -1,8 +1,8 @@
 """Batches: job runs on their way through a flow run, each attempt fenced and leased.
 
     waiting job runs ──form──▶ batch ──dispatched──▶ flow run ──claim──▶ lease, renewed ──finish──▶ done
-                                  ▲                                        │ lost
-                                  └──────────── retry (a new attempt) ◀────┘──▶ give_up after the last one
+                                  ▲                                        │ released, or lost
+                                  └──────── losses.again (a new attempt) ◀─┘
 
 Only the holder of the newest fence may write: a worker that was taken for dead and lives on finds its hands tied.
 """
@@ -60,6 +60,8 @@ class Open:
     claimed: bool
     lease_lost: bool
     dispatched_at: datetime
+    released: bool = False
+    """Handed back in good order."""
 
 
 class Superseded(Fatal):
@@ -133,7 +135,8 @@ def claim(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease
     row = db.row(
         """
         update batches b
-        set fence = fence + 1, started_at = now(), lease_until = now() + make_interval(secs => %(seconds)s)
+        set fence = fence + 1, started_at = now(), lease_until = now() + make_interval(secs => %(seconds)s),
+            released = false
         from partitions p join namespaces n on n.id = p.namespace_id
         where b.id = %(id)s and b.attempt = %(attempt)s and b.finished_at is null and p.id = b.partition_id
           and (b.lease_until is null or b.lease_until < now())
@@ -148,11 +151,11 @@ def claim(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease
 
 
 def renew(db: Database, lease: Lease, *, seconds: float) -> bool:
-    """Keep the lease; False if another holds the batch now."""
+    """Keep the lease; False if another holds the batch now, or it was handed back."""
     row = db.row(
         """
         update batches set lease_until = now() + make_interval(secs => %(seconds)s)
-        where id = %(batch)s and fence = %(fence)s and finished_at is null returning id
+        where id = %(batch)s and fence = %(fence)s and finished_at is null and not released returning id
         """,
         {"batch": lease.batch_id, "fence": lease.fence, "seconds": seconds},
     )
@@ -196,23 +199,11 @@ def open_batches(db: Database) -> list[Open]:
     rows = db.rows(
         """
         select id, attempt, flow_run_id, lease_until is not null as claimed, dispatched_at,
-               coalesce(lease_until < now(), false) as lease_lost
+               coalesce(lease_until < now(), false) as lease_lost, released
         from batches where finished_at is null and dispatched_at is not null order by created_at limit 1000
         """
     )
     return [Open(**row) for row in rows]
-
-
-def retry(db: Database, batch: Open) -> None:
-    """Tie the hands of whoever works on it and let the dispatcher start a new attempt."""
-    db.rows(
-        """
-        update batches set attempt = attempt + 1, fence = fence + 1, lease_until = null, dispatched_at = null,
-                           flow_run_id = null
-        where id = %(id)s and attempt = %(attempt)s and finished_at is null
-        """,
-        {"id": batch.id, "attempt": batch.attempt},
-    )
 
 
 def end(db: Database, batch: Open, *, status: str, error: str | None) -> None:
@@ -240,7 +231,8 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> None:
             _refuse_undiscovered(connection, batch.id, error)
         connection.execute(
             """
-            update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now()
+            update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now(),
+                                cancel_requested = cancel_requested or %(status)s = 'CANCELLED'
             where batch_id = %(id)s and finished_at is null
             """,
             values,

@@ -19,6 +19,7 @@ from retrieval.batches import Lease
 from retrieval.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
+from retrieval.pipeline import items
 from retrieval.pipeline.items import Key
 from retrieval.ports import Scope
 from retrieval.secrets import KeyRing
@@ -35,6 +36,8 @@ class Window:
 
     lease: Lease
     keys: tuple[Key, ...]
+    alone: bool = False
+    """One document that a process may have died of."""
 
 
 async def begin(
@@ -138,25 +141,26 @@ _REFRESH: LiteralString = f"""
 
 
 def windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
-    """What is still to be built, in windows of one partition each."""
+    """What is still to be built, in windows of one partition each; what is to be worked on alone comes last."""
     rows = db.rows(
         """
-        select d.job_run_id, d.document_id, d.partition_id, p.tenant from run_documents d
+        select d.job_run_id, d.document_id, d.partition_id, p.tenant, d.blame >= %(alone)s as alone from run_documents d
         join job_runs r on r.id = d.job_run_id join partitions p on p.id = d.partition_id
         where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.stage <> 'upserted'
-        order by d.partition_id, d.position
+        order by alone, d.partition_id, d.position
         """,
-        {"batch": lease.batch_id},
+        {"batch": lease.batch_id, "alone": items.ALONE},
     )
     cut: list[Window] = []
     for row in rows:
         key = Key(row["job_run_id"], row["document_id"])
         last = cut[-1] if cut else None
-        if last is None or last.lease.partition != row["partition_id"] or len(last.keys) == size:
+        full = last is None or last.lease.partition != row["partition_id"] or len(last.keys) == size
+        if last is None or full or row["alone"]:
             there = replace(lease, partition=row["partition_id"], scope=replace(lease.scope, tenant=row["tenant"]))
-            cut.append(Window(there, (key,)))
+            cut.append(Window(there, (key,), alone=row["alone"]))
         else:
-            cut[-1] = Window(last.lease, (*last.keys, key))
+            cut[-1] = replace(last, keys=(*last.keys, key))
     return cut
 
 

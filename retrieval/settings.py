@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     lease_seconds: float = 30
     """A worker that has not renewed its lease for so long is taken for dead."""
     attempts: int = Field(default=3, ge=1)
-    """How often a job run is started before its unfinished documents fail."""
+    """How often a document may take its process with it, without getting on, before it fails alone."""
     batch_limit: int = Field(default=64, ge=1)
     """Job runs of one source and scope that share a flow run where a backlog waits."""
 

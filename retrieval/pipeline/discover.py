@@ -88,8 +88,13 @@ def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
     """The run knows no more than it knows: one entry carries the reason (D21), what was found goes on."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
-        batches.refuse(connection, wanted.job_run_id, error)
-        _all_known(connection, wanted.job_run_id)
+        give_up(connection, wanted.job_run_id, error)
+
+
+def give_up(connection: Connection[Row], job_run_id: str, error: str) -> None:
+    """The same inside the caller's transaction."""
+    batches.refuse(connection, job_run_id, error)
+    _all_known(connection, job_run_id)
 
 
 def _all_known(connection: Connection[Row], job_run_id: str) -> None:
@@ -162,7 +167,7 @@ def _record(
     with db.transaction() as connection:
         batches.guard(connection, lease)
         open_run = connection.execute(
-            "update job_runs set discover_cursor = %(cursor)s where id = %(run)s and not cancel_requested"
+            "update job_runs set discover_cursor = %(cursor)s, blame = 0 where id = %(run)s and not cancel_requested"
             " and finished_at is null returning 1",
             values,
         ).fetchone()

@@ -10,7 +10,7 @@ from retrieval.batches import Lease
 from retrieval.chunking.titles import titled
 from retrieval.database import Database, Row
 from retrieval.errors import Fatal
-from retrieval.pipeline import items
+from retrieval.pipeline import items, suspects
 from retrieval.pipeline.items import Item, Key
 from retrieval.ports import Embedder
 
@@ -85,3 +85,4 @@ def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings) 
                 "values": [str(vector.tolist()) for vector in vectors],
             },
         )
+        suspects.clear(connection, lease, {row["document_id"] for row in part})

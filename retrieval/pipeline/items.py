@@ -55,6 +55,9 @@ class Item:
         return f"{scope.namespace}/{scope.tenant or '_'}/{self.key.document_id}/{self.generation}"
 
 
+ALONE = 3
+"""What so much is held against is worked on alone (`losses`)."""
+
 ARCHIVE_PATH = "archivePath"
 """Property and metadata key of a document that was packed into another: its path there (D20)."""
 
@@ -79,15 +82,19 @@ _ITEMS: LiteralString = """
 
 
 def windows(db: Database, lease: Lease, *, documents: int, size: int) -> list[list[Key]]:
-    """What is not at its end, in order of arrival, in windows of at most `documents` and about `size` bytes."""
+    """What is not at its end, in order of arrival, in windows of at most `documents` and about `size` bytes.
+
+    But for what is to be worked on alone (`suspects`).
+    """
     rows = db.rows(
         """
         select d.job_run_id, d.document_id, coalesce(d.raw_size, octet_length(i.content), 0) as size
         from run_documents d join job_runs r on r.id = d.job_run_id
         left join inbox i on i.job_run_id = d.job_run_id and i.document_id = d.document_id
-        where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') order by r.number, d.position
+        where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame < %(alone)s
+        order by r.number, d.position
         """,
-        {"batch": lease.batch_id},
+        {"batch": lease.batch_id, "alone": ALONE},
     )
     cut: list[list[Key]] = []
     room = 0
@@ -234,7 +241,7 @@ def _stage_statement(names: Sequence[str]) -> Any:
         sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in names
     )
     return sql.SQL(
-        "update run_documents set stage = %(stage)s{}"
+        "update run_documents set stage = %(stage)s, blame = 0{}"
         " where job_run_id = %(run)s and document_id = %(document)s and status = 'PROCESSING'"
     ).format(columns)
 

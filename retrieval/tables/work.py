@@ -41,7 +41,11 @@ class Job(SQLModel, table=True):
 
 
 class Batch(SQLModel, table=True):
-    """Job runs of one source and scope that share a flow run. `fence` grows with each claim; only its holder writes."""
+    """Job runs of one source and scope that share a flow run. `fence` grows with each claim; only its holder writes.
+
+    `released`: the lease was handed back in good order. `at_work`: the document, or the job run that is being listed,
+    on which the worker works alone. `blame`, here and below: what losses of flow runs are held against it (`losses`).
+    """
 
     __tablename__ = "batches"
     __table_args__ = (Index("batches_open", "created_at", postgresql_where=text("finished_at is null")),)
@@ -51,6 +55,9 @@ class Batch(SQLModel, table=True):
     attempt: int = Field(sa_column_kwargs={"server_default": "1"})
     fence: int = Field(sa_column_kwargs={"server_default": "0"})
     lease_until: datetime | None = time_column(nullable=True)
+    released: bool = Field(sa_column_kwargs={"server_default": "false"})
+    at_work: str | None = text_column(nullable=True)
+    blame: int = Field(sa_column_kwargs={"server_default": "0"})
     flow_run_id: str | None = text_column(nullable=True)
     created_at: datetime = time_column()
     dispatched_at: datetime | None = time_column(nullable=True)
@@ -77,6 +84,7 @@ class JobRun(SQLModel, table=True):
     cancel_requested: bool = Field(sa_column_kwargs={"server_default": "false"})
     to_discover: bool = Field(sa_column_kwargs={"server_default": "false"})
     discover_cursor: str | None = text_column(nullable=True)
+    blame: int = Field(sa_column_kwargs={"server_default": "0"})
     progress: dict[str, Any] = json_column()
     timings: dict[str, Any] = json_column()
     created_at: datetime = time_column()
@@ -114,6 +122,7 @@ class RunDocument(SQLModel, table=True):
     epoch: int = Field(sa_column_kwargs={"server_default": "0"})
     made_from: str | None = text_column(nullable=True)
     partition_id: int | None = None
+    blame: int = Field(sa_column_kwargs={"server_default": "0"})
 
 
 class InboxText(SQLModel, table=True):

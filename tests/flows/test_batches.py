@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from retrieval import batches, runs
+from retrieval import batches, losses, runs
 from retrieval.batches import Superseded
 from retrieval.pipeline import items, outcomes
 from retrieval.runs import Ingestion
@@ -70,7 +70,7 @@ def test_a_worker_taken_for_dead_can_write_no_more(db, new_scope):
     post(db, new_scope(), "a")
     lease = claimed(db)
     (batch,) = batches.open_batches(db)
-    batches.retry(db, batch)
+    losses.again(db, batch)
     with pytest.raises(Superseded):
         items.start(db, lease, [])
     assert not batches.renew(db, lease, seconds=30)

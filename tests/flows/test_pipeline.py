@@ -8,7 +8,7 @@ import pytest
 
 from connectors.files.local import LocalFiles
 from connectors.vectors.pgvector import PgVectorStore
-from retrieval import batches, documents, runs, sweep
+from retrieval import batches, documents, losses, runs, sweep
 from retrieval.errors import Fatal, Skippable
 from retrieval.filters import DocumentFilter
 from retrieval.pipeline import chunk, embed, fetch, items, outcomes, parse, upsert
@@ -188,7 +188,7 @@ def test_run_crash_and_run_again_leaves_what_one_clean_run_leaves(house, db, new
         (window,) = items.windows(house.db, lease, documents=64, size=1 << 24) or [[]]
         house.steps(lease, window, until=step)
         (batch,) = [b for b in batches.open_batches(house.db) if b.id == lease.batch_id]
-        batches.retry(house.db, batch)
+        losses.again(house.db, batch)
     house.work()
     house.sweep()
     assert house.footprint() == expected

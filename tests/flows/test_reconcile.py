@@ -12,12 +12,12 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
 
 
-def batch(*, claimed=False, lease_lost=False, age=60):
-    return Open("bat_1", 1, "run", claimed, lease_lost, NOW - timedelta(seconds=age))
+def batch(*, claimed=False, lease_lost=False, age=60, released=False):
+    return Open("bat_1", 1, "run", claimed, lease_lost, NOW - timedelta(seconds=age), released)
 
 
-def state(name, age):
-    return Seen(name, NOW - timedelta(seconds=age))
+def state(name, age, called=""):
+    return Seen(name, NOW - timedelta(seconds=age), called or name.title())
 
 
 @pytest.mark.decision("D21")
@@ -26,18 +26,28 @@ def state(name, age):
     [
         (batch(), state("SCHEDULED", 3600), "wait"),
         (batch(), state("PENDING", 5), "wait"),
-        (batch(), state("PENDING", 31), "retry"),
-        (batch(), state("RUNNING", 31), "retry"),
+        (batch(), state("PENDING", 31), "lost"),
+        (batch(), state("RUNNING", 31), "lost"),
         (batch(claimed=True), state("RUNNING", 3600), "wait"),
-        (batch(claimed=True, lease_lost=True), state("RUNNING", 60), "retry"),
-        (batch(claimed=True), state("CRASHED", 1), "retry"),
-        (batch(claimed=True), state("FAILED", 1), "retry"),
-        (batch(), state("COMPLETED", 1), "retry"),
+        (batch(claimed=True, lease_lost=True), state("RUNNING", 60), "lost"),
+        (batch(claimed=True), state("CRASHED", 1), "died"),
+        (batch(claimed=True), state("FAILED", 1), "died"),
+        (batch(), state("COMPLETED", 1), "lost"),
+        (batch(claimed=True, released=True), state("CRASHED", 1), "again"),
+        (batch(claimed=True, released=True), state("RUNNING", 1), "again"),
+        (batch(claimed=True, released=True), None, "again"),
+        (batch(claimed=True), state("CRASHED", 1, "Interrupted"), "again"),
         (batch(claimed=True), state("CANCELLED", 1), "cancel"),
+        (batch(), state("CANCELLED", 1), "cancel"),
+        (batch(claimed=True, released=True), state("CANCELLED", 1), "cancel"),
+        (batch(claimed=True), state("CANCELLING", 1), "wait"),
+        (batch(claimed=True, lease_lost=True), state("CANCELLING", 60), "cancel"),
+        (batch(claimed=True, released=True), state("CANCELLING", 1), "cancel"),
+        (batch(), state("CANCELLING", 1), "cancel"),
         (batch(age=5), None, "wait"),
-        (batch(age=11), None, "retry"),
+        (batch(age=11), None, "lost"),
         (batch(claimed=True), None, "wait"),
-        (batch(claimed=True, lease_lost=True), None, "retry"),
+        (batch(claimed=True, lease_lost=True), None, "lost"),
     ],
 )
 def test_every_state_leads_somewhere(held, seen, action):

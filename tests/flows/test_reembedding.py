@@ -9,7 +9,7 @@ import pytest
 
 from connectors import registry
 from flows import context, ingest, reembed, steps
-from retrieval import batches, namespaces, reembedding, run_control
+from retrieval import batches, losses, namespaces, reembedding, run_control
 from retrieval.errors import Moved, ServiceError, Skippable
 from retrieval.pipeline import items
 from tests.flows.configured import STEPS, Configured
@@ -191,7 +191,7 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
     (lost,) = [one for one in batches.open_batches(space.db) if one.id == lease.batch_id]
-    batches.retry(space.db, lost)
+    losses.again(space.db, lost)
     done = []
     by_hand.hook = lambda step, work: done.append((step, len(items.not_past(work.db, work.lease, work.window, step))))
     assert rebuild(space)

@@ -1,0 +1,120 @@
+"""Real workers on a real Prefect server, with the dispatcher's and the reconciler's turns taken by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import WorkPoolUpdate
+
+from flows import dispatch, reconcile, register
+from flows.lanes import Lane
+from retrieval import settings
+from tests.flows.configured import Configured
+from tests.flows.test_worker import Pool, new_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pytest
+    from prefect.client.schemas.objects import FlowRun
+
+LEASE_SECONDS = 6.0
+ATTEMPTS = 3
+
+
+class Workshop:
+    """A namespace, a work pool with the service's own deployments, and workers that come and go."""
+
+    def __init__(self, space: Configured, pool: Pool) -> None:
+        self.space, self.pool, self.db = space, pool, space.db
+        self.lane = Lane("workshop", space.db)
+
+    def turn(self) -> None:
+        """What the dispatcher does every second."""
+        asyncio.run(self._turn())
+
+    async def _turn(self) -> None:
+        async with get_client() as client:
+            await dispatch.dispatch(self.lane, client, size=64, limit=2)
+            await reconcile.once(self.lane, client, attempts=ATTEMPTS, lease=timedelta(seconds=LEASE_SECONDS))
+
+    def until(self, condition: Callable[[], Any], seconds: float = 60) -> Any:
+        """Take turns until there is something to answer."""
+        deadline = time.monotonic() + seconds
+        while not (answer := condition()):
+            assert time.monotonic() < deadline, f"not within {seconds} s\n{self.pool.log(len(self.pool.workers) - 1)}"
+            self.turn()
+            time.sleep(0.1)
+        return answer
+
+    def done(self, run: str) -> Any:
+        """The job run, once it is COMPLETED."""
+        seen = self.space.run(run)
+        return seen if seen.status == "COMPLETED" else None
+
+    def batch(self, run: str) -> dict[str, Any]:
+        """Columns of the batch of a job run; {} before it has one."""
+        row = self.db.row(
+            "select b.* from batches b join job_runs r on r.batch_id = b.id where r.id = %(run)s", {"run": run}
+        )
+        return dict(row or {})
+
+    def flow_run(self, run: str) -> FlowRun:
+        return self.pool.client.read_flow_run(self.batch(run)["flow_run_id"])
+
+    def is_worked_on(self, run: str) -> bool:
+        """Whether a worker holds the lease of the job run's batch."""
+        held = self.db.rows(
+            "select 1 from batches b join job_runs r on r.batch_id = b.id where r.id = %(run)s and not b.released"
+            " and b.finished_at is null and b.lease_until > now()",
+            {"run": run},
+        )
+        return bool(held)
+
+
+@contextmanager
+def opened(
+    db: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    folder: Path,
+    *,
+    grace_seconds: float = 10,
+    **configs: Any,
+) -> Iterator[Workshop]:
+    """A workshop without a worker yet. `configs`: of its namespace."""
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    space = Configured(db, **configs)
+    given = {
+        "RETRIEVAL_DATABASE_URL": db.url,
+        "RETRIEVAL_SECRET_KEY": ",".join(
+            f"{name}:{base64.b64encode(key).decode()}" for name, key in space.ring.keys.items()
+        ),
+        "RETRIEVAL_FILES_DIRECTORY": str(folder / "files"),
+        "RETRIEVAL_PROJECT": str(settings.PROJECT),
+        "RETRIEVAL_LEASE_SECONDS": str(LEASE_SECONDS),
+        "RETRIEVAL_FETCH_ALLOW": "127.0.0.1/32",
+        "RETRIEVAL_FETCH_HOST_DELAY": "0",
+    }
+    with new_pool(environment | given, folder) as pool:
+        for name, value in (given | {"RETRIEVAL_WORK_POOL": pool.name}).items():
+            monkeypatch.setenv(name, value)
+        settings.load.cache_clear()
+        asyncio.run(register.register())
+        template = pool.client.read_work_pool(pool.name).base_job_template
+        template["variables"]["properties"]["grace_seconds"]["default"] = grace_seconds
+        pool.client.update_work_pool(pool.name, WorkPoolUpdate(base_job_template=template))
+        shop = Workshop(space, pool)
+        try:
+            yield shop
+        finally:
+            shop.lane.close()
+    settings.load.cache_clear()
