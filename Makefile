@@ -12,7 +12,7 @@ help: ## what there is
 setup: .venv/.complete ## virtual environment from uv.lock; afterwards .venv/bin/retrieval is there
 	@:
 
-.venv/.complete: pyproject.toml uv.lock local/setup.sh
+.venv/.complete: pyproject.toml uv.lock local/setup.sh local/uv.txt
 	@sh local/setup.sh
 	@touch $@
 

@@ -24,6 +24,7 @@ from retrieval.pipeline import discover as discovering
 from retrieval.pipeline import items, outcomes, suspects
 from retrieval.pipeline.items import Key
 from retrieval.pipeline.outcomes import Progress
+from retrieval.shown import without_query
 
 WINDOW_DOCUMENTS = 64
 WINDOW_BYTES = 16 * 1024 * 1024
@@ -195,7 +196,7 @@ async def run_step(step: tasks.Pipeline, work: Work) -> None:
     try:
         await waits.patiently(work.db, work.lease, partial(step, work))
     except Retryable as error:
-        get_run_logger().warning("%s gave up: %s", step.name, error)
+        get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
         left = items.not_past(work.db, work.lease, work.window, step.name)
         tried = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
         later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."

@@ -16,6 +16,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Crashed
 
 from retrieval.batches import Batch
+from retrieval.shown import without_query
 from retrieval.sources import APPS
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ async def start(client: PrefectClient, batch: Batch) -> str:
 
 def tags(job_runs: Sequence[str], names: Sequence[str]) -> list[str]:
     """What a flow run is found by. Every event of a run repeats its tags, so a batch gets them only once it runs."""
-    return [*job_runs, *dict.fromkeys(name[:NAME_CHARACTERS] for name in names)]
+    return [*job_runs, *dict.fromkeys(without_query(name)[:NAME_CHARACTERS] for name in names)]
 
 
 async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
@@ -105,7 +106,7 @@ async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: b
 def _name(batch: Batch) -> str:
     attempt = f" (attempt {batch.attempt})" if batch.attempt > 1 else ""
     if len(batch.job_runs) == 1 and batch.names:
-        return batch.names[0][:NAME_CHARACTERS] + attempt
+        return without_query(batch.names[0])[:NAME_CHARACTERS] + attempt
     if len(batch.job_runs) == 1:
         return batch.job_runs[0] + attempt
     return f"{len(batch.job_runs)} job runs {batch.id[-6:]}{attempt}"

@@ -14,6 +14,7 @@ from prefect.logging import get_run_logger
 
 from flows import prefect_server
 from retrieval.pipeline import outcomes
+from retrieval.shown import without_query
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -92,13 +93,14 @@ async def results(
     """
     for row in rows:
         if row.error:
-            get_run_logger().warning("%s (%s): %s", row.name, row.document_id, row.error)
+            said = without_query(f"{row.name} ({row.document_id}): {row.error}")
+            get_run_logger().warning("%s", said)
     ordered = sorted(rows, key=lambda outcome: outcome.status == "SUCCESS")
     table = [
         {
-            "document": outcome.name,
+            "document": without_query(outcome.name),
             "status": outcome.status,
-            "error": outcome.error or "",
+            "error": without_query(outcome.error or ""),
             "last step": outcome.stage,
             "chunks": outcome.chunks,
             "document id": outcome.document_id,

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes .venv from uv.lock. Needs Python 3.11 or newer and nothing else: uv comes by pip into .uv/ if it is not there.
+# Makes .venv from uv.lock. Needs Python 3.11 or newer and nothing else: the uv of local/uv.txt, checked by its hash, comes
+# by pip into .uv/ unless that very version is there.
 set -eu
 export PIP_ROOT_USER_ACTION=ignore
 cd "$(dirname "$0")/.."
@@ -18,29 +19,42 @@ find_python() {
     done
 }
 
+pinned=$(sed -n 's/^uv==\([^ ]*\).*/\1/p' local/uv.txt)
+
+version_of() {
+    "$1" --version 2>/dev/null | cut -d ' ' -f 2
+}
+
 find_uv() {
-    if [ -x .uv/bin/uv ]; then
-        echo "$PWD/.uv/bin/uv"
-    elif uv --version >/dev/null 2>&1; then
-        command -v uv
+    for candidate in "$PWD/.uv/bin/uv" "$(command -v uv || true)"; do
+        if [ -n "$candidate" ] && [ "$(version_of "$candidate")" = "$pinned" ]; then
+            echo "$candidate"
+            return
+        fi
+    done
+    if other=$(version_of uv) && [ -n "$other" ]; then
+        echo "setup: the uv on PATH is $other and is left alone: this project uses $pinned (local/uv.txt)" >&2
     fi
 }
 
+pip_install() {
+    "$@" install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --requirement local/uv.txt
+}
+
 install_uv() {
-    echo "setup: installing uv into .uv/"
+    echo "setup: installing uv $pinned into .uv/"
     rm -rf .uv
-    if "$python" -m pip --version >/dev/null 2>&1 &&
-        "$python" -m pip install --quiet --disable-pip-version-check --target .uv uv; then
+    if "$python" -m pip --version >/dev/null 2>&1 && PIP_TARGET=.uv pip_install "$python" -m pip; then
         return
     fi
     rm -rf .uv
-    if "$python" -m venv .uv >/dev/null 2>&1 && .uv/bin/pip install --quiet --disable-pip-version-check uv; then
+    if "$python" -m venv .uv >/dev/null 2>&1 && pip_install .uv/bin/pip; then
         return
     fi
     rm -rf .uv
     "$python" -c 'import ensurepip' 2>/dev/null || "$python" -m pip --version >/dev/null 2>&1 ||
         fail "$python has neither pip nor venv. On Debian or Ubuntu: apt-get install python3-pip python3-venv"
-    fail "uv could not be installed by pip: see the lines above (no network, or no package index?)."
+    fail "uv could not be installed by pip: see the lines above (no network, no package index, or another hash?)."
 }
 
 python=$(find_python)

@@ -1,0 +1,56 @@
+"""Addresses in logs and in Prefect lose their queries: signatures of S3, Azure and others lie there."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+
+from flows import prefect_server
+from retrieval import logs
+from retrieval.batches import Batch
+from retrieval.settings import Settings
+from retrieval.shown import without_query
+
+SIGNED = "https://bucket.example/report.pdf?X-Amz-Signature=canary&X-Amz-Credential=canary"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (SIGNED, "https://bucket.example/report.pdf"),
+        ("https://canary:canary@host.example/a", "https://host.example/a"),
+        ("https://host.example#access_token=canary", "https://host.example"),
+        ("HTTPS://HOST.example/?sig=canary", "HTTPS://HOST.example/"),
+        (f'GET "{SIGNED}" failed: 403', 'GET "https://bucket.example/report.pdf" failed: 403'),
+        ("s3://bucket/key?canary", "s3://bucket/key"),
+        ("postgresql://u:canary@db/x", "postgresql://db/x"),
+        ("Why? Because.", "Why? Because."),
+        ("a#b.txt", "a#b.txt"),
+        ("wss://[::1]:8443/x?y=canary z", "wss://[::1]:8443/x z"),
+    ],
+)
+def test_an_address_is_shown_without_its_query_user_and_fragment(given, shown):
+    assert without_query(given) == shown
+
+
+def test_a_flow_run_bears_no_query_in_its_name_and_tags():
+    batch = Batch("b_1", "URLS_LIST", 2, ("ijr_1",), (SIGNED,))
+    assert prefect_server._name(batch) == "https://bucket.example/report.pdf (attempt 2)"
+    assert prefect_server.tags(batch.job_runs, batch.names) == ["ijr_1", "https://bucket.example/report.pdf"]
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_log_line_bears_no_query_in_any_field_or_traceback(form, capsys):
+    before = structlog.get_config()
+    try:
+        logs.configure(Settings(log_format=form), role="test")
+        try:
+            int(SIGNED)
+        except ValueError:
+            structlog.get_logger().exception(SIGNED, url=SIGNED)
+    finally:
+        structlog.configure(**before)
+        structlog.contextvars.clear_contextvars()
+    said = capsys.readouterr().err
+    assert said.count("https://bucket.example/report.pdf") >= 2
+    assert "canary" not in said
