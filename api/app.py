@@ -37,8 +37,10 @@ from api.routes import (
     search,
     web,
 )
+from api.server_secret import ServerSecret
 from api.services import PROBES, THREADS, Services
 from api.spare_threads import SpareThreads
+from retrieval import cursors
 from retrieval.activity import SearchTimes
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
@@ -72,7 +74,10 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
     times = SearchTimes(database)
-    services = Services(database, ring, settings, Notices(database), threads, links, SpareThreads(PROBES), times)
+    cursor_secret = ServerSecret(database, ring, cursors.SECRET)
+    services = Services(
+        database, ring, settings, Notices(database), threads, links, SpareThreads(PROBES), times, cursor_secret
+    )
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:

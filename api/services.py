@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from api.links import Links
+from api.server_secret import ServerSecret
 from api.spare_threads import SpareThreads
 from retrieval.activity import SearchTimes
 from retrieval.database import Database
@@ -39,6 +40,7 @@ class Services:
     links: Links
     probing: SpareThreads
     times: SearchTimes
+    cursor_secret: ServerSecret
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""

@@ -26,7 +26,6 @@ class ChunkRow:
 
 
 _CHUNKS = Listing(
-    "chunks",
     """
     select index, start, "end", page, tokens, content from chunks
     where document_id = %(id)s and generation = %(active_generation)s and index > %(after)s
