@@ -57,6 +57,7 @@ CONNECTORS: dict[str, str] = {
     "GOOGLE_DRIVE": "connectors.sources.google_drive:make",
     "DROPBOX": "connectors.sources.dropbox:make",
     "ONEDRIVE": "connectors.sources.onedrive:make",
+    "SHAREPOINT": "connectors.sources.sharepoint:make",
     "BOX": "connectors.sources.box:make",
 }
 """Connector, such as BOX, to `make(app, settings) -> Connector`; `app` is the namespace's config of it."""

@@ -86,6 +86,12 @@ async def ingest_onedrive(batch_id: str, attempt: int) -> State[None]:
     return await ingest(batch_id, attempt)
 
 
+@flow(name="ingest-sharepoint", persist_result=False)
+async def ingest_sharepoint(batch_id: str, attempt: int) -> State[None]:
+    """Files of document libraries of SharePoint."""
+    return await ingest(batch_id, attempt)
+
+
 @flow(name="ingest-box", persist_result=False)
 async def ingest_box(batch_id: str, attempt: int) -> State[None]:
     """Files of a Box."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from retrieval.errors import StepError
@@ -87,4 +87,13 @@ class Connector(Protocol):
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         """Whether the item is deleted, trashed or out of reach: asked of what a whole listing did not name."""
+        ...
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A connector of which a request can choose parts."""
+
+    def choosing(self, include: Sequence[Mapping[str, str]]) -> Connector:
+        """The same, for these parts alone: each has an `id` or a `path`. What lies outside of them is gone."""
         ...

@@ -15,6 +15,7 @@ APPS: Mapping[str, str] = {
     "GOOGLE_DRIVE": "googleDriveConfig",
     "DROPBOX": "dropboxConfig",
     "ONEDRIVE": "onedriveConfig",
+    "SHAREPOINT": "sharepointConfig",
     "BOX": "boxConfig",
 }
 """Content services, read through a connection, and the namespace's config of the app that people authorize."""

@@ -1,25 +1,30 @@
-"""Ingestion from content services: one request shape, five paths; the job run finds out what there is."""
+"""Ingestion from content services: one request shape, a path for each; the job run finds out what there is."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from litestar.handlers import HTTPRouteHandler
+from msgspec import UNSET
 
 from api.ingestion_operation import INVALID, ingestion_operation
 from api.operation import Call
 from api.wire.common import Answer
 from api.wire.connector_ingestion import (
+    ConnectorConfig,
     IngestBox,
     IngestDropbox,
     IngestFromConnector,
     IngestGoogleDrive,
     IngestNotion,
     IngestOnedrive,
+    IngestSharepoint,
+    SharepointConfig,
 )
 from api.wire.ingest import IngestAnswer, ingestion
 from retrieval import connections, metadata, namespaces, runs
-from retrieval.errors import ErrorCode
+from retrieval.errors import ErrorCode, ServiceError
 
 AT = "ingestConfig.config"
 
@@ -36,13 +41,14 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
         asked.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
     )
+    request = _request(config)
     scope = call.scope(call.body.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
     await connections.require_active(services.db, scope, config.connection_id, asked.source)
 
     async def act() -> Answer:
         receipt = await runs.accept_discovery(
-            services.db, scope, source=asked.source, config={}, ingestion=how, connection_id=config.connection_id
+            services.db, scope, source=asked.source, config=request, ingestion=how, connection_id=config.connection_id
         )
         await call.make_tenant_known()
         return IngestAnswer.of_several(receipt, name)
@@ -50,6 +56,17 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
     answer = await call.once(act)
     services.notices.send()
     return answer
+
+
+def _request(config: ConnectorConfig) -> dict[str, Any]:
+    """What the source is told. ServiceError for a place that is named twice, or not at all."""
+    if not isinstance(config, SharepointConfig) or not config.include:
+        return {}
+    for number, place in enumerate(config.include):
+        if (place.id is UNSET) == (place.path is UNSET):
+            at = f"{AT}.include[{number}]"
+            raise ServiceError(INVALID, f"{at} takes an id or a path, and one of them.", field=at, reason="id_or_path")
+    return {"include": [msgspec.to_builtins(place) for place in config.include]}
 
 
 def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
@@ -80,5 +97,6 @@ HANDLERS = (
     _handler(IngestGoogleDrive, "GOOGLE_DRIVE", "Google Drive"),
     _handler(IngestDropbox, "DROPBOX", "Dropbox"),
     _handler(IngestOnedrive, "ONEDRIVE", "OneDrive"),
+    _handler(IngestSharepoint, "SHAREPOINT", "SharePoint"),
     _handler(IngestBox, "BOX", "Box"),
 )

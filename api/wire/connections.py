@@ -34,6 +34,7 @@ class ConnectorName(StrEnum):
     GOOGLE_DRIVE = "GOOGLE_DRIVE"
     DROPBOX = "DROPBOX"
     ONEDRIVE = "ONEDRIVE"
+    SHAREPOINT = "SHAREPOINT"
     BOX = "BOX"
 
 

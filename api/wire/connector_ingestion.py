@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.ingest import ChunkConfig, Metadata, NamespaceId
 
@@ -14,6 +14,26 @@ ConnectionId = Annotated[
         min_length=1,
         description="An ACTIVE connection of this connector in the namespace and tenant.",
         examples=["conn_06gzppa1c3e5g7j9m2p4r6t8w1"],
+    ),
+]
+
+
+PlaceId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=500,
+        description="A site's `id` (host, collection and site, with commas), or the `id` of a library's drive.",
+        examples=["b!-RIj2DuyvEyV1T4NlOaMHk8XkS_I8MdFlUCq1BlcjgmhRfAj3-Z8RY2VpuvV_tpd"],
+    ),
+]
+PlacePath = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=2000,
+        description="As in the address in a browser, with or without the host; of a site, or of a library in it.",
+        examples=["sites/marketing/Shared Documents"],
     ),
 ]
 
@@ -57,6 +77,26 @@ class OnedriveIngestion(ConnectorIngestion, kw_only=True):
     source: Literal["ONEDRIVE"]
 
 
+class Place(Struct, rename="camel", omit_defaults=True):
+    """A site or a document library: its id at Microsoft Graph, or the path of its address. One of them."""
+
+    id: PlaceId | UnsetType = UNSET
+    path: PlacePath | UnsetType = UNSET
+
+
+class SharepointConfig(ConnectorConfig, kw_only=True):
+    """All libraries of the sites that the person follows, or those of `include`, followed or not."""
+
+    include: Annotated[list[Place], Meta(max_length=200)] | None = None
+
+
+class SharepointIngestion(ConnectorIngestion, kw_only=True):
+    """Files of document libraries of SharePoint."""
+
+    source: Literal["SHAREPOINT"]
+    config: SharepointConfig
+
+
 class BoxIngestion(ConnectorIngestion, kw_only=True):
     """Files of a Box."""
 
@@ -91,6 +131,13 @@ class IngestOnedrive(Struct, rename="camel"):
     ingest_config: OnedriveIngestion
 
 
+class IngestSharepoint(Struct, rename="camel"):
+    """Document libraries of SharePoint to ingest into a namespace."""
+
+    namespace_id: NamespaceId
+    ingest_config: SharepointIngestion
+
+
 class IngestBox(Struct, rename="camel"):
     """A Box to ingest into a namespace."""
 
@@ -98,4 +145,4 @@ class IngestBox(Struct, rename="camel"):
     ingest_config: BoxIngestion
 
 
-IngestFromConnector = IngestNotion | IngestGoogleDrive | IngestDropbox | IngestOnedrive | IngestBox
+IngestFromConnector = IngestNotion | IngestGoogleDrive | IngestDropbox | IngestOnedrive | IngestSharepoint | IngestBox

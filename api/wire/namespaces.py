@@ -9,13 +9,19 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import Answer, Identified, Listing, Timestamp
+from api.wire.connector_apps import (
+    ConnectorApp,
+    ConnectorAppView,
+    GoogleDriveApp,
+    MicrosoftApp,
+    NotionApp,
+    Secret,
+    Text,
+)
 from retrieval.namespaces import CONNECTORS, NamespaceConfig
 from retrieval.secrets import mask
 
-Text = Annotated[str, Meta(min_length=1, max_length=2048)]
-Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Product manuals"])]
-HttpsUrl = Annotated[str, Meta(pattern=r"^https://\S+$", max_length=2048)]
 
 
 class S3Credentials(Struct, rename="camel"):
@@ -100,29 +106,6 @@ class BuiltinScraper(Struct, rename="camel", tag_field="provider", tag="BUILTIN"
     api_key: Secret | UnsetType = UNSET
 
 
-class NotionApp(Struct, rename="camel", omit_defaults=True):
-    """The Notion integration that users authorize."""
-
-    client_id: Text
-    client_secret: Secret
-    authorization_url: HttpsUrl | UnsetType = UNSET
-
-
-class GoogleDriveApp(Struct, rename="camel"):
-    """The Google Cloud app that users authorize."""
-
-    client_id: Text
-    client_secret: Secret
-    api_key: Secret
-
-
-class ConnectorApp(Struct, rename="camel"):
-    """The app of Dropbox, OneDrive or Box that users authorize."""
-
-    client_id: Text
-    client_secret: Secret
-
-
 FileStorage = S3Storage | LocalStorage
 VectorStore = PineconeStore | PgvectorStore
 EmbeddingModel = OpenAIModel | CohereModel | JinaModel | LocalModel
@@ -140,7 +123,8 @@ class CreateNamespace(Struct, rename="camel", kw_only=True):
     notion_config: NotionApp | None = None
     google_drive_config: GoogleDriveApp | None = None
     dropbox_config: ConnectorApp | None = None
-    onedrive_config: ConnectorApp | None = None
+    onedrive_config: MicrosoftApp | None = None
+    sharepoint_config: MicrosoftApp | None = None
     box_config: ConnectorApp | None = None
 
 
@@ -155,7 +139,8 @@ class UpdateNamespace(Struct, rename="camel", kw_only=True):
     notion_config: NotionApp | UnsetType | None = UNSET
     google_drive_config: GoogleDriveApp | UnsetType | None = UNSET
     dropbox_config: ConnectorApp | UnsetType | None = UNSET
-    onedrive_config: ConnectorApp | UnsetType | None = UNSET
+    onedrive_config: MicrosoftApp | UnsetType | None = UNSET
+    sharepoint_config: MicrosoftApp | UnsetType | None = UNSET
     box_config: ConnectorApp | UnsetType | None = UNSET
     reembed: bool = False
     """With another embedding model or vector store: embed all documents again, search with the old until then."""
@@ -191,15 +176,6 @@ class WebScraperView(Struct, rename="camel", omit_defaults=True):
     api_key: Annotated[str, Meta(examples=["••••1234"])] | UnsetType = UNSET
 
 
-class ConnectorAppView(Struct, rename="camel", omit_defaults=True):
-    """A connector app with its secrets masked."""
-
-    client_id: str
-    client_secret: Annotated[str, Meta(examples=["••••1234"])]
-    api_key: str | UnsetType = UNSET
-    authorization_url: str | UnsetType = UNSET
-
-
 class Namespace(Struct, rename="camel", kw_only=True):
     """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
 
@@ -215,6 +191,7 @@ class Namespace(Struct, rename="camel", kw_only=True):
     google_drive_config: ConnectorAppView | UnsetType | None = UNSET
     dropbox_config: ConnectorAppView | UnsetType | None = UNSET
     onedrive_config: ConnectorAppView | UnsetType | None = UNSET
+    sharepoint_config: ConnectorAppView | UnsetType | None = UNSET
     box_config: ConnectorAppView | UnsetType | None = UNSET
     created_at: Timestamp | UnsetType = UNSET
     updated_at: Timestamp | UnsetType = UNSET

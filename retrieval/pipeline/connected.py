@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from retrieval import syncing
 from retrieval.authorizations import ConnectionTokens
+from retrieval.connector_port import Choosing
 from retrieval.database import Database
 from retrieval.errors import Fatal, Retryable
 from retrieval.pipeline import vendor_words
@@ -64,6 +65,8 @@ class Connected:
         """Fatal with a reason if the connection may not be used any more."""
         tokens = self._tokens(request)
         tokens.token()
+        if isinstance(self._connector, Choosing) and (include := request.config.get("include")):
+            self._connector = self._connector.choosing(include)
         place = Place.of(cursor) if cursor else self._begin(request)
         if place.step == "unfinished":
             yield from self._unfinished(request, place)

@@ -172,6 +172,11 @@ def of_namespace(good: dict[str, Any]) -> list[Row]:
         {"googleDriveConfig": {"clientId": "c", "clientSecret": "s"}},
         {"dropboxConfig": {"clientId": 5, "clientSecret": "s"}},
         {"onedriveConfig": []},
+        *(
+            {f"{name}Config": {"clientId": "c", "clientSecret": "s", "tenantId": tenant}}
+            for name in ("onedrive", "sharepoint")
+            for tenant in ("", "a/b", "..", "a..b", "common/../x", "a b", "-a", "a?b", "a" * 254, 5, "a\n")
+        ),
         {"boxConfig": {"clientId": "", "clientSecret": "s"}},
         {"boxConfig": {"clientId": "c", "clientSecret": "••••1234"}},
     ]
@@ -272,6 +277,13 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/ingest/google-drive": connector("GOOGLE_DRIVE"),
     "POST /v1/ingest/dropbox": connector("DROPBOX"),
     "POST /v1/ingest/onedrive": connector("ONEDRIVE"),
+    "POST /v1/ingest/sharepoint": [
+        *connector("SHAREPOINT"),
+        *(
+            body(ingest("SHAREPOINT", {"connectionId": "conn_1", "include": bad}), 400, INGEST)
+            for bad in ("sites/a", [5], [{}], [{"id": "a", "path": "b"}], [{"path": ""}], [{"id": "a"}] * 201)
+        ),
+    ],
     "POST /v1/ingest/box": connector("BOX"),
     "GET /v1/ingest-job-runs": [*paged(REQUEST), ({"params": {**IN_SPACE, "status": "DONE"}}, 400, REQUEST)],
     "GET /v1/ingest-job-runs/{ingest_job_run_id}": [

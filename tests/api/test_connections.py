@@ -23,9 +23,10 @@ APPS = {
     "googleDriveConfig": {**APP, "apiKey": "canary-api-key"},
     "dropboxConfig": APP,
     "onedriveConfig": APP,
+    "sharepointConfig": APP,
     "boxConfig": APP,
 }
-NAMES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "BOX")
+NAMES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
 HOME = "https://app.example.com/done?tab=2"
 
 
@@ -50,7 +51,7 @@ def base(api_settings, api_database, ring, endpoint):
     there = {
         name: OAuthEndpoints(
             token=f"{endpoint.base}/{name}/token",
-            revoke=None if name == "ONEDRIVE" else f"{endpoint.base}/{name}/revoke",
+            revoke=None if name in {"ONEDRIVE", "SHAREPOINT"} else f"{endpoint.base}/{name}/revoke",
         )
         for name in NAMES
     }
@@ -134,7 +135,7 @@ def test_the_callback_takes_either_spelling(org, space, vendor, spelling):
 def test_the_authorization_url_has_pkce_where_the_vendor_has_it(org, space):
     for connector in NAMES:
         sent = dict(parse_qsl(urlsplit(create(org, space, connector)[1]).query))
-        assert ("code_challenge" in sent) == (connector in {"GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE"})
+        assert ("code_challenge" in sent) == (connector in {"GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT"})
         assert sent["redirect_uri"].endswith("/v1/oauth/callback/" + connector.lower().replace("_", "-"))
         assert len(sent["state"]) >= 43
 

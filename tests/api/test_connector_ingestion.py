@@ -14,13 +14,14 @@ SOURCES = {
     "google-drive": "GOOGLE_DRIVE",
     "dropbox": "DROPBOX",
     "onedrive": "ONEDRIVE",
+    "sharepoint": "SHAREPOINT",
     "box": "BOX",
 }
 
 
 @pytest.fixture
 def space(org):
-    apps = ("notionConfig", "dropboxConfig", "onedriveConfig", "boxConfig")
+    apps = ("notionConfig", "dropboxConfig", "onedriveConfig", "sharepointConfig", "boxConfig")
     return org.namespace(googleDriveConfig={**APP, "apiKey": "canary-api-key"}, **dict.fromkeys(apps, APP))
 
 
@@ -52,6 +53,22 @@ def post(org, space, path, connection_id, *, source=None, tenant=None, key=None,
             **({"Idempotency-Key": key} if key else {}),
         },
     )
+
+
+@pytest.mark.decision("D84")
+def test_chosen_sites_and_libraries_are_kept_with_the_request(org, space):
+    made = connection(org, space, "SHAREPOINT")
+    include = [{"path": "sites/marketing"}, {"id": "b!drive"}]
+    answer = post(org, space, "sharepoint", made, config={"include": include})
+    assert answer.status_code == 200, answer.text
+    row = org.db.row(
+        "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s",
+        {"run": answer.json()["data"]["ingestJobRunId"]},
+    )
+    assert row["config"]["request"] == {"include": include}
+    refused = post(org, space, "sharepoint", made, config={"include": [{"path": "a"}, {"id": "b", "path": "c"}]})
+    error = assert_error(refused, 400, "INVALID_INGEST_CONFIG")["error"]
+    assert error["details"]["field"] == "ingestConfig.config.include[1]"
 
 
 @pytest.mark.decision("D15")

@@ -35,6 +35,7 @@ FULL = {
     "googleDriveConfig": {"clientId": "g-id", "clientSecret": "canary-google-9012", "apiKey": "canary-google-key-3456"},
     "dropboxConfig": {"clientId": "d-id", "clientSecret": "canary-dropbox-7890"},
     "onedriveConfig": {"clientId": "o-id", "clientSecret": "canary-onedrive-1122"},
+    "sharepointConfig": {"clientId": "p-id", "clientSecret": "canary-sharepoint-3344", "tenantId": "contoso.com"},
     "boxConfig": {"clientId": "b-id", "clientSecret": "canary-box-3344"},
 }
 CONFIGS = [name for name in FULL if name != "name"]
@@ -104,6 +105,11 @@ def test_secrets_are_absent_or_masked_and_sealed_at_rest(org):
     assert namespace["googleDriveConfig"] == {"clientId": "g-id", "clientSecret": "••••9012", "apiKey": "••••3456"}
     assert namespace["dropboxConfig"] == {"clientId": "d-id", "clientSecret": "••••7890"}
     assert namespace["onedriveConfig"] == {"clientId": "o-id", "clientSecret": "••••1122"}
+    assert namespace["sharepointConfig"] == {
+        "clientId": "p-id",
+        "clientSecret": "••••3344",
+        "tenantId": "contoso.com",
+    }
     assert namespace["boxConfig"] == {"clientId": "b-id", "clientSecret": "••••3344"}
     for path in ("/v1/namespaces", f"/v1/namespaces/{namespace['id']}"):
         assert "canary" not in org.client.get(path).text

@@ -19,6 +19,7 @@ ACCOUNTS = {
     "MEMORY": "tests.standins.memory:serving",
     "BOX": "tests.standins.box:serving",
     "ONEDRIVE": "tests.standins.onedrive:serving",
+    "SHAREPOINT": "tests.standins.sharepoint:serving",
     "DROPBOX": "tests.standins.dropbox:serving",
     "NOTION": "tests.standins.notion:serving",
     "GOOGLE_DRIVE": "tests.standins.google_drive:serving",
@@ -31,7 +32,8 @@ LIMITS = {
     "DROPBOX": [("connectors.arriving", "SECONDS")],
     "GOOGLE_DRIVE": [("connectors.sources.google_drive_wire", "ANSWER_SECONDS")],
     "NOTION": [("connectors.sources.notion_wire", "SECONDS")],
-    "ONEDRIVE": [("connectors.sources.onedrive_graph", "ANSWER_SECONDS")],
+    "ONEDRIVE": [("connectors.sources.graph", "ANSWER_SECONDS")],
+    "SHAREPOINT": [("connectors.sources.graph", "ANSWER_SECONDS")],
 }
 """What bounds the time of one answer."""
 

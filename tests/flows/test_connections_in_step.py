@@ -31,7 +31,7 @@ TEXTS = {
 
 @pytest.fixture(params=ACCOUNTS)
 def account(request, monkeypatch):
-    if request.param == "MEMORY":  # in the place of another, since the service knows five
+    if request.param == "MEMORY":  # in the place of another, since the service knows no more
         monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
         serving = memory.serving("BOX")
     else:

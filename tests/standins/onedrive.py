@@ -1,4 +1,4 @@
-"""OneDrive on loopback: one account's drive behind Graph's own paths, as a work account shows it.
+"""A drive of Microsoft Graph on loopback, and OneDrive: one account's own drive, as a work account shows it.
 
 Every answer is judged by what Microsoft documents (contracts/graph-drive-items.json), and every request by what Graph
 takes: a complaint makes the answer a 500, and the test that caused it fails with the complaint.
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from tests.standins.faults import Handler
 
 CONTRACT = Described(Path(__file__).parent / "contracts" / "graph-drive-items.json")
-DRIVE, OTHER_DRIVE = "b!drive", "b!other"
+OTHER_DRIVE = "b!other"
 ROOT = "01ROOT"
 SIGNED = "/signed/"
 _URL = "@microsoft.graph.downloadUrl"
-_DELTA = re.compile(r"/v1\.0/me/drive/(?:root/)?delta(?:\(token='([^']*)'\))?")
-_ITEM = re.compile(r"/v1\.0/me/drive/items/([^/]+)(/content)?")
+_DELTA = re.compile(r"/(?:root/)?delta(?:\(token='([^']*)'\))?")
+_ITEM = re.compile(r"/items/([^/]+)(/content)?")
 _OTHER = re.compile(r"/v1\.0/drives/([^/]+)/items/([^/]+)/content")
 
 
@@ -39,6 +39,9 @@ class OneDriveAccount(Served):
     """Items by id; `change` numbers what happened, and a token of the feed is such a number, its page and an epoch."""
 
     connector = "ONEDRIVE"
+    drive = "b!drive"
+    place = "/me/drive"
+    """Where Graph tells of the drive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,12 +73,13 @@ class OneDriveAccount(Served):
         return path.startswith(SIGNED)
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        within = path.removeprefix("/v1.0" + quote(self.place))
         with self.lock:
             if path.startswith(SIGNED):
                 self._download(handler, path.removeprefix(SIGNED), query.pop("sig", ""))
-            elif found := _DELTA.fullmatch(path):
+            elif found := _DELTA.fullmatch(within):
                 self._delta(handler, found[1] or query.pop("token", ""))
-            elif found := _ITEM.fullmatch(path):
+            elif found := _ITEM.fullmatch(within):
                 self._item(handler, found[1], content=bool(found[2]))
             elif (found := _OTHER.fullmatch(path)) and unquote(found[1]) == OTHER_DRIVE:
                 self._moved(handler, found[2])
@@ -84,10 +88,14 @@ class OneDriveAccount(Served):
             if query:
                 self._complain(handler, f"unknown parameters: {query}")
 
+    @property
+    def _here(self) -> str:
+        return f"{self.base}/v1.0{quote(self.place)}"
+
     def _delta(self, handler: Handler, token: str) -> None:
         since, after, upto, epoch = (int(part) for part in token.split("-")) if token else (0, 0, 0, self.epoch)
         if epoch != self.epoch:
-            fresh = f"{self.base}/v1.0/me/drive/root/delta?token=0-0-{self.changes}-{self.epoch}"
+            fresh = f"{self._here}/root/delta?token=0-0-{self.changes}-{self.epoch}"
             return handler.reply(410, _error("resyncChangesApplyDifferences"), {"Location": fresh})
         upto = upto or self.changes
         wanted = sorted(
@@ -99,9 +107,9 @@ class OneDriveAccount(Served):
         body: dict[str, Any] = {"value": [self._listed(one) for one in [*self._above(here), *here]]}
         if more:
             following = f"{since}-{here[-1]['change']}-{upto}-{epoch}"
-            body["@odata.nextLink"] = f"{self.base}/v1.0/me/drive/delta(token='{following}')"
+            body["@odata.nextLink"] = f"{self._here}/delta(token='{following}')"
         else:
-            body["@odata.deltaLink"] = f"{self.base}/v1.0/me/drive/root/delta?token={upto}-0-0-{epoch}"
+            body["@odata.deltaLink"] = f"{self._here}/root/delta?token={upto}-0-0-{epoch}"
         return self._reply(handler, "/me/drive/root/delta", body)
 
     def _above(self, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -159,12 +167,12 @@ class OneDriveAccount(Served):
         for name in lacking | {"cTag"} if "deleted" in item else set() if self.personal else {"cTag"}:
             shown.pop(name, None)
         if item["id"] == ROOT:
-            shown["parentReference"] = {"driveId": DRIVE, "driveType": "business"}
+            shown["parentReference"] = {"driveId": self.drive, "driveType": "business"}
         return shown
 
     def _shown(self, item: dict[str, Any]) -> dict[str, Any]:
         above = [quote(one["name"]) for one in reversed(self._chain(item)[1:-1])]
-        parent = {"driveType": "business", "driveId": DRIVE, "id": item["parent"], "path": "/drive/root:"}
+        parent = {"driveType": "business", "driveId": self.drive, "id": item["parent"], "path": "/drive/root:"}
         parent["path"] += "".join("/" + name for name in above)
         shown: dict[str, Any] = {
             **self._dated(item),

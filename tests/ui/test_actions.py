@@ -202,11 +202,17 @@ def test_a_changed_namespace_is_what_was_typed(app, org, held):
     choose(seen, "Web scraper", "none")
     seen.run()
     field(seen, "googleDriveConfig.clientId").set_value("2.apps")
+    for app_of in ("onedriveConfig", "sharepointConfig"):
+        field(seen, f"{app_of}.clientId").set_value("3.apps")
+        field(seen, f"{app_of}.clientSecret").set_value("canary")
+    field(seen, "sharepointConfig.tenantId").set_value("contoso.com")
     click(seen, "Test and save")
     assert not seen.error, shown(seen)
     kept = org.client.get(f"/v1/namespaces/{held.namespace}").json()["data"]["namespace"]
     assert kept["webScraperConfig"] is None
     assert kept["googleDriveConfig"]["clientId"] == "2.apps"
+    assert kept["sharepointConfig"]["tenantId"] == "contoso.com"
+    assert "tenantId" not in kept["onedriveConfig"]
     assert namespaces.load(org.db, org.ring, held.namespace).connectors["googleDriveConfig"]["clientSecret"] == "s"
 
 

@@ -33,11 +33,13 @@ APPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "notionConfig": ("Notion", ("clientId", "clientSecret")),
     "googleDriveConfig": ("Google Drive", ("clientId", "clientSecret", "apiKey")),
     "dropboxConfig": ("Dropbox", ("clientId", "clientSecret")),
-    "onedriveConfig": ("OneDrive", ("clientId", "clientSecret")),
+    "onedriveConfig": ("OneDrive", ("clientId", "clientSecret", "tenantId")),
+    "sharepointConfig": ("SharePoint", ("clientId", "clientSecret", "tenantId")),
     "boxConfig": ("Box", ("clientId", "clientSecret")),
 }
 REEMBEDS = frozenset({"vectorStorageConfig", "embeddingModelConfig"})
 """What the stored vectors depend on."""
+OPTIONAL = frozenset({"tenantId"})
 SECRET = frozenset({"secretAccessKey", "accessKeyId", "apiKey", "clientSecret"})
 _SAVES = "namespace_saves"
 MASKED_WITH_TAIL = 12
@@ -51,6 +53,7 @@ TITLES = {
 LABELS = {
     "clientId": "Client ID",
     "clientSecret": "Client secret",
+    "tenantId": "Tenant ID (optional)",
     "apiKey": "API key",
     "accessKeyId": "Access key ID",
     "secretAccessKey": "Secret access key",
@@ -93,7 +96,7 @@ def show(who: session.Person, space: Json | None) -> Json | None:
         places["embeddingModelConfig"] = st.container()
         body |= _scraper(choice, space)
         places["webScraperConfig"] = st.container()
-        with st.expander("OAuth apps for connections (Notion, Drive, Dropbox, OneDrive, Box)"):
+        with st.expander("OAuth apps for connections (Notion, Drive, Dropbox, OneDrive, SharePoint, Box)"):
             for area, (title, names) in APPS.items():
                 body |= _app(area, title, names, space)
         reembed = space is not None and _reembed()
@@ -251,7 +254,8 @@ def _app(area: str, title: str, fields: tuple[str, ...], space: Json | None) -> 
         return {}
     kept = {field: stored.get(field, "") for field in fields if field in SECRET}
     unasked = {field: value for field, value in stored.items() if field not in fields}
-    return {area: {**unasked, **{field: value or kept.get(field, "") for field, value in typed.items()}}}
+    sent = {field: value or kept.get(field, "") for field, value in typed.items()}
+    return {area: {**unasked, **{field: value for field, value in sent.items() if value or field not in OPTIONAL}}}
 
 
 def _field(area: str, field: str, space: Json | None) -> str:

@@ -48,6 +48,7 @@ SOURCES = {
     "GOOGLE_DRIVE": Source("Google Drive", "google-drive", "googleDriveConfig"),
     "DROPBOX": Source("Dropbox", "dropbox", "dropboxConfig"),
     "ONEDRIVE": Source("OneDrive", "onedrive", "onedriveConfig"),
+    "SHAREPOINT": Source("SharePoint", "sharepoint", "sharepointConfig"),
     "BOX": Source("Box", "box", "boxConfig"),
 }
 """Every source that people start an ingestion of, in the order in which they are offered."""

@@ -15,15 +15,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
-from connectors.sources import onedrive_items as items
-from connectors.sources.onedrive_graph import TITLE, Answer, Graph
-from connectors.sources.onedrive_items import Folders, Item
-from retrieval.errors import Fatal, Retryable
-from retrieval.ports import Page, SourceItem, TokenSource
+from connectors.sources import graph_items as items
+from connectors.sources.graph import VANISHED, Answer, Graph, Session
+from connectors.sources.graph_items import Drive, Folders, Item
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 
-START: Final = "/me/drive/root/delta"
 WEEK: Final = 7 * 24 * 3600
 """Seconds after which everything is listed again."""
 IDLE_PAGES: Final = 100
@@ -37,19 +37,19 @@ class Place:
     """How far a listing has come. `at`: the next page; `whole`: it began with everything, `begun`: when the last such
     one did, in seconds of the epoch; `again`: it is followed by one."""
 
-    at: str = START
+    at: str
     whole: bool = True
     begun: int = 0
     again: bool = False
 
     @classmethod
-    def of(cls, cursor: str | None) -> Place:
-        place = cls(**json.loads(cursor)) if cursor else cls.new()
+    def of(cls, cursor: str | None, drive: Drive) -> Place:
+        place = cls(**json.loads(cursor)) if cursor else cls.new(drive.feed)
         between = not place.whole and not place.again
-        return cls.new() if between and time.time() - place.begun > WEEK else place
+        return cls.new(drive.feed) if between and time.time() - place.begun > WEEK else place
 
     @classmethod
-    def new(cls, at: str = START) -> Place:
+    def new(cls, at: str) -> Place:
         return cls(at, begun=int(time.time()))
 
     def __str__(self) -> str:
@@ -60,6 +60,7 @@ class Place:
 class Rounds:
     """Ends a feed that never would: the same page again, page after page of what was there before, endless restarts."""
 
+    title: str
     pages: set[str] = field(default_factory=set)
     marks: set[int] = field(default_factory=set)
     idle: int = 0
@@ -70,30 +71,34 @@ class Rounds:
         self.marks |= fresh
         self.idle = 0 if fresh else self.idle + 1
         if at in self.pages or self.idle > IDLE_PAGES:
-            raise Retryable(f"{TITLE}'s listing goes round in circles: it names the same page again and again.")
+            raise Retryable(f"{self.title}'s listing goes round in circles: it names the same page again and again.")
         self.pages.add(at)
 
     def restart(self) -> None:
         self.restarts += 1
         if self.restarts > RESTARTS:
-            raise Retryable(f"{TITLE} starts its listing over and over, and comes to no end.")
+            raise Retryable(f"{self.title} starts its listing over and over, and comes to no end.")
         self.pages.clear()
         self.marks.clear()
 
 
-def pages(graph: Graph, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-    """The feed's pages from the cursor on; what comes last is `done`."""
-    place, rounds = Place.of(cursor), Rounds()
-    folders = Folders(lambda folder: _item(graph, tokens, folder))
+class Unlisted(Fatal):
+    """Graph refuses to list the drive (4xx)."""
+
+
+def pages(graph: Graph, tokens: TokenSource, drive: Drive, cursor: str | None) -> Iterator[Page[SourceItem]]:
+    """The feed's pages from the cursor on; what comes last is `done`. Unlisted, a Fatal, if the drive has none."""
+    place, rounds = Place.of(cursor, drive), Rounds(graph.title)
+    folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
     while True:
         answer = graph.get(tokens, place.at)
-        if _is_forgotten(answer, place):
+        if _is_forgotten(answer, place, drive):
             rounds.restart()
-            place = Place.new(graph.path(answer.location) if answer.location else START)
+            place = Place.new(graph.path(answer.location) if answer.location else drive.feed)
             continue
-        found = _found(answer)
+        found = _found(graph, answer)
         rounds.turn(place.at, found)
-        after, done = _after(graph, place, answer, found)
+        after, done = _after(graph, drive, place, answer, found)
         page = _page(found, folders)
         yield replace(page, cursor=str(after), done=done, whole=done and place.whole)
         if done:
@@ -117,7 +122,7 @@ def _page(found: Sequence[Item], folders: Folders) -> Page[SourceItem]:
     return Page(here, "", done=False, skipped=left_out)
 
 
-def _after(graph: Graph, place: Place, answer: Answer, found: Sequence[Item]) -> tuple[Place, bool]:
+def _after(graph: Graph, drive: Drive, place: Place, answer: Answer, found: Sequence[Item]) -> tuple[Place, bool]:
     """Where to go on, and whether this page was the last one."""
     doubt = not place.whole and any(items.deleted(item) and items.may_hold_others(item) for item in found)
     place = replace(place, again=place.again or doubt)
@@ -125,26 +130,44 @@ def _after(graph: Graph, place: Place, answer: Answer, found: Sequence[Item]) ->
         return replace(place, at=graph.path(following)), False
     latest = graph.path(answer.body.get("@odata.deltaLink"))
     if place.again:
-        return Place.new(), False
+        return Place.new(drive.feed), False
     return replace(place, at=latest, whole=False), True
 
 
-def _is_forgotten(answer: Answer, place: Place) -> bool:
-    return answer.status == 410 or (answer.status in _FORGOTTEN and place.at != START)
+def _is_forgotten(answer: Answer, place: Place, drive: Drive) -> bool:
+    return answer.status == 410 or (answer.status in _FORGOTTEN and place.at != drive.feed)
 
 
-def _found(answer: Answer) -> list[Item]:
+def _found(graph: Graph, answer: Answer) -> list[Item]:
     if answer.status != 200:
-        raise Fatal(
-            f"{TITLE} refuses to list the account's files (status {answer.status}): the account has no OneDrive, or"
-            " the app lacks the permission Files.Read.All."
+        raise Unlisted(
+            f"{graph.title} refuses to list the account's files (status {answer.status}): the account has no OneDrive,"
+            " or the app lacks the permission Files.Read.All."
         )
     found = answer.body.get("value")
     if not isinstance(found, list):
-        raise Retryable(f"{TITLE}'s listing broke off: its answer holds no items.")
+        raise Retryable(f"{graph.title}'s listing broke off: its answer holds no items.")
     return [item for item in found if isinstance(item, dict) and isinstance(item.get("id"), str)]
 
 
-def _item(graph: Graph, tokens: TokenSource, item_id: str) -> dict[str, Any] | None:
-    answer = graph.get(tokens, items.at(item_id))
+def _item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict[str, Any] | None:
+    answer = graph.get(tokens, drive.at(item_id))
     return dict(answer.body) if answer.status == 200 else None
+
+
+def fetched(here: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
+    """What an item is at this moment, and its content. Skippable if it cannot be had."""
+    answer = here.get(drive.at(item_id))
+    found = answer.body
+    if answer.status != 200 or items.deleted(found) or not items.is_file(found):
+        raise Skippable(VANISHED)
+    now = items.listed(found, Folders(lambda _: None).path(found))
+    if now.error:
+        raise Skippable(now.error)
+    written = here.download(drive.content_at(found), to, size=items.size(found), signed=items.signed_at(found))
+    return RawContent(to, now.name, now.media_type, written, version=now.version, properties=now.properties)
+
+
+def gone(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> bool:
+    answer = graph.get(tokens, drive.at(item_id))
+    return answer.status in items.GONE or items.deleted(answer.body)

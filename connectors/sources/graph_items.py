@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from connectors.sources.onedrive_graph import MALWARE
+from connectors.sources.graph import MALWARE
 from retrieval.ports import SourceItem
 
 Item = Mapping[str, Any]
@@ -94,18 +94,35 @@ def properties(item: Item, path: str | None) -> dict[str, str | int]:
     return {name: value for name, value in said.items() if value}
 
 
-def at(external_id: str) -> str:
-    """Where Graph tells of an item."""
-    return f"/me/drive/items/{quote(external_id, safe='')}"
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """Where Graph tells of a drive: the account's own, or one by its id."""
+
+    place: str = "/me/drive"
+
+    @classmethod
+    def of(cls, drive_id: str) -> Drive:
+        return cls(f"/drives/{quote(drive_id, safe='')}")
+
+    @property
+    def feed(self) -> str:
+        """The beginning of its change feed."""
+        return f"{self.place}/root/delta"
+
+    def at(self, item_id: str) -> str:
+        """Where Graph tells of an item."""
+        return f"{self.place}/items/{quote(item_id, safe='')}"
+
+    def content_at(self, item: Item) -> str:
+        """Where Graph gives an item's content: of another drive's item, there."""
+        remote = item.get("remoteItem")
+        if not isinstance(remote, dict):
+            return self.at(item["id"]) + "/content"
+        return Drive.of(_text(remote.get("parentReference"), "driveId")).at(_text(remote, "id")) + "/content"
 
 
-def content_at(item: Item) -> str:
-    """Where Graph gives an item's content: of another drive's item, there."""
-    remote = item.get("remoteItem")
-    if not isinstance(remote, dict):
-        return at(item["id"]) + "/content"
-    drive = _text(remote.get("parentReference"), "driveId")
-    return f"/drives/{quote(drive, safe='')}/items/{quote(_text(remote, 'id'), safe='')}/content"
+GONE: Final = frozenset({400, 403, 404, 410})
+"""What Graph says of an item that is deleted, or of a drive that the account cannot see."""
 
 
 def signed_at(item: Item) -> str:

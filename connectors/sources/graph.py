@@ -1,4 +1,4 @@
-"""Microsoft Graph over HTTP, in our words.
+"""Microsoft Graph over HTTP, in our words: what OneDrive and SharePoint have in common.
 
 Graph answers with absolute links. The token goes to Graph's own address alone: a link that leads elsewhere is refused,
 and the pre-signed address of a download is asked without it.
@@ -29,9 +29,8 @@ from retrieval.ports import TokenSource
 from retrieval.settings import Settings
 
 T = TypeVar("T")
-TITLE: Final = "OneDrive"
 BASE_URL: Final = "https://graph.microsoft.com/v1.0"
-MANNERS: Final = Manners(TITLE, per_minute=600, burst=10)
+RATE: Final = {"per_minute": 600, "burst": 10}
 """Microsoft's limit is 3,000 requests in 5 minutes for each user of an app."""
 SECONDS: Final = 30.0
 """Without a byte, after which an answer is given up."""
@@ -40,8 +39,8 @@ DOWNLOAD_SECONDS: Final = 900.0
 """For the whole of an answer, and of a download."""
 HOPS: Final = 3
 """Addresses that one download may lead to, one after the other."""
-VANISHED: Final = "The file is no longer in OneDrive, or the account may not read it any more."
-MALWARE: Final = "OneDrive found malware in the file and does not give it out: remove the file there."
+VANISHED: Final = "The file is no longer there, or the account may not read it any more."
+MALWARE: Final = "Microsoft found malware in the file and does not give it out: remove the file there."
 _ANSWER_BYTES: Final = 64 * 2**20
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _FILE: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
@@ -64,10 +63,12 @@ class Answer:
 
 
 class Graph:
-    """Safe to use from several threads."""
+    """Graph as one connector asks it, `title` to people. Safe to use from several threads."""
 
-    def __init__(self, settings: Settings) -> None:
-        endpoint = settings.endpoints.get("ONEDRIVE")
+    def __init__(self, connector: str, title: str, settings: Settings) -> None:
+        endpoint = settings.endpoints.get(connector)
+        self.title = title
+        self._manners = Manners(title, **RATE)
         self.base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
         self._ca_bundle = endpoint.ca_bundle if endpoint else None
         self._most = settings.max_file_bytes
@@ -78,25 +79,25 @@ class Graph:
 
     def call(self, tokens: TokenSource, requests: Callable[[Session], T]) -> T:
         """What `requests` makes of one turn at Graph; all of it is done again after trouble that passes."""
-        return MANNERS.call(tokens, lambda token: requests(Session(self, token)))
+        return self._manners.call(tokens, lambda token: requests(Session(self, token)))
 
     def path(self, link: Any) -> str:
         """What of an absolute link follows the base address. Fatal if it leads to another place."""
         if not isinstance(link, str) or not link.startswith(self.base + "/"):
             raise Fatal(
-                f"{TITLE}'s listing leads to another server than the one it came from, which gets no token: if Graph"
-                " answers through a gateway of your own, let it rewrite the links, too."
+                f"{self.title}'s listing leads to another server than the one it came from, which gets no token: if"
+                " Graph answers through a gateway of your own, let it rewrite the links, too."
             )
         return link[len(self.base) :]
 
     def ask(self, token: str, path: str) -> Answer:
         with self._stream(self.base + path, _bearer(token)) as answer:
-            _judge(answer)
+            _judge(self.title, answer)
             body = _object(answer)
             if answer.status_code != 200 and not 400 <= answer.status_code < 500:
-                raise Passing(f"{TITLE} answered with status {answer.status_code}, which makes no sense here.")
+                raise Passing(f"{self.title} answered with status {answer.status_code}, which makes no sense here.")
             if answer.status_code == 200 and body is None:
-                raise Passing(f"{TITLE}'s answer cannot be read; another server may answer at its address.")
+                raise Passing(f"{self.title}'s answer cannot be read; another server may answer at its address.")
             return Answer(answer.status_code, body or {}, answer.headers.get("location", ""))
 
     def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
@@ -109,17 +110,17 @@ class Graph:
                     self._check(answer, signed=not bearer)
                     return self._write(answer, to, size)
                 url, bearer = self.signed(urljoin(url, answer.headers.get("location", ""))), {}
-        raise Skippable(f"{TITLE} leads from one address to the next and gives no file.")
+        raise Skippable(f"{self.title} leads from one address to the next and gives no file.")
 
     def _check(self, answer: httpx.Response, *, signed: bool) -> None:
         """Raise unless the file follows. A signed address that is refused has grown old: it is asked for again."""
         if answer.status_code == 200:
             return
         if signed and answer.status_code in {401, 403, 404, 410}:
-            raise Passing(f"{TITLE} did not give out the file at the address that it named for it.")
-        _judge(answer)
+            raise Passing(f"{self.title} did not give out the file at the address that it named for it.")
+        _judge(self.title, answer)
         if answer.status_code < 400:
-            raise Passing(f"{TITLE} answered with status {answer.status_code}, and without the file.")
+            raise Passing(f"{self.title} answered with status {answer.status_code}, and without the file.")
         said = Answer(answer.status_code, _object(answer) or {})
         raise Skippable(MALWARE if said.code == "malwareDetected" else VANISHED)
 
@@ -130,7 +131,7 @@ class Graph:
         if (parts.scheme, parts.netloc) == (own.scheme, own.netloc):
             return url
         if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc:
-            raise Skippable(f"{TITLE} gives the file out at an address that is not https, which is not asked.")
+            raise Skippable(f"{self.title} gives the file out at an address that is not https, which is not asked.")
         return url
 
     def _write(self, answer: httpx.Response, to: Path, size: int | None) -> int:
@@ -141,10 +142,10 @@ class Graph:
                 if written > self._most:
                     raise self._too_large()
                 if time.monotonic() > ends:
-                    raise Passing(f"{TITLE} did not send the file within {DOWNLOAD_SECONDS:.0f} s.")
+                    raise Passing(f"{self.title} did not send the file within {DOWNLOAD_SECONDS:.0f} s.")
                 file.write(piece)
         if size is not None and written < size:
-            raise Passing(f"{TITLE}'s download broke off after {written:,} of {size:,} bytes.")
+            raise Passing(f"{self.title}'s download broke off after {written:,} of {size:,} bytes.")
         return written
 
     @contextmanager
@@ -153,11 +154,11 @@ class Graph:
             with _client(self._ca_bundle).stream("GET", url, headers=headers) as answer:
                 yield answer
         except httpx.TimeoutException as error:
-            raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
+            raise Passing(f"{self.title} did not answer within {SECONDS:.0f} s.") from error
         except httpx.InvalidURL as error:
-            raise Retryable(f"{TITLE} named an address that cannot be read.") from error
+            raise Retryable(f"{self.title} named an address that cannot be read.") from error
         except httpx.HTTPError as error:
-            raise Passing(f"{TITLE} could not be reached, or its answer broke off.") from error
+            raise Passing(f"{self.title} could not be reached, or its answer broke off.") from error
 
     def _too_large(self) -> Skippable:
         return Skippable(f"The file is larger than {self._most / 2**20:,.0f} MiB, the most that is fetched.")
@@ -187,7 +188,7 @@ def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _judge(answer: httpx.Response) -> None:
+def _judge(title: str, answer: httpx.Response) -> None:
     """Raise for what means the same at every address: a refused token, a full rate, a service in trouble."""
     status, after = answer.status_code, answer.headers.get("retry-after", "")
     if status == 401:
@@ -195,7 +196,7 @@ def _judge(answer: httpx.Response) -> None:
     if status in {429, 509} or (status == 503 and after):
         raise Busy(seconds_asked(after))
     if status in {408, 423, 425} or status >= 500:
-        raise Passing(f"{TITLE} cannot answer right now (status {status}).")
+        raise Passing(f"{title} cannot answer right now (status {status}).")
 
 
 def _object(answer: httpx.Response) -> dict[str, Any] | None:
