@@ -9,10 +9,11 @@ from typing import Any
 
 from connectors import oauth
 from connectors.oauth import Auth, OAuth, Service
-from connectors.sources import notion_pages, notion_wire
+from connectors.sources import notion_files, notion_pages, notion_wire
 from connectors.sources.notion_content import TOO_LARGE, Content
-from connectors.sources.notion_listing import Listing, Place
+from connectors.sources.notion_listing import Listing
 from connectors.sources.notion_paths import Paths
+from connectors.sources.notion_place import Place
 from connectors.sources.notion_wire import Answer, Closed, Missing, Request, Unfit, Wire
 from retrieval.errors import Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
@@ -45,14 +46,19 @@ class Notion:
     authorizer: OAuth
     wire: Wire
     paths: Paths = field(default_factory=Paths)
+    unchanged: dict[str, set[str]] = field(default_factory=dict)
+    """By connection: pages that its listing found as they were when their files were listed."""
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        return Listing(lambda request: self.wire.ask(tokens, request)).pages(Place.of(cursor))
+        unchanged = self.unchanged.setdefault(tokens.connection_id, set())
+        return Listing(lambda request: self.wire.ask(tokens, request), unchanged=unchanged).pages(Place.of(cursor))
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
         def ask(request: Request) -> Answer:
             return self.wire.ask(tokens, request)
 
+        if notion_files.is_file(item.external_id):
+            return notion_files.fetch(self.wire, ask, self.paths, item.external_id, to)
         try:
             page = ask(lambda client, token: client.pages.retrieve(item.external_id, auth=token))
             if notion_pages.is_out(page):
@@ -66,7 +72,13 @@ class Notion:
         return self._written(page, rows, content, self.paths.of(page, ask), to)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        """A page that Notion does not let us read may be there; one that it does not know is not."""
+        """A page that Notion does not let us read may be there; one that it does not know is not.
+
+        Files of a page that has not changed are there: nothing has to be asked.
+        """
+        if notion_files.is_file(external_id):
+            is_there = external_id.partition("/")[0] in self.unchanged.get(tokens.connection_id, ())
+            return not is_there and notion_files.gone(lambda request: self.wire.ask(tokens, request), external_id)
         try:
             page = self.wire.ask(tokens, lambda client, token: client.pages.retrieve(external_id, auth=token))
         except Missing:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.sources import notion_blocks
 from connectors.sources.notion_markdown import tidied
 from connectors.sources.notion_wire import Answer, Closed, Missing, Request, Unfit
 from retrieval.errors import Retryable, Skippable
@@ -77,7 +78,7 @@ class Content:
 
     def _lines(self, block_id: str, depth: int) -> Iterator[str]:
         """The blocks below, a line each, children further in."""
-        for block in self._children(block_id):
+        for block in notion_blocks.children(self._ask, block_id):
             kind = str(block.get("type"))
             held = block.get(kind)
             shape = _SHAPES.get(kind, _text)
@@ -94,23 +95,6 @@ class Content:
             yield line
             if number == 0:
                 yield "|" + " --- |" * len(re.findall(r"(?<!\\)\|", line[1:]))
-
-    def _children(self, block_id: str) -> Iterator[Mapping[str, Any]]:
-        at: str | None = None
-        while True:
-            place = at
-            answer = self._ask(
-                lambda client, token, place=place: client.blocks.children.list(  # type: ignore[misc]
-                    block_id, auth=token, page_size=100, start_cursor=place
-                )
-            )
-            results = answer.get("results")
-            if not isinstance(results, list):
-                raise Retryable("Notion's answer holds no blocks.")
-            yield from (one for one in results if isinstance(one, dict) and one.get("id"))
-            at = answer.get("next_cursor") if answer.get("has_more") else None
-            if not at:
-                return
 
     def _ask(self, request: Request) -> Answer:
         if self._asked == REQUESTS:

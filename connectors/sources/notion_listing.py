@@ -1,23 +1,28 @@
-"""What there is in a workspace: Notion's search, walked to its end, then the rows of every database that it led to.
+"""What there is in a workspace: Notion's search, walked to its end, then the rows of every database that it led to, and
+the pages that nothing but the page around them names.
 
     search, newest change first ──▶ (oldest first, where Notion's limit cut it off) ──▶ each database's sources, by row
+      └─ each page that changed: its blocks name child pages, child databases, files          └──▶ pages left over
 
+Blocks are looked into once, and again when their page changes; everything is looked into each week. Pages and databases
+that only blocks name are remembered, and asked for by each listing.
 Search is not complete and its order moves while it is walked: it finds pages, and nothing is concluded from what it
 leaves out. A source's rows come in the order of their creation, which stands still.
 """
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 
-from connectors.sources import notion_pages
+from connectors.sources import notion_blocks, notion_pages
+from connectors.sources.notion_place import Place
 from connectors.sources.notion_wire import Answer, Closed, Missing, Request, Unfit
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
@@ -27,45 +32,15 @@ log = structlog.get_logger()
 PAGE = 100
 QUIET = 20
 """Requests that may bring nothing before the place is saved."""
+HIDDEN = 10_000
+DATABASES = 1000
+"""Pages, and databases, that only blocks name and that are remembered."""
+OVERLAP = timedelta(minutes=10)
+MANY_PAGES = "page in other pages beyond those that are remembered"
+LARGE_PAGE = "page with more blocks than are looked into for files and pages"
 IDLE = 500
 """Requests within one search, or one database's rows, that may bring nothing new: Notion gives 10,000 in all."""
 Ask = Callable[[Request], Answer]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a listing has come. `at`: Notion's own place; `since`: rows created from then on, past its limit.
-
-    `last`: when the row was created that came last; `cut`: Notion said that it does not give all of what is walked.
-    """
-
-    step: Literal["newest", "oldest", "rows"] = "newest"
-    at: str | None = None
-    databases: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    since: str | None = None
-    last: str | None = None
-    cut: bool = False
-
-    @classmethod
-    def of(cls, cursor: str | None) -> Place:
-        """A cursor that cannot be read is none: everything is listed anew."""
-        try:
-            found = json.loads(cursor or "{}")
-            return cls(**{**found, **{name: tuple(found.get(name, ())) for name in ("databases", "sources")}})
-        except (ValueError, TypeError, AttributeError):
-            return cls()
-
-    def __str__(self) -> str:
-        return json.dumps({name: value for name, value in asdict(self).items() if value})
-
-    @property
-    def is_end(self) -> bool:
-        return self.step == "rows" and not self.databases and not self.sources
-
-    def is_within(self, other: Place) -> bool:
-        """Whether it is in the same search, or among the same rows."""
-        return replace(self, at=None, last=None) == replace(other, at=None, last=None)
 
 
 @dataclass(slots=True)
@@ -74,17 +49,19 @@ class Listing:
 
     ask: Ask
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    unchanged: set[str] = field(default_factory=set)
     _listed: set[str] = field(default_factory=set)
     _opened: set[str] = field(default_factory=set)
     _been: set[int] = field(default_factory=set)
     _began_again: bool = False
+    _skipped: Counter[str] = field(default_factory=Counter)
 
     def pages(self, place: Place) -> Iterator[Page[SourceItem]]:
         """From `place` to the end, whose page is `whole`; its cursor is the beginning of the next walk.
 
         Most databases hold nothing that search has not named: not each of them is worth a page.
         """
-        idle = 0
+        idle, place = 0, place.begun(self.now)
         for number in count(1):
             if hash(place) in self._been:  # places name all databases that are left, and take memory
                 raise Retryable("Notion's listing leads back to where it was, and would never end.")
@@ -95,15 +72,20 @@ class Listing:
                 raise Retryable("Notion's listing names the same pages again and again, and comes to no end.")
             is_end = place.is_end
             if items or is_end or number % QUIET == 0:
-                yield Page(items, str(Place() if is_end else place), done=is_end, whole=is_end)
+                skipped, self._skipped = self._skipped, Counter()
+                yield Page(items, str(place.end() if is_end else place), done=is_end, skipped=skipped, whole=is_end)
             if is_end:
                 return
 
     def _step(self, place: Place) -> tuple[list[SourceItem], Place]:
         try:
+            if place.look:
+                return self._looked_into(place)
             if place.step != "rows":
                 return self._searched(place)
-            return self._queried(place) if place.sources else self._opened_next(place)
+            if place.sources or place.databases:
+                return self._queried(place) if place.sources else self._opened_next(place)
+            return self._asked_next(place)
         except Unfit as error:
             if place.at is None or self._began_again:
                 raise Retryable("Notion does not go on with the listing.") from error
@@ -124,7 +106,9 @@ class Listing:
                 "Notion does not let the integration read: give it the capability to read content, and authorize again."
             ) from error
         found, after = _read(answer, place)
-        items, after = self._items(found), self._told(after, found)
+        if place.newest is None:
+            after = replace(after, newest=_before(found))
+        items, after = self._items(found, self._told(after, found))
         if after.at is not None:
             return items, after
         if after.cut and place.step == "newest":
@@ -166,7 +150,35 @@ class Listing:
             if after.cut:
                 log.warning("notion.rows_cut", data_source=source)
             after = self._behind(after)
-        return self._items(found), after
+        return self._items(found, after)
+
+    def _looked_into(self, place: Place) -> tuple[list[SourceItem], Place]:
+        """Files of the first page that waits for it, and what else lies in it."""
+        found = notion_blocks.inside(place.look[0], self.ask, self.now)
+        self._skipped[LARGE_PAGE] += found.cut
+        known = {*place.hidden, *place.kept, *self._listed}
+        hidden = (*place.hidden, *(one for one in found.pages if one not in known))
+        inner = (*place.inner, *(one for one in found.databases if one not in place.inner))
+        self._skipped[MANY_PAGES] += max(0, len(hidden) - HIDDEN) + max(0, len(inner) - DATABASES)
+        fresh = (one for one in found.databases if one not in self._opened and one not in place.databases)
+        databases = (*place.databases, *fresh)
+        after = replace(
+            place, look=place.look[1:], hidden=hidden[:HIDDEN], inner=inner[:DATABASES], databases=databases
+        )
+        return found.files, after
+
+    def _asked_next(self, place: Place) -> tuple[list[SourceItem], Place]:
+        """The first page that no listing names, if it is there."""
+        first, rest = place.hidden[0], replace(place, hidden=place.hidden[1:])
+        if first in self._listed:
+            return [], rest
+        try:
+            page = self.ask(lambda client, token: client.pages.retrieve(first, auth=token))
+        except (Missing, Unfit, Closed):
+            return [], rest
+        if notion_pages.is_out(page):
+            return [], rest
+        return self._items([page], replace(rest, kept=(*rest.kept, first)))
 
     def _query(self, source: str, place: Place) -> Answer:
         more: dict[str, Any] = {}
@@ -183,16 +195,21 @@ class Listing:
         self._opened.add(place.sources[0])
         return replace(place, at=None, since=None, last=None, cut=False, sources=place.sources[1:])
 
-    def _items(self, found: list[Answer]) -> list[SourceItem]:
-        """The pages that are there and were not listed before."""
-        items = []
+    def _items(self, found: list[Answer], place: Place) -> tuple[list[SourceItem], Place]:
+        """The pages that are there and were not listed before; those that changed are to be looked into."""
+        items, look, named = [], list(place.look), set[str]()
         for one in found:
             if one.get("object") == "page" and one["id"] not in self._listed:
                 self._listed.add(one["id"])
+                named.add(str(one["id"]))
                 page = one if "last_edited_time" in one else self._whole(str(one["id"]))
                 if page is not None and not notion_pages.is_out(page):
                     items.append(notion_pages.item(page, self.now))
-        return items
+                    is_new = place.looked is None or str(page["last_edited_time"]) >= place.looked
+                    look += [str(page["id"])] if is_new else []
+                    self.unchanged |= set() if is_new else {str(page["id"])}
+        hidden = tuple(one for one in place.hidden if one not in named)
+        return items, replace(place, look=tuple(look), hidden=hidden)
 
     def _whole(self, page_id: str) -> Answer | None:
         """Of a page of which a listing gave the id alone."""
@@ -211,6 +228,16 @@ class Listing:
             if told and told not in self._opened and told not in wanted:
                 wanted.append(str(told))
         return replace(place, databases=tuple(databases), sources=tuple(sources))
+
+
+def _before(found: list[Answer]) -> str | None:
+    """The latest change of these, less what Notion's search may lag behind."""
+    times = [one["last_edited_time"] for one in found if isinstance(one.get("last_edited_time"), str)]
+    try:
+        latest = datetime.fromisoformat(max(times)).astimezone(UTC) - OVERLAP
+    except ValueError:
+        return None
+    return latest.strftime("%Y-%m-%dT%H:%M:00.000Z")
 
 
 def _read(answer: Answer, place: Place) -> tuple[list[Answer], Place]:

@@ -8,6 +8,7 @@ import logging
 import ssl
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +17,8 @@ import httpx
 from connectors import oauth
 from connectors.calls import Manners, Refused
 from connectors.patience import Busy, Passing, seconds_asked
-from retrieval.errors import Fatal, Retryable
+from retrieval import fetch_guard
+from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ API = "https://api.notion.com"
 VERSION = "2026-03-11"
 """Of Notion's API: the first one with databases of several sources, pages as Markdown and `in_trash` alone."""
 SECONDS = 60.0
+DOWNLOAD_SECONDS = 900.0
 TOKEN_BYTES = 64 * 1024
 ESCAPED = 6
 """How many bytes a byte of text is in JSON, at most."""
@@ -56,6 +59,7 @@ class Wire:
 
     def __init__(self, settings: Settings) -> None:
         endpoint = settings.endpoints.get("NOTION")
+        self._settings = settings
         self.largest = settings.max_file_bytes
         self._bundle = endpoint.ca_bundle if endpoint else None
         self._base = ((endpoint.base_url if endpoint else None) or API).rstrip("/")
@@ -64,15 +68,53 @@ class Wire:
         """The answer's JSON object. It raises Missing, Unfit, Closed, or one of the port's errors."""
         return MANNERS.call(tokens, lambda token: _asked(self._client, request, token))
 
+    def download(self, address: str, to: Path) -> int:
+        """The file at an address that Notion signed, in `to`; its size. It is asked without a token, by https alone,
+        and where this service may dial. Skippable if it cannot be had, Retryable for trouble that passes."""
+        ours = address.startswith(self._base + "/")
+        if not ours and not address.startswith("https://"):
+            raise Skippable("Notion gives the file out at an address that is not https, which is not asked.")
+        way = (
+            httpx.HTTPTransport(verify=self._verify)
+            if ours
+            else fetch_guard.transport(fetch_guard.guard(self._settings))
+        )
+        until, written = monotonic() + DOWNLOAD_SECONDS, 0
+        try:
+            with (
+                httpx.Client(transport=way, timeout=SECONDS, trust_env=False) as client,
+                client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as answer,
+                to.open("wb") as file,
+            ):
+                if answer.status_code != 200:
+                    raise Retryable(f"Notion did not give out the file (status {answer.status_code}).")
+                for piece in answer.iter_bytes():
+                    written += len(piece)
+                    if written > self.largest:
+                        raise Skippable(
+                            f"The file is larger than {self.largest / 2**20:,.0f} MiB, the most that is fetched."
+                        )
+                    if monotonic() > until:
+                        raise Retryable("Notion did not send the file in time.")
+                    file.write(piece)
+        except fetch_guard.Blocked as error:
+            raise Skippable("Notion gives the file out at an address that this service does not dial.") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Retryable("Notion's file could not be reached, or broke off.") from error
+        return written
+
     @functools.cached_property
     def _client(self) -> Client:
-        try:
-            verify = ssl.create_default_context(cafile=str(self._bundle)) if self._bundle else oauth.trust()
-        except OSError as error:
-            raise Fatal("The ca_bundle that RETRIEVAL_ENDPOINTS names for NOTION cannot be read.") from error
-        client, plain = _sdk(self._base, verify, ESCAPED * self.largest, seconds=SECONDS)
+        client, plain = _sdk(self._base, self._verify, ESCAPED * self.largest, seconds=SECONDS)
         weakref.finalize(self, plain.close)
         return client
+
+    @functools.cached_property
+    def _verify(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=str(self._bundle)) if self._bundle else oauth.trust()
+        except OSError as error:
+            raise Fatal("The ca_bundle that RETRIEVAL_ENDPOINTS names for NOTION cannot be read.") from error
 
 
 def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:

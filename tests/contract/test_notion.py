@@ -81,12 +81,18 @@ def test_a_database_that_is_not_shared_ends_no_listing(account, listed):
     assert last.whole
 
 
-def test_a_listing_costs_a_request_for_a_hundred_pages(account, listed):
+def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_changed(account, listed):
+    """All but those of the last ten minutes before the latest change, a minute each."""
     for number in range(150):
         account.add(f"page {number}")
-    items, _ = listed()
+    items, last = listed()
     assert len(items) == 150
-    assert account.requests == ["POST /v1/search"] * 2
+    assert searches(account) == 2
+    assert len(account.requests) == 2 + 150
+    account.requests.clear()
+    assert len(listed(last.cursor)[0]) == 150
+    assert searches(account) == 2
+    assert len(account.requests) <= 2 + 11
 
 
 @pytest.mark.decision("H43")
@@ -124,8 +130,8 @@ def test_a_page_that_search_names_by_id_alone_is_asked_for(account, listed, monk
     shown = type(account)._shown
     plain = [True]
 
-    def partial(self, name):
-        return {"object": "page", "id": name} if plain and plain.pop() else shown(self, name)
+    def partial(self, name, **more):
+        return {"object": "page", "id": name} if plain and plain.pop() else shown(self, name, **more)
 
     monkeypatch.setattr(type(account), "_shown", partial)
     items, _ = listed()
@@ -155,8 +161,8 @@ def test_ever_new_places_with_the_same_pages_are_no_listing(account, connector, 
 
     def on_and_on(*asked):
         status, body = listed_by(*[{**one, "start_cursor": None} if isinstance(one, dict) else one for one in asked])
-        is_search = account.requests[-1].endswith("/search")
-        if is_search is (walked == "search"):
+        is_search, is_query = (account.requests[-1].endswith(end) for end in ("/search", "/query"))
+        if is_search if walked == "search" else is_query:
             body = {**body, "has_more": True, "next_cursor": f"place {next(numbers)}"}
         return status, body
 
@@ -324,7 +330,8 @@ def test_what_is_not_shared_costs_one_request_and_pages_below_none(account, fetc
     page = account.add("Hub", "\n".join(["Begin.", *lines, unknown(below).replace("toggle", "child_page"), "End."]))
     assert fetched(page)[0] == "# Hub\n\nBegin.\n\nEnd.\n"
     assert len([request for request in account.requests if request.endswith("/markdown")]) == 7
-    assert not [request for request in account.requests if request.endswith("/children")]
+    listing = [request for request in account.requests if request.endswith("/children")]
+    assert listing == [f"GET /v1/blocks/{page}/children"], "of the listing, which looks into each page"
 
 
 def walked(account):

@@ -1,6 +1,10 @@
 """A workspace of Notion: pages, databases and their rows, a trash, search; judged by the vendor's own description.
 
-A folder of `put` is a database and its pages are rows; one without a folder lies in the workspace.
+A folder of `put` is a database and its pages are rows; one without a folder lies in the workspace. By
+developers.notion.com/reference a page's children name pages and databases in it by blocks of their ids (block:
+child_page, child_database), also those that search leaves out (post-search: it may not return everything). What is put
+into a page changes its `last_edited_time`. A file that Notion keeps has an address that is signed for an hour, another
+one at each answer, and is asked without a token (docs/retrieving-files).
 """
 
 from __future__ import annotations
@@ -8,10 +12,11 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote, unquote
 
 from tests.standins import account
 from tests.standins.account import Served
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 CONTRACT = Path(__file__).with_name("contracts") / "notion-2025-09-03.json"
 VERSION = "2026-03-11"
 USER = {"object": "user", "id": "6794760a-1f15-45cd-9c65-0dfe42f5135a"}
+SIGNED = "/signed/"
 WORKSPACE = {"type": "workspace", "workspace": True}
 
 
@@ -66,6 +72,8 @@ class NotionAccount(Served):
         self.refuses: dict[str, tuple[int, str]] = {}
         self.bodies: list[tuple[str, Any]] = []
         self.limit = 10_000
+        self.attached: dict[str, str] = {}
+        self.signatures = 0
         self.has_lost = False
         self._epoch = 0
         self._clock = datetime.now(UTC) - timedelta(days=7)
@@ -79,13 +87,33 @@ class NotionAccount(Served):
 
     def add(self, title: str, text: str = "", parent: dict[str, Any] | None = None, **more: Any) -> str:
         """A page; its id."""
+        self._touch((parent or {}).get("page_id") or (parent or {}).get("block_id"))
         return self._new(Thing("page", title, parent or WORKSPACE, self._now(), self._now(), text, **more))
+
+    def add_database(self, title: str, parent: dict[str, Any]) -> tuple[str, str]:
+        """A database in a page; its id, and what rows of it have as parent."""
+        self._touch(parent.get("page_id"))
+        database = self._new(Thing("database", title, parent, self._now(), self._now(), is_searchable=False))
+        source = self.add_source(database, title)
+        self.things[source].is_searchable = False
+        return database, {"type": "data_source_id", "data_source_id": source, "database_id": database}
+
+    def attach(self, parent: str, name: str, text: str, kind: str = "file") -> str:
+        """A file that Notion keeps, in a block of a page or a block; the block's id."""
+        self.attached[name] = text
+        return self.put_block(
+            parent, kind, {"type": "file", "caption": [], **({"name": name} if kind == "file" else {})}
+        )
+
+    def is_open(self, path: str) -> bool:
+        return path.startswith(SIGNED)
 
     def put_block(self, parent: str, kind: str, held: dict[str, Any], **more: Any) -> str:
         """At the end of a page's or a block's content."""
         inside = {"type": "page_id" if self.things[parent].object == "page" else "block_id"}
         place = {**inside, inside["type"]: parent}
         block = {"type": kind, kind: held}
+        self._touch(parent)
         return self._new(Thing("block", "", place, self._now(), self._now(), block=block, **more))
 
     def change(self, external_id: str, text: str) -> None:
@@ -107,6 +135,12 @@ class NotionAccount(Served):
         self._epoch += 1
 
     def answer(self, handler: Handler, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+        if path.startswith(SIGNED):
+            token = handler.headers.get("authorization")
+            is_good = not token and query.get("X-Amz-Signature") == f"canary-{self.signatures}"
+            text = self.attached[unquote(path.removeprefix(SIGNED))] if is_good else "SECRET"
+            handler.reply(200 if is_good else 403, text.encode(), {"Content-Type": "application/octet-stream"})
+            return
         sent = json.loads(body) if body else {}
         self.bodies.append((f"{method} {path}", sent))
         complaint, template = self._complaint(handler, method, path, query, sent)
@@ -185,7 +219,7 @@ class NotionAccount(Served):
             "object": "list",
             "type": kind,
             kind: {},
-            "results": [self._shown(one) for one in found[start:end]],
+            "results": [self._shown(one, as_block=kind == "block") for one in found[start:end]],
             "has_more": end < len(found),
             "next_cursor": f"{self._epoch}-{end}" if end < len(found) else None,
         }
@@ -213,7 +247,8 @@ class NotionAccount(Served):
         found = self.things.items()
         return [
             name for name, thing in found
-            if thing.object == "block" and one in (thing.parent.get("page_id"), thing.parent.get("block_id"))
+            if thing.object in {"block", "page", "database"} and not thing.is_out
+            and one in (thing.parent.get("page_id"), thing.parent.get("block_id"))
         ]  # fmt: skip
 
     def _related(self, one: str, asked: dict[str, Any]) -> tuple[int, Any]:
@@ -224,8 +259,11 @@ class NotionAccount(Served):
         ]
         return status, answer
 
-    def _shown(self, one: str) -> dict[str, Any]:
+    def _shown(self, one: str, *, as_block: bool = False) -> dict[str, Any]:
         thing = self.things[one]
+        if as_block and thing.object != "block":
+            kind = f"child_{thing.object}"
+            thing = replace(thing, object="block", block={"type": kind, kind: {"title": thing.title}})
         shown = {
             "object": thing.object,
             "id": one,
@@ -237,7 +275,7 @@ class NotionAccount(Served):
             "parent": thing.parent,
         }
         if thing.object == "block":
-            return {**shown, **thing.block, "has_children": bool(self._below(one))}
+            return {**shown, **self._signed(thing.block), "has_children": bool(self._below(one))}
         shown |= {
             "is_archived": False,
             "is_locked": False,
@@ -253,6 +291,16 @@ class NotionAccount(Served):
         if thing.object == "database":
             return {**shown, "title": name, "data_sources": self._sources(one), "description": [], "is_inline": False}
         return {**shown, "title": name, "properties": {}, "database_parent": WORKSPACE}
+
+    def _signed(self, block: dict[str, Any]) -> dict[str, Any]:
+        """A block, the file that Notion keeps for it with an address of this answer alone."""
+        held = block[block["type"]]
+        if held.get("type") != "file":
+            return block
+        self.signatures += 1
+        name = held.get("name") or list(self.attached)[-1]
+        address = f"{self.base}{SIGNED}{quote(name)}?X-Amz-Signature=canary-{self.signatures}"
+        return {**block, block["type"]: {**held, "file": {"url": address, "expiry_time": "2026-01-01T00:00:00.000Z"}}}
 
     def _sources(self, database: str) -> list[dict[str, str]]:
         return [
@@ -283,6 +331,13 @@ class NotionAccount(Served):
             one = str(uuid.uuid4())
             self.things[one] = thing
         return one
+
+    def _touch(self, one: str | None) -> None:
+        """What changes in a page changes the page."""
+        while one and self.things[one].object != "page":
+            one = self.things[one].parent.get("page_id") or self.things[one].parent.get("block_id")
+        if one:
+            self.things[one].edited = self._now()
 
     def _edit(self, one: str) -> Thing:
         self.things[one].edited = self._now()

@@ -1,0 +1,190 @@
+"""What lies in Notion's pages and is named nowhere else: child pages, databases, files that Notion keeps."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connectors import registry
+from connectors.sources import notion_blocks, notion_listing, notion_place
+from retrieval.errors import Retryable, Skippable
+from tests.standins import faults, notion
+from tests.standins.account import Served
+from tests.standins.account import serving as served
+from tests.standins.place import APP
+
+CONNECTOR, STANDIN = "NOTION", notion
+
+
+@pytest.fixture
+def listed(connector, tokens):
+    """A function that lists everything: the last of each item by id, what was counted, and the last page."""
+
+    def walk(cursor=None, by=connector):
+        pages = list(by.iter_changes(tokens, cursor))
+        assert pages[-1].done
+        items = {item.external_id: item for page in pages for item in page.items}
+        return items, {why: n for page in pages for why, n in page.skipped.items() if n}, pages[-1]
+
+    return walk
+
+
+def inside(page):
+    return {"type": "page_id", "page_id": page}
+
+
+@pytest.mark.decision("H94")
+def test_pages_that_search_leaves_out_are_found_in_their_page_and_stay(account, listed):
+    """A child page, one below it, and one in a column; again by the next listing, where nothing has changed."""
+    top = account.add("Top")
+    child = account.add("Child", "x", inside(top), is_searchable=False)
+    below = account.add("Below", "x", inside(child), is_searchable=False)
+    column = account.put_block(top, "column_list", {})
+    aside = account.add("Aside", "x", {"type": "block_id", "block_id": column}, is_searchable=False)
+    items, _, last = listed()
+    assert set(items) == {top, child, below, aside}
+    assert last.whole
+    account.change(below, "changed")
+    after, _, last = listed(last.cursor)
+    assert set(after) == {top, child, below, aside}
+    assert after[below].version != items[below].version
+    account.delete(below)
+    assert set(listed(last.cursor)[0]) == {top, child, aside}
+
+
+def test_a_database_within_a_page_is_found_with_its_rows(account, listed):
+    top = account.add("Top")
+    _, place = account.add_database("Rows", inside(top))
+    row = account.add("Row", "x", place, is_searchable=False)
+    items, _, last = listed()
+    assert set(items) == {top, row}
+    later = account.add("Later", "x", place, is_searchable=False)
+    assert set(listed(last.cursor)[0]) == {top, row, later}
+
+
+@pytest.mark.decision("H95")
+def test_files_that_notion_keeps_are_documents_and_no_address_is_stored(
+    account, connector, tokens, listed, tmp_path, caplog
+):
+    caplog.set_level(logging.DEBUG)
+    top = account.add("Top")
+    toggle = account.put_block(top, "toggle", {"rich_text": []})
+    report = account.attach(toggle, "report.pdf", "The report.", "file")
+    picture = account.attach(top, "plan b.png", "picture bytes", "image")
+    account.put_block(
+        top, "file", {"type": "external", "external": {"url": "https://example.com/a.pdf"}, "caption": []}
+    )
+    items, _, last = listed()
+    assert set(items) == {top, f"{top}/{report}", f"{top}/{picture}"}
+    found = items[f"{top}/{report}"]
+    assert (found.name, found.media_type) == ("report.pdf", "application/pdf")
+    assert (items[f"{top}/{picture}"].name, items[f"{top}/{picture}"].media_type) == ("plan b.png", "image/png")
+    raw = connector.fetch(tokens, found, tmp_path / "raw")
+    assert raw.path.read_text() == "The report."
+    assert raw.properties["path"] == "Top/report.pdf"
+    again, _, _ = listed()
+    assert again[f"{top}/{report}"].version.split(" seen ")[0] == found.version.split(" seen ")[0]
+    assert "canary" not in str(items) + str(raw) + last.cursor + caplog.text
+
+
+def test_a_file_leaves_with_its_block_or_its_page_and_not_before(account, connector, tokens, listed):
+    top, other = account.add("Top"), account.add("Other")
+    kept, gone = account.attach(top, "kept.txt", "x"), account.attach(top, "gone.txt", "x")
+    there = account.attach(other, "there.txt", "x")
+    for number in range(20):
+        account.add(f"Later {number}")
+    _, _, last = listed()
+    account.things[gone].is_out = True
+    account._touch(top)
+    items, _, last = listed(last.cursor)
+    assert f"{top}/{kept}" in items
+    assert f"{top}/{gone}" not in items
+    assert connector.gone(tokens, f"{top}/{gone}")
+    account.requests.clear()
+    assert not connector.gone(tokens, f"{other}/{there}")
+    assert account.requests == [], "its page has not changed"
+    account.delete(other)
+    stranger = registry.connector("NOTION", APP, account.settings)
+    assert stranger.gone(tokens, f"{other}/{there}")
+    assert not stranger.gone(tokens, f"{top}/{kept}")
+
+
+def test_pages_are_looked_into_once_until_they_change_and_each_week(account, listed, monkeypatch):
+    for number in range(30):
+        account.add(f"page {number}")
+    _, _, last = listed()
+    assert len([one for one in account.requests if one.endswith("/children")]) == 30
+    account.requests.clear()
+    _, _, last = listed(last.cursor)
+    assert len([one for one in account.requests if one.endswith("/children")]) <= 11  # of the last ten minutes
+    monkeypatch.setattr(notion_place, "WEEK", -1)
+    account.requests.clear()
+    listed(last.cursor)
+    assert len([one for one in account.requests if one.endswith("/children")]) == 30
+
+
+def test_a_page_with_very_many_blocks_is_looked_into_in_bounds(account, listed, monkeypatch):
+    monkeypatch.setattr(notion_blocks, "REQUESTS", 3)
+    top = account.add("Top")
+    for _ in range(5):
+        toggle = account.put_block(top, "toggle", {"rich_text": []})
+        account.put_block(toggle, "paragraph", {"rich_text": []})
+    items, skipped, _ = listed()
+    assert set(items) == {top}
+    assert skipped == {"page with more blocks than are looked into for files and pages": 1}
+
+
+def test_what_is_remembered_is_bounded(account, listed, monkeypatch):
+    monkeypatch.setattr(notion_listing, "HIDDEN", 2)
+    top = account.add("Top")
+    children = [account.add(f"{number}", "x", inside(top), is_searchable=False) for number in range(3)]
+    items, skipped, _ = listed()
+    assert set(items) == {top, *children[:2]}
+    assert skipped == {"page in other pages beyond those that are remembered": 1}
+
+
+def test_a_listing_goes_on_within_pages_that_are_looked_into(account, connector, tokens):
+    top = account.add("Top")
+    ids = {top, account.add("Child", "x", inside(top), is_searchable=False)}
+    ids |= {f"{top}/{account.attach(top, f'{number}.txt', 'x')}" for number in range(3)}
+    seen, cursor = set(), None
+    for _ in range(30):
+        page = next(iter(registry.connector("NOTION", APP, account.settings).iter_changes(tokens, cursor)))
+        seen, cursor = seen | {item.external_id for item in page.items}, page.cursor
+        if page.done:
+            break
+    assert seen == ids
+    assert page.whole
+
+
+def test_a_file_beyond_the_limit_or_gone_is_left_out_alone(account, tokens, listed, connector, tmp_path):
+    top = account.add("Top")
+    large, gone = account.attach(top, "large.txt", "x" * 2000), account.attach(top, "gone.txt", "x")
+    items, _, _ = listed()
+    small = registry.connector("NOTION", APP, account.settings.model_copy(update={"max_file_bytes": 1000}))
+    with pytest.raises(Skippable, match="larger than"):
+        small.fetch(tokens, items[f"{top}/{large}"], tmp_path / "raw")
+    account.things[gone].is_out = True
+    with pytest.raises(Skippable, match="not in Notion any more"):
+        connector.fetch(tokens, items[f"{top}/{gone}"], tmp_path / "raw")
+
+
+def test_an_address_that_grew_old_or_is_not_https_is_not_the_file(account, connector, tokens, listed, tmp_path):
+    top = account.add("Top")
+    one = account.attach(top, "one.txt", "x")
+    items, _, _ = listed()
+    account.fault = lambda request: faults.status(403) if notion.SIGNED in request else None
+    with pytest.raises(Retryable, match="did not give out the file") as raised:
+        connector.fetch(tokens, items[f"{top}/{one}"], tmp_path / "raw")
+    assert "canary" not in str(raised.value)
+    account.fault = lambda _request: None
+    with served(Served()) as elsewhere:
+        address = {"url": f"{elsewhere.base}/take", "expiry_time": "2026-01-01T00:00:00.000Z"}
+        account._signed = lambda block: {**block, "file": {**block["file"], "file": address}}
+        with pytest.raises(Skippable, match="not https"):
+            connector.fetch(tokens, items[f"{top}/{one}"], tmp_path / "raw")
+        address["url"] = elsewhere.base.replace("http:", "https:") + "/take"
+        with pytest.raises(Skippable, match="does not dial"):
+            connector.fetch(tokens, items[f"{top}/{one}"], tmp_path / "raw")
+        assert elsewhere.requests == []
