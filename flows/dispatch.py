@@ -16,7 +16,7 @@ import psycopg
 import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 
-from flows import context, prefect_server, reconcile, schedules
+from flows import context, prefect_server, reconcile, refused, schedules
 from flows.lanes import Lane
 from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import batches, logs, settings, sweep
@@ -153,7 +153,7 @@ class Dispatcher:
                 await step(self.lanes[name])
             except (*AWAY, *prefect_server.AWAY) as error:
                 self.pulse.failed(name, error)
-                log.warning("dispatcher.waiting", loop=name, reason=type(error).__name__)
+                log.warning("dispatcher.waiting", loop=name, reason=refused.reason(error))
                 await asyncio.sleep(1)
             except Exception as error:
                 self.pulse.failed(name, error)

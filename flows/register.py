@@ -13,7 +13,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 
-from flows import own_flows
+from flows import own_flows, refused
 from flows.worker import WarmWorker
 from retrieval import settings
 
@@ -83,13 +83,9 @@ def main() -> list[str]:
     try:
         return asyncio.run(register())
     except PrefectHTTPStatusError as error:
-        if error.response.status_code not in (401, 403):
-            raise
-        raise RegistrationError(
-            f"Prefect at {error.request.url.copy_with(path='/api', query=None)} refuses us "
-            f"({error.response.status_code}): set PREFECT_API_AUTH_STRING or PREFECT_API_KEY to what this server asks "
-            "for, with the right to make work pools and deployments."
-        ) from error
+        if told := refused.sentence(error):
+            raise RegistrationError(told) from error
+        raise
 
 
 if __name__ == "__main__":

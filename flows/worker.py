@@ -19,12 +19,12 @@ import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import State, StateType
-from prefect.exceptions import InfrastructureNotAvailable, ObjectNotFound
+from prefect.exceptions import InfrastructureNotAvailable, ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Failed, Scheduled
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 from pydantic import Field, PrivateAttr
 
-from flows import own_flows, warm_pool
+from flows import own_flows, refused, warm_pool
 from flows.prefect_server import INTERRUPTED
 from flows.warm_child import CANCEL_SIGNAL, Answer, Order
 from flows.warm_http import spare_certificates
@@ -118,8 +118,10 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         try:
             await self._children.top_up()
             await super().setup()
-        except BaseException:
+        except BaseException as error:
             await self._end_children()
+            if isinstance(error, PrefectHTTPStatusError) and (told := refused.sentence(error)):
+                raise SystemExit(told) from None
             raise
 
     async def teardown(self, *exc_info: Any) -> None:

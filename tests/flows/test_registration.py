@@ -9,11 +9,13 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.exceptions import PrefectHTTPStatusError
 
-from flows import own_flows, register
+from flows import own_flows, refused, register
 from flows.register import RegistrationError
 from retrieval import settings
 
@@ -95,19 +97,33 @@ class Refusing(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_prefect_that_refuses_us_is_told_in_a_sentence(status, tmp_path):
+PROGRAMS = {
+    "register": ["-m", "flows.register"],
+    "worker": ["-m", "prefect", "worker", "start", "--pool", "x", "--type", "warm", "--limit", "1"],
+}
+
+
+@pytest.mark.parametrize(("program", "status"), [("register", 401), ("register", 403), ("worker", 401)])
+def test_a_prefect_that_refuses_us_is_told_in_a_sentence(program, status, tmp_path):
     handler = type("Handler", (Refusing,), {"status": status})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/api"
     given = os.environ | {"PREFECT_API_URL": url, "PREFECT_HOME": str(tmp_path), "PREFECT_API_AUTH_STRING": "a:canary"}
     done = subprocess.run(
-        [sys.executable, "-m", "flows.register"], env=given, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *PROGRAMS[program]], env=given, capture_output=True, text=True, timeout=120, check=False
     )
     server.shutdown()
     server.server_close()
     assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
+    assert "Traceback" not in done.stderr + done.stdout
+    line = done.stderr.splitlines()[-1]
     assert line.startswith(f"Prefect at {url} refuses us ({status}): set PREFECT_API_AUTH_STRING or PREFECT_API_KEY to")
-    assert "canary" not in line
+    assert "canary" not in done.stderr + done.stdout
+
+
+def test_the_dispatcher_says_the_same_in_its_log_and_short_names_else():
+    request = httpx.Request("POST", "http://127.0.0.1:1/api/work_pools/x?y=z")
+    error = PrefectHTTPStatusError("canary", request=request, response=httpx.Response(401, request=request))
+    assert refused.reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
+    assert refused.reason(httpx.ConnectError("canary")) == "ConnectError"
