@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec.structs import fields
 
+from api import whole_numbers
 from retrieval.errors import ErrorCode, ServiceError
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[
 
     def read(body: bytes) -> T:
         try:
-            return decoder.decode(body)
+            return whole_numbers.decode(decoder, body)
         except msgspec.ValidationError as error:
             raise complaint(str(error), invalid, at) from error
         except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from local.trouble import LocalError
+from retrieval.settings import WrongSetting
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LocalError as error:
         print(f"retrieval: {error}", file=sys.stderr)
         return error.exit_code
-    except ValidationError as error:
-        print(f"retrieval: {_settings_sentence(error)}", file=sys.stderr)
+    except WrongSetting as error:
+        print(f"retrieval: {error.sentence}", file=sys.stderr)
         return 2
     except PermissionError as error:
         print(
@@ -66,11 +65,6 @@ def _run(options: argparse.Namespace) -> int:
             from local import admin
 
             return admin.run(options, settings)
-
-
-def _settings_sentence(error: ValidationError) -> str:
-    problems = (f"RETRIEVAL_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
-    return "A setting is wrong. " + "; ".join(problems)
 
 
 def _parser() -> argparse.ArgumentParser:

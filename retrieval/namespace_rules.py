@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from retrieval import given_addresses
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, WEB_SCRAPER, Config
 from retrieval.settings import Settings
 
 
 def check_allowed(settings: Settings, configs: Config) -> None:
-    """INVALID_NAMESPACE_CONFIG for an embedded value that is switched off, or a model that is not on the list."""
+    """INVALID_NAMESPACE_CONFIG for an embedded value that is switched off, or a model that is not on the list.
+
+    An address that cannot be one is refused with the code of its area.
+    """
     switches = (
         (FILE_STORAGE, "type", "LOCAL", settings.allow_local_files),
         (VECTOR_STORAGE, "provider", "PGVECTOR", settings.allow_pgvector),
         (EMBEDDING_MODEL, "provider", "LOCAL", settings.allow_local_embeddings),
         (WEB_SCRAPER, "provider", "BUILTIN", settings.allow_builtin_scraper),
     )
+    for area, key, code, check in _ADDRESSES:
+        address = (configs.get(area) or {}).get(key)
+        if address is None:
+            continue
+        try:
+            check(address)
+        except ValueError as error:
+            raise ServiceError(code, f"{area}.{key} {error}.", field=f"{area}.{key}", reason="bad_address") from error
     for name, key, value, allowed in switches:
         if not allowed and (configs.get(name) or {}).get(key) == value:
             raise invalid(f"{name}.{key}", f"{name}.{key} {value} is switched off on this service.", "switched_off")
@@ -39,6 +51,13 @@ def models(settings: Settings) -> Mapping[str, list[str]]:
         "LOCAL": LOCAL_MODELS,
     }
 
+
+_ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
+    (FILE_STORAGE, "endpoint", ErrorCode.STORAGE_CONFIG_ERROR, given_addresses.require_service),
+    (VECTOR_STORAGE, "indexHost", ErrorCode.VECTOR_DB_CONFIG_ERROR, given_addresses.require_service),
+    ("notionConfig", "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, given_addresses.require),
+)
+"""Every address of a config: where it stands, the code of its area, what it must be."""
 
 LOCAL_MODELS = ["all-MiniLM-L6-v2", "wordllama-l2-supercat-256"]
 

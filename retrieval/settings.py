@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+
+from retrieval.secrets import KeyRing, SecretError
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -187,6 +190,22 @@ class Settings(BaseSettings):
     keyword_language: str = "english"
     """PostgreSQL text search configuration of the keyword side."""
 
+    @field_validator("secret_key")
+    @classmethod
+    def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
+        try:
+            KeyRing.parse(value.get_secret_value()) if value else None
+        except SecretError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @field_validator("database_url", "prefect_database_url")
+    @classmethod
+    def _is_a_database(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and not re.match(r"\w+(\+\w+)?://|\w+ *=", value.get_secret_value()):
+            raise ValueError("not the address of a database, such as postgresql://user:password@host/database")
+        return value
+
     @property
     def base_url(self) -> str:
         """What redirect URIs and links are built on, without a slash at the end (D60)."""
@@ -200,5 +219,31 @@ class Settings(BaseSettings):
 
 @lru_cache(maxsize=1)
 def load() -> Settings:
-    """The settings of this process."""
-    return Settings()
+    """The settings of this process; WrongSetting where one cannot be read."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise WrongSetting((_name(*one["loc"][:1]), _problem(one)) for one in error.errors()) from None
+    except SettingsError as error:
+        field = next((name for name in re.findall(r'"(\w+)"', str(error)) if name in Settings.model_fields), None)
+        raise WrongSetting([(_name(field), "not the JSON that is needed here")]) from None
+    except UnicodeDecodeError:
+        raise WrongSetting([(".env", "not UTF-8")]) from None
+
+
+class WrongSetting(SystemExit):
+    """Ends a process with one sentence that names each setting and what is wrong with it, never its value."""
+
+    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
+        self.sentence = "A setting is wrong. " + "; ".join(f"{name}: {problem}" for name, problem in problems)
+        super().__init__(self.sentence)
+
+
+def _name(field: object = None) -> str:
+    return f"RETRIEVAL_{field}".upper() if field else "RETRIEVAL_*"
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    """What pydantic says, and where within the setting."""
+    inside = ".".join(map(str, error["loc"][1:]))
+    return f"{inside}: {error['msg']}" if inside else str(error["msg"])

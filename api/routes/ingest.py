@@ -17,6 +17,9 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 from retrieval.runs import Upload
 
+ABSENT = frozenset({b"", b"undefined", b"null"})
+"""What form libraries write into a JSON field that nobody set (D87)."""
+
 JSON_FIELDS = {
     "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
     "chunkConfig": decode.json_reader(ChunkConfig, INVALID, at="chunkConfig"),
@@ -121,7 +124,7 @@ def _fields(form: Form) -> FileForm:
     """The form's fields as if they had come as one JSON object; an empty optional one means absent."""
     members: dict[str, Any] = {}
     for name, value in form.fields.items():
-        if name in JSON_FIELDS and value.strip():
+        if name in JSON_FIELDS and value.strip() not in ABSENT:
             limits.check_json(value, INVALID, name)
             members[name] = JSON_FIELDS[name](value)
         elif name == "namespaceId" or (name in {"source", "externalId"} and value):

@@ -279,3 +279,28 @@ def test_a_run_of_a_deleted_namespace_is_gone(org):
     assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
     assert_error(org.client.post("/v1/ingest/text", json=text_body(space)), 404, "NAMESPACE_NOT_FOUND")
     assert json.loads(answer.content)["error"]["details"]["field"] == "namespaceId"
+
+
+@pytest.mark.decision("D87")
+@pytest.mark.parametrize("nothing", ["undefined", "null", "", "  ", " undefined\n"])
+@pytest.mark.parametrize("name", ["metadata", "chunkConfig", "ocrConfig"])
+def test_what_form_libraries_write_for_nothing_is_absent(name, nothing, org):
+    space = org.namespace()
+    data = {"namespaceId": space, name: nothing}
+    answer = org.client.post("/v1/ingest/file", data=data, files={"file": ("a.txt", b"Some text.")})
+    assert answer.status_code == 200, answer.text
+    bad = org.client.post("/v1/ingest/file", data={**data, name: "undefinable"}, files={"file": ("a.txt", b"Text.")})
+    assert bad.status_code == 400
+
+
+@pytest.mark.decision("D87")
+def test_whole_numbers_are_integers_over_the_wire(org):
+    space = org.namespace()
+    json = {"Content-Type": "application/json"}
+    body = f'{{"namespaceId": "{space}", "filterConfig": {{}}, "pagination": {{"pageSize": %s}}}}'
+    assert org.client.post("/v1/documents", content=body % "5.0", headers=json).status_code == 200
+    for refused in ("5.5", '"5"', "101.0", "0.0"):
+        answer = org.client.post("/v1/documents", content=body % refused, headers=json)
+        assert answer.json()["error"]["code"] == "INVALID_FILTER_CONFIG"
+    form = {"namespaceId": space, "chunkConfig": '{"chunkSize": 100.0, "chunkOverlap": 1e1}'}
+    assert org.client.post("/v1/ingest/file", data=form, files={"file": ("a.txt", b"Text.")}).status_code == 200

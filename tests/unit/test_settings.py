@@ -1,13 +1,18 @@
 """`.env.example` is what operators read: every setting once, what it is for, and its true default."""
 
+import base64
 import os
 import re
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
 
+from retrieval import settings
 from retrieval.settings import PROJECT, Settings
 
+CANARY = base64.b64encode(b"c" * 32).decode()
 EXAMPLE = PROJECT / ".env.example"
 LINE = re.compile(r"#(RETRIEVAL_[A-Z0-9_]+)=(.*)")
 
@@ -66,8 +71,83 @@ def test_a_senseless_setting_is_refused_by_name(monkeypatch, name, value):
 
 
 def test_no_secret_is_shown_with_the_settings(monkeypatch):
-    monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:canary")
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:" + CANARY)
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://user:canary@host/db")
     monkeypatch.setenv("RETRIEVAL_PREFECT_DATABASE_URL", "postgresql://user:canary@host/db")
     settings = Settings(_env_file=None)
-    assert "canary" not in repr(settings) + str(settings) + settings.model_dump_json()
+    shown = repr(settings) + str(settings) + settings.model_dump_json()
+    assert "canary" not in shown
+    assert CANARY not in shown
+
+
+RUBBISH = [
+    "rubbish",
+    "{",
+    "[1",
+    '{"a": 5}',
+    "-1",
+    "1e999",
+    "nan",
+    "",
+    " ",
+    "true",
+    "null",
+    "ä",
+    '["a", {}]',
+    "'",
+    "%s" * 9,
+]
+
+
+def sentence():
+    """What `load` ends with; None if it takes the settings."""
+    settings.load.cache_clear()
+    try:
+        settings.load()
+    except settings.WrongSetting as error:
+        return error.sentence
+    finally:
+        settings.load.cache_clear()
+    return None
+
+
+@pytest.mark.parametrize("field", Settings.model_fields)
+def test_rubbish_in_any_setting_is_a_sentence_that_names_it(field, monkeypatch, tmp_path):
+    """Or it is taken; whatever it is, nothing else than WrongSetting comes of it, and not the value in its words."""
+    monkeypatch.chdir(tmp_path)
+    name = f"RETRIEVAL_{field}".upper()
+    for rubbish in RUBBISH:
+        monkeypatch.setenv(name, rubbish)
+        said = sentence()
+        if said:
+            assert said.startswith(f"A setting is wrong. {name}: ")
+            assert "rubbish" not in said
+            assert "\n" not in said
+
+
+def test_a_file_that_is_no_text_is_a_sentence(monkeypatch, tmp_path):
+    (tmp_path / ".env").write_bytes(b"RETRIEVAL_API_PORT=\xff\xfe")
+    monkeypatch.chdir(tmp_path)
+    settings.load.cache_clear()
+    with pytest.raises(settings.WrongSetting, match=r"\.env: not UTF-8"):
+        settings.load()
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "value"),
+    [
+        (["-m", "api"], "RETRIEVAL_ENDPOINTS", "{"),
+        (["-m", "flows.dispatch"], "RETRIEVAL_SECRET_KEY", "rubbish"),
+        (["-m", "flows.register"], "RETRIEVAL_OAUTH_ENDPOINTS", "rubbish"),
+        (["-c", "from local.cli import main; raise SystemExit(main(['status']))"], "RETRIEVAL_OCR_LANGUAGES", "{"),
+    ],
+)
+def test_every_process_ends_with_the_sentence(command, name, value, tmp_path):
+    mine = {**os.environ, "RETRIEVAL_HOME": str(tmp_path), name: value}
+    ended = subprocess.run(
+        [sys.executable, *command], cwd=PROJECT, env=mine, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode != 0
+    assert f"A setting is wrong. {name}: " in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "rubbish" not in ended.stderr

@@ -1,0 +1,45 @@
+"""Addresses of services that people give (endpoints, sign-in pages, where a browser goes on): one checker for all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from urllib.parse import SplitResult, urlsplit
+
+MOST_CHARACTERS = 2048
+_PLAIN = re.compile(r"[!#-&(-;=?-\[\]^_a-z{|}~]+")
+"""Printable ASCII without quotes, angle brackets, backslashes and backticks."""
+
+_PLACE = re.compile(
+    r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*)(?::\d{1,5})?"
+)
+
+
+def require(text: str, schemes: Collection[str] = ("https",)) -> SplitResult:
+    """The parts of a whole URL with a host and nothing to mislead about it. ValueError says what is wrong.
+
+    The message goes on from the field's name and does not repeat the address.
+    """
+    if len(text) > MOST_CHARACTERS or not _PLAIN.fullmatch(text) or "#" in text:
+        raise ValueError(
+            f"must be a whole URL of at most {MOST_CHARACTERS} printable ASCII characters, without quotes and fragment"
+        )
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError("is not a valid URL: its host or port cannot be read") from error
+    if "@" in parts.netloc:
+        raise ValueError("must not hold a user name or password")
+    if parts.scheme not in schemes:
+        raise ValueError("must begin with " + " or ".join(f"{scheme}://" for scheme in schemes))
+    if port == 0 or not _PLACE.fullmatch(parts.netloc.lower()):
+        raise ValueError("must name a host, an international one in its ASCII form")
+    return parts
+
+
+def require_service(text: str) -> None:
+    """The same for a service that is called by http or https; without a scheme it is meant as https."""
+    parts = require(text if "://" in text else f"https://{text}", ("https", "http"))
+    if "?" in text or parts.query:
+        raise ValueError("must not hold a query")

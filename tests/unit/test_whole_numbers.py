@@ -1,0 +1,117 @@
+"""5.0 is taken wherever 5 is, generated from the description; 5.5 and "5" are not."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from api import decode
+from api.app import HANDLERS
+from api.wire.documents import Pagination
+from api.wire.ingest import ChunkConfig
+from api.wire.search import SearchRequest
+from retrieval.errors import ErrorCode, ServiceError
+
+INVALID = ErrorCode.INVALID_REQUEST
+
+
+def structs(kind: Any) -> list[type]:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return [kind]
+    return [found for part in getattr(kind, "__args__", ()) for found in structs(part)]
+
+
+def all_structs(kind: Any, seen: set[type]) -> set[type]:
+    for one in structs(kind):
+        if one not in seen:
+            seen.add(one)
+            for field in msgspec.structs.fields(one):
+                all_structs(field.type, seen)
+    return seen
+
+
+def integers() -> list[tuple[type, str]]:
+    """Every integer that a body takes: the struct, and the field's name in it."""
+    found: set[type] = set()
+    for handler in HANDLERS:
+        about = handler.opt.get("operation")
+        if about and about.body:
+            all_structs(about.body, found)
+        if about and about.form:
+            all_structs(about.form, found)
+    return sorted(
+        {(one, field.encode_name) for one in found for field in msgspec.structs.fields(one) if is_integer(field.type)},
+        key=str,
+    )
+
+
+def is_integer(kind: Any) -> bool:
+    return kind is int or any(map(is_integer, (*getattr(kind, "__args__", ()), *_origin(kind))))
+
+
+def _origin(kind: Any) -> tuple[Any, ...]:
+    """What an `Annotated` is about."""
+    return (kind.__origin__,) if hasattr(kind, "__metadata__") else ()
+
+
+INTEGERS = integers()
+
+
+def test_there_are_integers():
+    assert {(ChunkConfig, "chunkSize"), (Pagination, "pageSize"), (SearchRequest, "topK")} <= set(INTEGERS)
+
+
+@pytest.mark.decision("D87")
+@pytest.mark.parametrize(("kind", "name"), INTEGERS, ids=str)
+def test_a_whole_number_is_an_integer(kind, name):
+    """Beside it everything that is required is missing, so that only the complaint about the number tells."""
+    read = decode.json_reader(kind, INVALID)
+
+    def complaint_of(value: str) -> str | None:
+        others = {
+            field.encode_name: OTHERS.get(field.encode_name, "a")
+            for field in msgspec.structs.fields(kind)
+            if field.required
+        }
+        body = json.dumps({**others, name: "$"}).replace('"$"', value).encode()
+        try:
+            read(body)
+        except ServiceError as error:
+            return error.message
+        return None
+
+    for whole in ("5.0", "5.00", "5e0", "0.5e1"):
+        assert complaint_of(whole) == complaint_of("5")
+    for other in ("5.5", '"5"', '"5.0"', "true", "5.0000000001"):
+        assert complaint_of(other) is not None
+
+
+OTHERS = {"chunkSize": 10, "chunkOverlap": 1, "hybridConfig": {"semanticWeight": 1, "keywordWeight": 0}}
+
+
+class Deep(msgspec.Struct):
+    """A number in arrays and objects."""
+
+    many: list[dict[str, int]] = []
+    any: dict[str, Any] = {}
+
+
+def test_only_where_an_integer_is_wanted():
+    read = decode.json_reader(Deep, INVALID)
+    found = read(b'{"many": [{"a": 1, "b": 2.0}, {"c": 3e2}], "any": {"score": 5.0}}')
+    assert found.many == [{"a": 1, "b": 2}, {"c": 300}]
+    assert isinstance(found.any["score"], float)
+    for bad in (b'{"many": [{"a": 1.5}]}', b'{"many": [{"a": 1e300}]}', b'{"many": [{"a": 2.0}, {"b": 0.1}]}', b"5.0"):
+        with pytest.raises(ServiceError):
+            read(bad)
+
+
+def test_many_of_them_take_no_longer_than_one():
+    body = json.dumps({"many": [{"a": 1.0, "b": 2.0}] * 100_000}).encode()
+    started = time.monotonic()
+    assert len(decode.json_reader(Deep, INVALID)(body).many) == 100_000
+    assert time.monotonic() - started < 20
