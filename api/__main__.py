@@ -26,7 +26,7 @@ def application() -> Door:
     _end_with_parent()
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     logs.configure(loaded, role="api")
-    return create_app(loaded, Database(url, size=loaded.database_pool), KeyRing.parse(key))
+    return create_app(loaded, Database(url, size=loaded.database_pool, role="api"), KeyRing.parse(key))
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import LiteralString
 
 from api.addresses import LIMIT, AddressCounts
-from api.errors import unavailable
+from api.errors import understand
 from api.permissions import Permission, Reach
 from retrieval import tenants, vault
 from retrieval.database import AWAY, Database, Row
@@ -101,8 +101,8 @@ class Authenticator:
         try:
             key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
             row = await self._db.async_row(_AUTHENTICATE, {"hash": key_hash, "tenant": credentials.tenant})
-        except AWAY:
-            return self._last.get(key_hash) or unknown_rate(), unavailable()
+        except AWAY as error:
+            return self._last.get(key_hash) or unknown_rate(), understand(error)
         if row is None:
             return await self._stranger(credentials.address)
         rate = _rate(row["minute"], row["requests"], row["requests_per_minute"])

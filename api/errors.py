@@ -11,6 +11,7 @@ from litestar.exceptions import HTTPException
 
 from api.limits import Disconnected
 from api.wire.common import ErrorAnswer, ErrorDetails, ErrorInfo, TenantErrorAnswer
+from retrieval import disk_full
 from retrieval.database import AWAY
 from retrieval.errors import ErrorCode, ServiceError, StepError
 
@@ -91,9 +92,9 @@ def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR
     """What a client is told about an exception. `failed`: the code of the area for what nobody expected."""
     if isinstance(error, ServiceError):
         return error
-    if isinstance(error, AWAY):
-        log.warning("database.away", error=type(error).__name__)
-        return unavailable()
+    if (full := disk_full.reason(error)) is not None or isinstance(error, AWAY):
+        log.warning("disk.full" if full else "database.away", error=type(error).__name__, reason=full)
+        return unavailable(full)
     if isinstance(error, StepError):
         log.warning("request.step_failed", error=str(error))
         return ServiceError(failed, str(error))
@@ -108,7 +109,11 @@ def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR
     return ServiceError(failed, "Something went wrong on our side. Try again; if it stays, report the X-Request-Id.")
 
 
-def unavailable() -> ServiceError:
+def unavailable(full: str | None = None) -> ServiceError:
+    """The database is away, or a disk is full, as `full` says in words."""
+    if full:
+        later = {"Retry-After": str(round(disk_full.AFTER))}
+        return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, full, reason="disk_full", headers=later)
     return ServiceError(
         ErrorCode.SERVICE_UNAVAILABLE, "The service cannot reach its database right now. Try again in a moment."
     )

@@ -24,7 +24,7 @@ def database() -> Database:
     config = settings.load()
     if config.database_url is None:
         raise SystemExit("RETRIEVAL_DATABASE_URL is not set: start this role with `retrieval up` or name a database.")
-    return Database(config.database_url.get_secret_value(), size=config.database_pool)
+    return Database(config.database_url.get_secret_value(), size=config.database_pool, role="worker")
 
 
 @lru_cache(maxsize=1)

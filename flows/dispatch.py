@@ -15,6 +15,7 @@ from functools import partial
 import psycopg
 import structlog
 from prefect.client.orchestration import PrefectClient, get_client
+from prefect.exceptions import ObjectNotFound
 
 from flows import context, prefect_server, reconcile, refused, schedules
 from flows.lanes import Lane
@@ -48,11 +49,17 @@ async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) 
     if room > 0:
         await lane.run(batches.form, size=size, batches=room)
     waiting = await lane.run(batches.undispatched)
+    started = 0
     for batch in waiting:
-        flow_run = await prefect_server.start(client, batch)
+        try:
+            flow_run = await prefect_server.start(client, batch)
+        except ObjectNotFound:
+            log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
+            continue
         await lane.run(batches.dispatched, batch, flow_run)
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
-    return len(waiting)
+        started += 1
+    return started
 
 
 class Dispatcher:
@@ -72,6 +79,8 @@ class Dispatcher:
         }
         self.pulse = Pulse(*self.loops)
         self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT)}
+        swept = db.sibling(size=sweep.THREADS + 1, role="sweep")
+        self.sweeper = sweep.Sweeper(swept, partial(context.stores, db=swept))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
@@ -84,6 +93,7 @@ class Dispatcher:
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(*AWAY):
             await self.lanes[REPORT].run(self.pulse.end)
+        self.sweeper.close()
         for lane in self.lanes.values():
             lane.close()
 
@@ -119,10 +129,12 @@ class Dispatcher:
                 await asyncio.sleep(SCHEDULE_SECONDS)
 
     async def clean(self, lane: Lane) -> None:
-        while await lane.run(sweep.run, partial(context.stores, db=lane.db)):
-            self.pulse.succeeded("sweep")
+        goes_on = await lane.run(lambda _: self.sweeper.begin())
         self.pulse.succeeded("sweep")
-        await asyncio.sleep(SWEEP_SECONDS)
+        if goes_on:
+            await lane.run(lambda _: self.sweeper.wait(LOOK_SECONDS))
+        else:
+            await asyncio.sleep(SWEEP_SECONDS)
 
     async def maintain(self, lane: Lane) -> None:
         await asyncio.sleep(MAINTAIN_SECONDS)

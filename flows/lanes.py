@@ -18,7 +18,7 @@ class Lane:
     """One thing at a time, with at most two connections. What is asked of a busy lane waits its turn there."""
 
     def __init__(self, name: str, db: Database) -> None:
-        self.db = db.sibling(size=2)
+        self.db = db.sibling(size=2, role="dispatcher")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, function: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -12,7 +12,7 @@ from flows.lanes import Lane
 from flows.prefect_server import INTERRUPTED, Seen
 from retrieval import batches, losses
 from retrieval.batches import Open
-from retrieval.database import Database
+from retrieval.database import Database, passing_over
 
 log = structlog.get_logger()
 
@@ -62,17 +62,20 @@ async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timed
         action = decide(batch, state, datetime.now(UTC), lease=lease)
         if action == "wait":
             continue
+        if not await lane.run(_recover, batch, action, attempts):
+            continue
         acted += 1
         prefect = state.name if state else "unknown"
         log.warning("batch.recovered", batch_id=batch.id, attempt=batch.attempt, prefect_state=prefect, action=action)
-        await lane.run(_recover, batch, action, attempts)
         if state is not None and state.type in LIVE:
             await prefect_server.declare_ended(client, batch.flow_run_id, cancelled=action == "cancel")
     return acted
 
 
-def _recover(db: Database, batch: Open, action: str, attempts: int) -> None:
-    if action == "cancel":
-        batches.end(db, batch, status="CANCELLED", error=None)
-    else:
-        losses.again(db, batch, weight=WEIGHTS[action], attempts=attempts)
+def _recover(db: Database, batch: Open, action: str, attempts: int) -> bool:
+    """Whether it was done; if not, because its rows are held, it is looked at again."""
+    with passing_over("batch.not_recovered", batch_id=batch.id):
+        if action == "cancel":
+            return batches.end(db, batch, status="CANCELLED", error=None)
+        return losses.again(db, batch, weight=WEIGHTS[action], attempts=attempts)
+    return False

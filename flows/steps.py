@@ -10,7 +10,7 @@ from functools import wraps
 import psycopg
 
 from connectors import registry
-from retrieval import namespaces, settings, sources
+from retrieval import disk_full, namespaces, settings, sources
 from retrieval.batches import Lease
 from retrieval.database import AWAY, Database
 from retrieval.errors import Fatal, Retryable, ServiceError
@@ -104,9 +104,19 @@ def explained() -> Iterator[None]:
     try:
         yield
     except AWAY as error:
-        raise Retryable("The database is away.") from error
+        raise _full(error) or Retryable("The database is away.") from error
+    except (OSError, Retryable) as error:
+        if full := _full(error):
+            raise full from error
+        raise
     except psycopg.Error as error:
         raise Fatal(f"The database refused a statement (SQLSTATE {error.sqlstate}).") from None
+
+
+def _full(error: Exception) -> Retryable | None:
+    """A full disk, in words: worth another try once somebody could have made room."""
+    said = disk_full.reason(error)
+    return Retryable(said, after=2 * disk_full.AFTER) if said else None
 
 
 def discover(found: Discovery) -> None:

@@ -17,7 +17,7 @@ from typing import LiteralString
 from psycopg import Connection
 
 from retrieval import ids, outbox
-from retrieval.database import Database, Row
+from retrieval.database import Database, Row, passing_over
 from retrieval.errors import Fatal
 from retrieval.ports import Scope
 from retrieval.sources import APPS
@@ -90,15 +90,11 @@ def form(db: Database, *, size: int, batches: int) -> int:
     A connection's job runs follow each other: one waits until those before it are finished.
     """
     limits = {"rows": size * batches, "size": size, "batches": batches, "connected": list(APPS)}
-    with db.transaction() as connection:
-        groups = connection.execute(_FORM, limits).fetchall()
-        for group in groups:
-            values = {**group, "id": ids.batch_id()}
-            connection.execute(
-                "insert into batches (id, partition_id, source) values (%(id)s, %(partition_id)s, %(source)s)", values
-            )
-            connection.execute("update job_runs set batch_id = %(id)s where id = any(%(members)s)", values)
-    return len(groups)
+    formed = 0
+    for group in db.rows(_FORM, limits):
+        with passing_over("batch.not_formed", partition=group["partition_id"]), db.transaction() as connection:
+            formed += outbox.gather(connection, {**group, "id": ids.batch_id()})
+    return formed
 
 
 def undispatched(db: Database) -> list[Batch]:
@@ -206,19 +202,25 @@ def open_batches(db: Database) -> list[Open]:
     return [Open(**row) for row in rows]
 
 
-def end(db: Database, batch: Open, *, status: str, error: str | None) -> None:
-    """Close a batch from outside: what is not done becomes `status` (FAILED or CANCELLED), its job runs COMPLETED."""
+_FREE: LiteralString = """
+    id in (select id from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null
+           for update skip locked)
+"""
+"""Not held by a transaction: whoever writes under the fence at this moment is not dead, or ends by its limits."""
+
+
+def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
+    """Close a batch from outside: what is not done becomes `status` (FAILED or CANCELLED), its job runs COMPLETED.
+
+    False, and nothing is done, while somebody writes under its fence, or if it is not that attempt any more.
+    """
     values = {"id": batch.id, "attempt": batch.attempt, "status": status, "error": error}
     with db.transaction() as connection:
         ours = connection.execute(
-            """
-            update batches set fence = fence + 1, finished_at = now()
-            where id = %(id)s and attempt = %(attempt)s and finished_at is null returning id
-            """,
-            values,
+            "update batches set fence = fence + 1, finished_at = now() where " + _FREE + " returning id", values
         ).fetchone()
         if ours is None:
-            return
+            return False
         rows = connection.execute(
             """
             select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id
@@ -237,6 +239,7 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> None:
             """,
             values,
         )
+    return True
 
 
 def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:

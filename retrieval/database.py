@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import select
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, LiteralString
 
-from psycopg import AsyncConnection, Connection, OperationalError
+import structlog
+from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
@@ -23,16 +25,57 @@ RECONNECT = 1.0
 """Seconds for which a pool retries a lost connection by itself; after that each request tries anew, so that the service
 is back as soon as the database is, and not at the end of an ever longer pause."""
 
-AWAY = (OperationalError, PoolTimeout, PoolClosed)
-"""What psycopg raises while the database is away."""
+AWAY = (OperationalError, errors.IdleInTransactionSessionTimeout, PoolTimeout, PoolClosed)
+"""What psycopg raises while the database is away, or has ended what took too long."""
+
+HELD = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected)
+"""What it raises where rows are held by another, or a limit of ours has ended a statement."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds after which PostgreSQL ends what a connection does. Whatever is ended so is tried again later.
+
+    `lock`: waiting for one lock. `statement`: one statement, its waiting included. `idle`: doing nothing within a
+    transaction, as a process does that was stopped.
+    """
+
+    lock: float
+    statement: float
+    idle: float
+
+
+LIMITS: Mapping[str, Limits] = {
+    "api": Limits(lock=10, statement=60, idle=60),
+    "dispatcher": Limits(lock=1, statement=20, idle=20),
+    "sweep": Limits(lock=5, statement=60, idle=60),
+    "worker": Limits(lock=60, statement=600, idle=300),
+}
+"""By role. Whoever has none (migrations, index builds, the command line) may take as long as it takes."""
+UNLIMITED: LiteralString = (
+    "select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)"
+)
+"""For the rest of a transaction that is known to be long."""
+_SETTINGS: LiteralString = """
+    select set_config('lock_timeout', %(lock)s, false), set_config('statement_timeout', %(statement)s, false),
+           set_config('idle_in_transaction_session_timeout', %(idle)s, false),
+           set_config('plan_cache_mode', 'force_custom_plan', false)
+"""
+"""A plan that was made while a table was small must not outlive its growth."""
 
 
 class Database:
-    """Connections to one PostgreSQL. Both pools open on first use, so a process pays for what it uses."""
+    """Connections to one PostgreSQL. Both pools open on first use, so a process pays for what it uses.
 
-    def __init__(self, url: str, *, size: int = 8) -> None:
+    role: whose `LIMITS` its connections have; none if absent.
+    """
+
+    def __init__(self, url: str, *, size: int = 8, role: str | None = None) -> None:
         self._url = url
         self._size = size
+        self._limits = LIMITS[role] if role else None
         self._pool: ConnectionPool[Connection[Row]] | None = None
         self._async_pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
         self._opening = Lock()
@@ -41,9 +84,9 @@ class Database:
     def __repr__(self) -> str:
         return "Database(…)"
 
-    def sibling(self, *, size: int) -> Database:
+    def sibling(self, *, size: int, role: str) -> Database:
         """The same database by connections of its own, which nobody else waits for."""
-        return Database(self._url, size=size)
+        return Database(self._url, size=size, role=role)
 
     @property
     def url(self) -> str:
@@ -113,6 +156,7 @@ class Database:
                     timeout=WAIT,
                     reconnect_timeout=RECONNECT,
                     check=_check,
+                    configure=self._configure,
                     open=True,
                 )
             return self._pool
@@ -129,11 +173,20 @@ class Database:
                 timeout=WAIT,
                 reconnect_timeout=RECONNECT,
                 check=_async_check,
+                configure=self._async_configure,
                 open=False,
             )
         if self._async_pool.closed:
             await self._async_pool.open(wait=False)
         return self._async_pool
+
+    def _configure(self, connection: Connection[Row]) -> None:
+        if self._limits:
+            connection.execute(_SETTINGS, _milliseconds(self._limits))
+
+    async def _async_configure(self, connection: AsyncConnection[Row]) -> None:
+        if self._limits:
+            await connection.execute(_SETTINGS, _milliseconds(self._limits))
 
     def close(self) -> None:
         """Close what is open; the next use opens it again."""
@@ -146,6 +199,19 @@ class Database:
         if self._async_pool is not None:
             await self._async_pool.close()
             self._async_pool = None
+
+
+@contextmanager
+def passing_over(event: str, **what: object) -> Iterator[None]:
+    """Leave the block where its rows are held by another, and say so: it is taken up again later."""
+    try:
+        yield
+    except HELD as error:
+        log.warning(event, reason=type(error).__name__, **what)
+
+
+def _milliseconds(limits: Limits) -> Params:
+    return {name: str(round(seconds * 1000)) for name, seconds in asdict(limits).items()}
 
 
 async def _fetch(connection: AsyncConnection[Row], statement: LiteralString, params: Params | None) -> list[Row]:

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval.database import Row
+from retrieval.database import Database, Row
 from retrieval.filters import DocumentFilter
 
 K1, B = 1.5, 0.75
@@ -94,33 +94,34 @@ REMOVE: LiteralString = """
 """Takes the chunks out and answers what `partitions.chunks` and `.terms` lose by it."""
 
 _LOCK: LiteralString = "select pg_try_advisory_xact_lock(1262837581, %(partition)s) as ours"
-_ADD_UP: LiteralString = """
-    with touched as (select distinct term from postings where chunk_id = any(%(chunks)s)),
-    many as (
-        select c.term from touched join term_counts c on c.partition_id = %(partition)s and c.term = touched.term
-        group by c.term having count(*) > 16
-    ),
-    gone as (
-        delete from term_counts c using many where c.partition_id = %(partition)s and c.term = many.term
-        returning c.term, c.chunks
-    )
+_WORDS_OF: LiteralString = "select distinct term from postings where chunk_id = any(%(chunks)s)"
+_MANY: LiteralString = """
+    select term, array_agg(part) as parts, sum(chunks)::int as chunks from term_counts
+    where partition_id = %(partition)s and term = any(%(terms)s) group by term having count(*) > 16
+"""
+_SPENT: LiteralString = """
+    select term, array_agg(part) as parts from term_counts
+    where partition_id = %(partition)s and term = any(%(terms)s) group by term having sum(chunks) = 0
+"""
+_DROP: LiteralString = """
+    delete from term_counts where partition_id = %(partition)s and term = any(%(terms)s) and part + 0 = any(%(parts)s)
+"""
+"""Only the parts that were read: another writer may have put one beside them since. `+ 0`: the index is read by terms;
+by terms and parts it would be asked for every pair of them."""
+_PUT: LiteralString = """
     insert into term_counts (partition_id, term, chunks)
-    select %(partition)s, term, sum(chunks) from gone group by term having sum(chunks) <> 0
+    select %(partition)s, w.term, w.chunks from unnest(%(terms)s::text[], %(sums)s::int[]) as w (term, chunks)
+    where w.chunks <> 0
 """
 
 _ONE_AT_A_TIME: LiteralString = "select pg_advisory_xact_lock(1262837581, %(partition)s)"
-_FORGET: LiteralString = f"""
-    with words as (
-        select distinct t.lexeme as term
-        from chunks c, unnest(to_tsvector(%(language)s::regconfig, left(c.content, {CHARACTERS}))) t
-        where c.document_id = %(document)s and c.generation = %(generation)s
-    ),
-    spent as (
-        select c.term from words join term_counts c on c.partition_id = %(partition)s and c.term = words.term
-        group by c.term having sum(c.chunks) = 0
-    )
-    delete from term_counts c using spent where c.partition_id = %(partition)s and c.term = spent.term
+_WORDS_IN: LiteralString = f"""
+    select distinct t.lexeme as term
+    from chunks c, unnest(to_tsvector(%(language)s::regconfig, left(c.content, {CHARACTERS}))) t
+    where c.id = any(%(chunks)s)
 """
+_TERMS_AT_ONCE = 1000
+"""Terms whose counts one statement reads and changes."""
 
 _TERMS: LiteralString = """
     select q.lexeme as term, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
@@ -162,15 +163,41 @@ def compact(connection: Connection[Row], partition_id: int, chunk_ids: Sequence[
     """Add up the counts of these chunks' terms, unless another transaction is at it in this partition."""
     params = {"partition": partition_id, "chunks": list(chunk_ids)}
     lock = connection.execute(_LOCK, params).fetchone()
-    if lock is not None and lock["ours"]:
-        connection.execute(_ADD_UP, params)
+    if lock is None or not lock["ours"]:
+        return
+    words = [row["term"] for row in connection.execute(_WORDS_OF, params).fetchall()]
+    for values in _pages(partition_id, words):
+        many = connection.execute(_MANY, values).fetchall()
+        _drop(connection, partition_id, many)
+        sums = {"terms": [row["term"] for row in many], "sums": [row["chunks"] for row in many]}
+        connection.execute(_PUT, {"partition": partition_id, **sums})
 
 
-def forget(connection: Connection[Row], partition_id: int, document_id: str, generation: int, language: str) -> None:
-    """Drop the words that stood nowhere else, before the chunks go: a deleted text leaves none of its words behind."""
-    params = {"partition": partition_id, "document": document_id, "generation": generation, "language": language}
-    connection.execute(_ONE_AT_A_TIME, params)
-    connection.execute(_FORGET, params)
+def forget(db: Database, partition_id: int, chunk_ids: Sequence[int], language: str) -> None:
+    """Drop the words that stand nowhere else any more, before these chunks go: a deleted text leaves none behind.
+
+    In short transactions of its own, each for a bounded number of words.
+    """
+    params = {"chunks": list(chunk_ids), "language": language}
+    words = [row["term"] for row in db.rows(_WORDS_IN, params)]
+    for values in _pages(partition_id, words):
+        with db.transaction() as connection:
+            connection.execute(_ONE_AT_A_TIME, values)
+            _drop(connection, partition_id, connection.execute(_SPENT, values).fetchall())
+
+
+def _pages(partition_id: int, words: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Sorted, so that neighbours in the index are read together."""
+    ordered = sorted(words)
+    for start in range(0, len(ordered), _TERMS_AT_ONCE):
+        yield {"partition": partition_id, "terms": ordered[start : start + _TERMS_AT_ONCE]}
+
+
+def _drop(connection: Connection[Row], partition_id: int, found: Sequence[Row]) -> None:
+    if found:
+        terms = [row["term"] for row in found]
+        parts = [part for row in found for part in row["parts"]]
+        connection.execute(_DROP, {"partition": partition_id, "terms": terms, "parts": parts})
 
 
 def terms(connection: Connection[Row], partition_id: int, query: str, language: str) -> Terms:

@@ -49,21 +49,21 @@ def _at_work(db: Database, lease: Lease, what: str | None) -> None:
     )
 
 
-def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> None:
+def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> bool:
     """Tie the hands of whoever works on the batch and let the dispatcher start a new attempt.
 
     `weight`: what is held against its work, 0 after an orderly interruption. Work that reaches `attempts` deaths alone
-    fails with the reason.
+    fails with the reason. False, and nothing is done, while somebody writes under the fence: who does is not dead.
     """
     values = {"id": batch.id, "attempt": batch.attempt, "weight": weight}
     with db.transaction() as connection:
         held = connection.execute(
             "select at_work from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
-            " for update",
+            " for update skip locked",
             values,
         ).fetchone()
         if held is None:
-            return
+            return False
         hopeless = False
         if weight and held["at_work"] is not None:
             _blame_alone(connection, batch.id, held["at_work"], weight, attempts * DEATH)
@@ -74,6 +74,7 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> N
         last = Open(batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched_at=batch.dispatched_at)
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."
         batches.end(db, last, status="FAILED", error=reason)
+    return True
 
 
 _NEXT_ATTEMPT: LiteralString = """

@@ -1,8 +1,12 @@
-"""Which of the job runs that wait may leave now."""
+"""Job runs that wait: which of them may leave now, and how they become a batch."""
 
 from __future__ import annotations
 
 from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval.database import Row
 
 MAY_LEAVE: LiteralString = """
     r.batch_id is null and r.finished_at is null and (r.source <> all(%(connected)s) or not exists (
@@ -12,3 +16,23 @@ MAY_LEAVE: LiteralString = """
     ))
 """
 """That a job run `r` waits and is not held back by an earlier one of its connection."""
+
+
+def gather(connection: Connection[Row], group: Row) -> int:
+    """Make a batch of those that still wait and that nobody holds; how many were made.
+
+    A transaction for each batch: while one scope's rows are waited for, none of another's are held.
+    """
+    held = connection.execute(
+        "select id from job_runs where id = any(%(members)s) and batch_id is null and finished_at is null"
+        " order by number for update skip locked",
+        group,
+    ).fetchall()
+    if not held:
+        return 0
+    values = {**group, "members": [row["id"] for row in held]}
+    connection.execute(
+        "insert into batches (id, partition_id, source) values (%(id)s, %(partition_id)s, %(source)s)", values
+    )
+    connection.execute("update job_runs set batch_id = %(id)s where id = any(%(members)s)", values)
+    return 1

@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from retrieval import batches, keyword, namespaces
 from retrieval.batches import Lease
-from retrieval.database import Database, Row
+from retrieval.database import UNLIMITED, Database, Row
 from retrieval.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.reembedding import LEAVE_STORES, MARK, place, row_name
 from retrieval.secrets import KeyRing
@@ -23,6 +23,7 @@ def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: Name
     """
     values = {"run": job_run_id, "namespace": lease.scope.namespace}
     with db.transaction() as connection:
+        connection.execute(UNLIMITED)
         batches.guard(connection, lease)
         row = connection.execute(_HOLD + namespaces.COLUMNS + _HELD, values).fetchone()
         run = connection.execute(_OPEN, values).fetchone()

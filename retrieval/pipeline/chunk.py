@@ -43,6 +43,7 @@ def run(
         pieces.append((item, found["title"], chunks))
         done.append((item, {**found, "epoch": epoch}))
     with db.transaction() as connection:
+        _hold_vectors(connection, lease)
         batches.guard(connection, lease)
         _write(connection, lease, pieces, embedder)
         items.write_stage(connection, done, "chunked")
@@ -84,11 +85,18 @@ def _cut(
     return chunks, {"properties": properties, "embedding": embedding, "title": cut.title}
 
 
+def _hold_vectors(connection: Connection[Row], lease: Lease) -> None:
+    """Keep the sweep from taking a vector that we count on.
+
+    Before the fence is held: a batch whose row waits here could not be taken back.
+    """
+    connection.execute("select pg_advisory_xact_lock_shared(%(partition)s)", {"partition": lease.partition})
+
+
 def _write(
     connection: Connection[Row], lease: Lease, pieces: Sequence[tuple[Item, str, list[Chunk]]], embedder: Embedder
 ) -> None:
-    """Replace whatever an earlier attempt wrote. The shared lock keeps the sweep from taking a vector we count on."""
-    connection.execute("select pg_advisory_xact_lock_shared(%(partition)s)", {"partition": lease.partition})
+    """Replace whatever an earlier attempt wrote."""
     connection.execute(
         """
         delete from chunks c using unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)

@@ -48,7 +48,10 @@ class Batch(SQLModel, table=True):
     """
 
     __tablename__ = "batches"
-    __table_args__ = (Index("batches_open", "created_at", postgresql_where=text("finished_at is null")),)
+    __table_args__ = (
+        Index("batches_open", "created_at", postgresql_where=text("finished_at is null")),
+        Index("batches_of_partition", "partition_id"),
+    )
     id: str = text_column(primary_key=True)
     partition_id: int = partition_column()
     source: str = text_column()
@@ -72,6 +75,7 @@ class JobRun(SQLModel, table=True):
     __table_args__ = (
         Index("job_runs_waiting", "number", postgresql_where=text("batch_id is null and finished_at is null")),
         Index("job_runs_of_partition", "partition_id", "number"),
+        Index("job_runs_unfinished", "partition_id", "source", "number", postgresql_where=text("finished_at is null")),
         CheckConstraint("status in ('QUEUED','PRE_PROCESSING','PROCESSING','COMPLETED')", name="job_run_status"),
     )
     id: str = text_column(primary_key=True)
@@ -138,7 +142,7 @@ class Sweep(SQLModel, table=True):
     """Something that is gone from every answer and still lies in a store: removed from `due_at` on."""
 
     __tablename__ = "sweeps"
-    __table_args__ = (Index("sweeps_due", "due_at"),)
+    __table_args__ = (Index("sweeps_due", "due_at"), Index("sweeps_of_partition", "partition_id", "due_at"))
     id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     partition_id: int = partition_column()
     kind: str = text_column()

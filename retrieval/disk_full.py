@@ -1,0 +1,22 @@
+"""A full disk, whoever meets it: PostgreSQL, the folder of files, or the one where uploads are collected."""
+
+from __future__ import annotations
+
+import errno
+
+from psycopg.errors import DiskFull
+
+AFTER = 60.0
+"""Seconds after which it is worth trying again: somebody has to make room."""
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def reason(error: BaseException | None) -> str | None:
+    """What is full, as a sentence, if that is why this error came about."""
+    while error is not None:
+        if isinstance(error, DiskFull):
+            return "The database's disk is full: nothing can be stored until there is room again."
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return "The disk for files is full: nothing can be stored until there is room again."
+        error = error.__cause__
+    return None

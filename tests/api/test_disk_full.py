@@ -1,0 +1,119 @@
+"""A full disk is told in words on every write route, and nothing is half done."""
+
+import errno
+import os
+import tempfile
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from psycopg import sql
+
+from api.app import HANDLERS
+from api.openapi import document
+from retrieval import disk_full
+from tests.api.support import EMBEDDED, assert_error
+
+WRITES = {"post", "put", "patch", "delete"}
+schema = schemathesis.openapi.from_dict(document(HANDLERS)).include(method=[name.upper() for name in WRITES])
+
+
+@pytest.fixture
+def full_database(api_db):
+    """PostgreSQL says of each write what it says on a full disk. Requests are still counted."""
+    tables = [
+        row["name"]
+        for row in api_db.rows(
+            "select table_name as name from information_schema.tables where table_schema = current_schema"
+            " and table_type = 'BASE TABLE' and table_name <> 'rate_windows'"
+        )
+    ]
+    with api_db.transaction() as connection:
+        connection.execute(
+            "create or replace function refuse_full() returns trigger language plpgsql as"
+            " $$ begin raise exception 'could not extend file: No space left on device' using errcode = '53100'; end $$"
+        )
+        for table in tables:
+            connection.execute(
+                sql.SQL(
+                    "create trigger full_disk before insert or update on {} for each statement"
+                    " execute function refuse_full()"
+                ).format(sql.Identifier(table))
+            )
+    yield
+    with api_db.transaction() as connection:
+        connection.execute("drop function refuse_full() cascade")
+
+
+def assert_full(answer):
+    body = assert_error(answer, 503, "SERVICE_UNAVAILABLE")
+    assert body["error"]["details"]["reason"] == "disk_full"
+    assert "disk" in body["message"]
+    assert "full" in body["message"]
+    assert int(answer.headers["retry-after"]) >= 30
+
+
+@pytest.mark.decision("H99")
+def test_the_databases_disk_is_full(org, full_database_after):
+    space = full_database_after(org.namespace)
+    text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "A text."}}}
+    assert_full(org.client.post("/v1/ingest/text", json=text))
+    assert_full(org.client.post("/v1/ingest/text", json=text, headers={"Idempotency-Key": "one"}))
+    files = {"file": ("a.txt", b"text", "text/plain")}
+    assert_full(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files))
+    assert_full(org.client.post("/v1/namespaces", json={"name": "another", **EMBEDDED}))
+    assert_full(org.client.patch(f"/v1/namespaces/{space}", json={"name": "renamed"}))
+    assert_full(org.client.delete(f"/v1/namespaces/{space}"))
+    assert_full(org.client.post("/v1/keys", json={"name": "another"}))
+    assert org.client.get(f"/v1/namespaces/{space}").status_code == 200
+
+
+@pytest.fixture
+def full_database_after(request):
+    """A function that does something while there is room, and then fills the disk."""
+
+    def fill(first):
+        made = first()
+        request.getfixturevalue("full_database")
+        return made
+
+    return fill
+
+
+@pytest.mark.slow
+@schema.parametrize()
+@settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+def test_no_write_route_answers_500(case, base, org, full_database_after):
+    full_database_after(lambda: None)
+    answer = case.call(base_url=base, headers={"Authorization": f"Bearer {org.api_key}"})
+    assert answer.status_code != 500, answer.text
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("where", ["spool", "store"])
+def test_the_disk_for_files_is_full(org, monkeypatch, where, code):
+    space = org.namespace()
+
+    def refuse(*_args, **_named):
+        raise OSError(code, os.strerror(code))
+
+    class Full:
+        write = staticmethod(refuse)
+
+        def close(self):
+            pass
+
+    if where == "spool":
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
+    else:
+        monkeypatch.setattr(os, "fsync", refuse)
+    files = {"file": ("a.txt", b"text", "text/plain")}
+    assert_full(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files))
+    monkeypatch.undo()
+    assert org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).status_code == 200
+
+
+def test_other_errors_are_no_full_disk():
+    assert disk_full.reason(OSError(errno.EACCES, "denied")) is None
+    assert disk_full.reason(ValueError("x")) is None
+    assert disk_full.reason(None) is None
