@@ -78,6 +78,8 @@ class Call(Generic[B, Q]):
     """What the key gets of the operation; None for an organization-wide key."""
     asked: Asked | None = None
     """What must be done once: set where an Idempotency-Key came with a JSON body."""
+    content: bytes = b""
+    """The JSON body as it was sent."""
 
     def scope(self, namespace_id: str) -> Scope:
         """The scope in a namespace; one that the key is not bound to looks as if it never was (D08)."""
@@ -160,6 +162,7 @@ def operation(
                 tenant=tenant,
                 query=query,
                 body=read_body(content) if about.body else None,
+                content=content,
                 path=_path(request),
                 request=request,
                 reach=reach,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection
 
 import structlog
@@ -14,6 +15,9 @@ from retrieval.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, 
 log = structlog.get_logger()
 
 SECONDS = 5.0
+"""How long a vendor may take to answer."""
+PREPARING_SECONDS = 60.0
+"""How long a port may take to be made: on a fresh process its vendor's SDK is imported."""
 
 
 async def check(services: Services, namespace: NamespaceConfig, changed: Collection[str]) -> None:
@@ -29,9 +33,18 @@ async def check(services: Services, namespace: NamespaceConfig, changed: Collect
             raise outcome
 
 
-async def _probe(services: Services, area: str, code: ErrorCode, probe: Callable[[], None]) -> None:
+async def _probe(services: Services, area: str, code: ErrorCode, prepare: Callable[[], Callable[[], None]]) -> None:
+    """A port is made first, which may import its vendor's SDK: that is our time, and no answer of the vendor's."""
+    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(SECONDS) as clock:
+
+            def probe() -> None:
+                loop.call_soon_threadsafe(_give, clock, PREPARING_SECONDS)
+                check = prepare()
+                loop.call_soon_threadsafe(_give, clock, SECONDS)
+                check()
+
             await services.probing.run(probe)
     except TimeoutError as error:
         said = f"{area} could not be verified: no answer within {SECONDS:.0f} seconds. Correct it, or try again."
@@ -39,6 +52,12 @@ async def _probe(services: Services, area: str, code: ErrorCode, probe: Callable
     except StepError as error:
         field = _field(area, error)
         raise _refused(code, field, f"{field} could not be verified: {error}", "check_failed") from error
+
+
+def _give(clock: asyncio.Timeout, seconds: float) -> None:
+    """So many seconds from now on, unless nobody waits any more."""
+    with contextlib.suppress(RuntimeError):
+        clock.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 def _refused(code: ErrorCode, field: str, message: str, reason: str) -> ServiceError:
@@ -54,18 +73,22 @@ def _field(area: str, error: StepError) -> str:
     return named if named.split(".")[0] == area else f"{area}.{named}"
 
 
-def _probes(services: Services, namespace: NamespaceConfig) -> dict[str, tuple[ErrorCode, Callable[[], None]]]:
+def _probes(
+    services: Services, namespace: NamespaceConfig
+) -> dict[str, tuple[ErrorCode, Callable[[], Callable[[], None]]]]:
+    """By area: the code of its failure, and what makes its port and answers the check."""
     from connectors import registry
 
-    def vector_store() -> None:
+    def vector_store() -> Callable[[], None]:
         try:
             registry.embedder(namespace)
         except StepError:
-            return  # the model's own probe says so, under its own code
-        registry.vector_store(namespace, services.db).check()
+            return lambda: None  # the model's own probe says so, under its own code
+        registry.prepare_vector_store(namespace)
+        return lambda: registry.vector_store(namespace, services.db).check()  # a model may have to say its dimensions
 
     return {
-        FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.file_store(namespace).check()),
+        FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.file_store(namespace).check),
         VECTOR_STORAGE: (ErrorCode.VECTOR_DB_CONFIG_ERROR, vector_store),
-        EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.embedder(namespace).check()),
+        EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.embedder(namespace).check),
     }

@@ -83,6 +83,14 @@ def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:
     return cast("VectorStore", _once("vectors", identity, lambda: make(storage, db, config.id, dimensions)))
 
 
+def prepare_vector_store(config: NamespaceConfig) -> None:
+    """Import what the namespace's vector store needs; nothing is made, and nobody is asked."""
+    provider = config.vector_storage["provider"]
+    _load(VECTOR_STORES, provider, "vectorStorageConfig.provider")
+    module = importlib.import_module(VECTOR_STORES[provider].partition(":")[0])
+    getattr(module, "prepare", lambda: None)()
+
+
 def file_store(config: NamespaceConfig) -> FileStore:
     """The namespace's file storage."""
     storage = config.file_storage

@@ -224,10 +224,14 @@ async def _unindex(connection: AsyncConnection[Row], gone: Mapping[str, Any]) ->
 
 
 def require_restriction(where: DocumentFilter) -> None:
-    """A change needs a filter: without one it would hit the whole namespace by a slip (D32)."""
+    """A change needs a filter that can match: without one it would hit the whole namespace by a slip (D32, D82)."""
     if not where.restricts():
         message = "The filter restricts nothing; name at least one id, type, source, status or metadata value."
         raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="filterConfig")
+    for key in where.empty_lists:
+        field = f"filterConfig.metadata.{key}"
+        message = "An empty list of values matches no document; name a value, or leave the key out."
+        raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field=field, reason="empty_list")
 
 
 def _refuse_operators(merged: Mapping[str, Any]) -> None:

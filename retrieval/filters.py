@@ -55,7 +55,8 @@ class Filterable(Protocol):
 class DocumentFilter:
     """AND between the fields, OR within one; an empty field restricts nothing.
 
-    A metadata value is a scalar or several of them (any of); a list in the document matches if it contains one.
+    A metadata value is a scalar or several of them (any of), and nothing matches none of them (D82); a list in the
+    document matches if it contains one.
     `awaiting_removal`: gone at its content service, and held there until a person confirms its removal.
     """
 
@@ -72,7 +73,12 @@ class DocumentFilter:
     def wanted(self) -> dict[str, tuple[Scalar, ...]]:
         """The metadata keys that restrict, each with the values of which one must be there."""
         lists = {key: value if _is_list(value) else (value,) for key, value in self.metadata.items()}
-        return {key: tuple(cast("Sequence[Scalar]", values)) for key, values in lists.items() if values}
+        return {key: tuple(cast("Sequence[Scalar]", values)) for key, values in lists.items()}
+
+    @property
+    def empty_lists(self) -> list[str]:
+        """The metadata keys of which no value is allowed: with one of them nothing matches."""
+        return [key for key, values in self.wanted().items() if not values]
 
     def restricts(self) -> bool:
         """Whether it names what it wants: the documents that no removal awaits are nearly all there are."""

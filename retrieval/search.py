@@ -110,7 +110,7 @@ def run(
     """The best chunks of the scope. `embedder` and `vectors` may be None if the semantic weight is 0."""
     clock = _Clock()
     row = db.row(_PARTITION, scopes.params(scope))
-    if row is None:
+    if row is None or (query.where is not None and query.where.empty_lists):
         return SearchResult([], clock.spent)
     values = None
     if query.semantic_weight > 0:

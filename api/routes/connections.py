@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,9 @@ log = structlog.get_logger()
 REVOKE_SECONDS = 5.0
 """How long the vendor is given to hear that an authorization has ended."""
 
+MICROSOFT = frozenset({"ONEDRIVE", "SHAREPOINT"})
+"""Whose apps are registered in Microsoft Entra."""
+
 _operation = partial(operation, tag="Connections", invalid=ErrorCode.INVALID_REQUEST)
 _MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.CONNECTION_NOT_FOUND)
 _ONE = "/v1/connections/{connection_id:str}"
@@ -64,8 +68,8 @@ _NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
 async def create_connection(call: Call[CreateConnection, None]) -> Answer | bytes:
     """PENDING until a person visits the authorizationUrl, which is good for ten minutes."""
     body, services = call.body, call.services
-    scope = call.scope(body.namespace_id)
-    _check_redirect(services, body.client_redirect_url)
+    scope, redirect = call.scope(body.namespace_id), body.client_redirect_url or None
+    _check_redirect(services, redirect)
     start = await _start(services, scope, body.connector)
 
     async def create() -> Answer:
@@ -75,7 +79,7 @@ async def create_connection(call: Call[CreateConnection, None]) -> Answer | byte
             start,
             name=body.name,
             connector=body.connector,
-            client_redirect_url=body.client_redirect_url,
+            client_redirect_url=redirect,
             sync_minutes=body.sync_interval_minutes,
         )
         await call.make_tenant_known()
@@ -194,8 +198,11 @@ async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: 
 
 
 def redirect_uri(services: Services, connector: str) -> str:
-    """Where the vendor sends the browser back to; apps are registered with it."""
-    return f"{services.settings.base_url}/v1/oauth/callback/{connector.lower().replace('_', '-')}"
+    """Where the vendor sends the browser back to; apps are registered with it. Microsoft takes no 127.0.0.1."""
+    base = services.settings.base_url
+    if connector in MICROSOFT:
+        base = re.sub("^http://127\\.0\\.0\\.1(?=[:/]|$)", "http://localhost", base)
+    return f"{base}/v1/oauth/callback/{connector.lower().replace('_', '-')}"
 
 
 async def _start(services: Services, scope: Scope, connector: str) -> Start:

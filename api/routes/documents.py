@@ -76,16 +76,13 @@ async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdate
     where, change = call.body.filter_config.meant(), call.body.data
     around = await _surroundings(call, scope)
     operators = change.operators
-    rows = await documents.patch_metadata(
-        call.services.db,
-        scope,
-        where,
-        {**(change.metadata or {}), **((operators and operators.set) or {})},
-        (operators and operators.append) or {},
-        (operators and operators.remove) or {},
-    )
-    data = UpdatedDocumentsData([around.show(row) for row in rows], len(rows))
-    return DocumentsUpdatedAnswer(message="Documents updated successfully", data=data)
+    sets = {**(change.metadata or {}), **((operators and operators.set) or {})}
+    appends, removes = (operators and operators.append) or {}, (operators and operators.remove) or {}
+    rows = await documents.patch_metadata(call.services.db, scope, where, sets, appends, removes)
+    changed = len(rows) if sets or appends or removes else 0
+    data = UpdatedDocumentsData([around.show(row) for row in rows], changed)
+    message = "Documents updated successfully" if changed else "There was nothing to change"
+    return DocumentsUpdatedAnswer(message=message, data=data)
 
 
 @_operation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,6 +31,7 @@ from retrieval.errors import ErrorCode
 from retrieval.namespaces import CONFIGS, EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, Config, NamespaceConfig
 
 _operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
+_CONFIG_NAME = re.compile("[a-z][A-Za-z]{0,40}Config")
 _PROBE_CODES = (
     ErrorCode.STORAGE_CONFIG_ERROR,
     ErrorCode.VECTOR_DB_CONFIG_ERROR,
@@ -73,7 +75,8 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
 
     async def create() -> Answer:
         made = await namespaces.create(services.db, services.ring, draft, limit=services.settings.namespace_limit)
-        return NamespaceAnswer(message="Namespace created successfully", data=NamespaceData(Namespace.of(made)))
+        message = "Namespace created successfully" + _left_out(call)
+        return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(made)))
 
     return await call.once(create)
 
@@ -148,7 +151,8 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
         message = "Namespace is being embedded again; it is searched as before until then"
         return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(kept), job_run))
     saved = await namespaces.update(services.db, services.ring, changed)
-    return NamespaceAnswer(message="Namespace updated successfully", data=NamespaceData(Namespace.of(saved)))
+    message = "Namespace updated successfully" + _left_out(call)
+    return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(saved)))
 
 
 @_operation(
@@ -180,6 +184,13 @@ async def _find(call: Call[Any, None]) -> NamespaceConfig:
     namespace_id = call.path["namespace_id"]
     call.require_namespace(namespace_id)
     return await namespaces.get(call.services.db, call.services.ring, call.caller.organization, namespace_id)
+
+
+def _left_out(call: Call[Any, None]) -> str:
+    """Names the configs that this version does not know: they are ignored (D07), and not without a word."""
+    sent = msgspec.json.decode(call.content, type=dict[str, msgspec.Raw])
+    unknown = [key for key in sent if _CONFIG_NAME.fullmatch(key) and key not in CONFIGS]
+    return f"; not known here and left out: {', '.join(unknown[:10])}" if unknown else ""
 
 
 def _unmasked(services: Services, stored: NamespaceConfig, area: str, config: Config) -> dict[str, Any]:

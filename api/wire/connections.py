@@ -70,8 +70,8 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
     def meant(self) -> Change:
         return Change(
             name=None if self.name is UNSET else self.name,
-            client_redirect_url=None if self.client_redirect_url is UNSET else self.client_redirect_url,
-            redirect_sent=self.client_redirect_url is not UNSET,
+            client_redirect_url=None if self.client_redirect_url is UNSET else self.client_redirect_url or None,
+            redirect_sent=self.client_redirect_url not in {UNSET, ""},
             sync_minutes=None if self.sync_interval_minutes is UNSET else self.sync_interval_minutes,
             sync_sent=self.sync_interval_minutes is not UNSET,
         )

@@ -38,6 +38,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """The model of an `embeddingModelConfig`, at the operator's endpoint or at OpenAI's own."""
     import httpx2
     import openai
+    import openai.resources.embeddings  # the SDK loads its parts when they are first used
 
     for name in ("openai", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
@@ -61,6 +62,8 @@ class VendorEmbedder:
         self._ask = ask
         self._meter = Meter(limits)
         self.close = close
+        importlib.import_module("numpy")
+        estimate(provider, model, [" "])  # what is loaded here is not loaded within the first request's time
         self._bucket = Bucket(limits.per_minute, limits.texts if limits.by_text else limits.concurrent)
 
     def __repr__(self) -> str:

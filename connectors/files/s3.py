@@ -117,7 +117,7 @@ def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
     """The bucket of a namespace. Its endpoint is guarded, unless it is the one that the operator has set."""
     from botocore.exceptions import InvalidRegionError
 
-    from connectors.files import s3_client
+    from connectors.files import s3_client, s3_trouble  # noqa: F401  (so that the first request finds both)
 
     endpoint = _url(storage["endpoint"])
     ours = settings.endpoints.get("S3")

@@ -7,6 +7,7 @@ the cosine: itself, the dot product, or 1 - d/2 of the squared distance d that a
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import math
 import time
@@ -74,7 +75,7 @@ class PineconeStore:
     ) -> list[Match]:
         """The nearest, best first; of what was written a moment ago some may be missing."""
         direction = self._unit(values)
-        if direction is None:
+        if direction is None or (where is not None and where.empty_lists):
             return []
         asked = {
             "namespace": self._place(scope),
@@ -248,6 +249,12 @@ def _expression(where: DocumentFilter | None) -> dict[str, Any] | None:
     for key, values in where.wanted().items():
         clauses.append({"marks": {"$in": [*dict.fromkeys(labels.mark(key, one) for one in values), labels.ANY]}})
     return {"$and": clauses} if clauses else None
+
+
+def prepare() -> None:
+    """Import the SDK, which loads its parts when they are first used."""
+    for part in ("httpcore", "h2.connection", "httpx", "pinecone.errors", "pinecone.index"):
+        importlib.import_module(part)
 
 
 def make(config: Mapping[str, Any], _db: Database, namespace_id: str, dimensions: int) -> PineconeStore:

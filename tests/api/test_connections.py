@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -181,7 +181,6 @@ def test_the_page_is_our_own_and_holds_nothing_foreign(org, space, vendor):
 @pytest.mark.parametrize(
     "url",
     [
-        "",
         "javascript:alert(1)",
         "JaVaScRiPt://x/%0aalert(1)",
         "data:text/html,x",
@@ -628,3 +627,23 @@ def test_a_connector_of_its_own_takes_the_place_of_the_common_flow(org, space, m
     assert read(org, made)["status"] == "ACTIVE"
     assert revoke(org, space, made).json()["data"]["connection"]["status"] == "REVOKED"
     assert [tokens.access_token for tokens in memory.revoked] == ["access-1"]
+
+
+@pytest.mark.decision("D45")
+def test_an_empty_redirect_address_is_absent(org, space):
+    made, _ = create(org, space, clientRedirectUrl="")
+    path, body = f"/v1/connections/{made}", {"namespaceId": space}
+    assert org.client.get(path).json()["data"]["connection"]["clientRedirectUrl"] is None
+    given = "https://app.example.com/back"
+    for sent, shown in ((given, given), ("", given), (None, None)):
+        answer = org.client.patch(path, json={**body, "clientRedirectUrl": sent})
+        assert answer.json()["data"]["connection"]["clientRedirectUrl"] == shown
+
+
+@pytest.mark.decision("D60")
+def test_microsoft_is_not_told_an_address_that_it_refuses(org, space):
+    """Its portal registers http://localhost and no http://127.0.0.1; the others take either."""
+    for connector, host in (("ONEDRIVE", "localhost"), ("GOOGLE_DRIVE", "127.0.0.1"), ("BOX", "127.0.0.1")):
+        _, url = create(org, space, connector)
+        sent = parse_qs(urlsplit(url).query)["redirect_uri"][0]
+        assert urlsplit(sent).hostname == host

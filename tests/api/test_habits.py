@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.api.support import assert_error
+from tests.api.support import EMBEDDED, assert_error
 
 CHUNKS = {"chunkSize": 100, "chunkOverlap": 10}
 
@@ -75,6 +75,47 @@ def test_empty_operators_do_nothing(org, space, data):
     answer = documents(org, "PATCH", space, filterConfig={"documentTypes": ["TEXT"]}, data=data)
     assert answer.status_code == 200, answer.text
     assert answer.json()["data"]["documents"] == before
+
+
+@pytest.mark.decision("D37")
+def test_a_change_without_anything_to_change_is_not_called_an_update(org, space):
+    some = {"documentTypes": ["TEXT"]}
+    for data in ({}, {"metadata": {}}, {"$metadata": {"$set": {}}}):
+        answer = documents(org, "PATCH", space, filterConfig=some, data=data).json()
+        assert (answer["data"]["itemsUpdated"], answer["message"]) == (0, "There was nothing to change")
+        assert len(answer["data"]["documents"]) == 1
+
+
+@pytest.mark.decision("D82")
+def test_an_empty_list_of_allowed_values_matches_nothing(org, space):
+    nobody = {"metadata": {"acl": []}}
+    for document in ({"documentTypes": ["TEXT"], **nobody}, nobody):
+        assert documents(org, "POST", space, filterConfig=document).json()["data"]["documents"] == []
+        for method, path, more in (
+            ("PATCH", "/v1/documents", {"data": {"metadata": {"a": 1}}}),
+            ("DELETE", "/v1/documents", {}),
+            ("POST", "/v1/documents/resync", {}),
+        ):
+            answer = org.client.request(method, path, json={"namespaceId": space, "filterConfig": document, **more})
+            details = assert_error(answer, 400, "INVALID_FILTER_CONFIG")["error"]["details"]
+            assert details == {"reason": "empty_list", "field": "filterConfig.metadata.acl"}
+    for path, more in (("", {}), ("/hybrid", {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}})):
+        body = {"namespaceId": space, "query": "owls", "filter": nobody, **more}
+        answer = org.client.post(f"/v1/search{path}", json=body)
+        assert (answer.status_code, answer.json()["data"]["results"]) == (200, [])
+    assert documents(org, "POST", space, filterConfig={}).json()["data"]["itemsReturned"] == 1
+
+
+@pytest.mark.decision("D07")
+def test_a_config_that_is_not_known_is_not_dropped_without_a_word(org):
+    said = {"name": "n", **EMBEDDED, "gmailConfig": {"clientId": "c", "clientSecret": "canary"}, "other": 1}
+    made = org.client.post("/v1/namespaces", json=said)
+    assert made.json()["message"] == "Namespace created successfully; not known here and left out: gmailConfig"
+    assert "canary" not in made.text
+    path = f"/v1/namespaces/{made.json()['data']['namespace']['id']}"
+    changed = org.client.patch(path, json={"gmailConfig": None, "name": "m"})
+    assert changed.json()["message"] == "Namespace updated successfully; not known here and left out: gmailConfig"
+    assert org.client.patch(path, json={"name": "n", "x": 1}).json()["message"] == "Namespace updated successfully"
 
 
 @pytest.mark.decision("D15")

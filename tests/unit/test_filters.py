@@ -106,7 +106,9 @@ def test_the_sql_and_the_rule_pick_the_same(db, condition, docs):
         ([["a"]], "a", False),
         ({"a": 1}, "a", False),
         ("a", ["a", "b"], True),
-        ("a", [], True),
+        ("a", [], False),
+        ([], [], False),
+        (None, [], False),
     ],
 )
 def test_a_value_fits(db, value, wanted, fits):
@@ -161,8 +163,10 @@ def test_a_wrong_filter_is_refused_and_named(data, named):
 
 
 @pytest.mark.decision("D31")
-def test_empty_and_absent_restrict_nothing():
-    nothing = {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {"k": []}}
+@pytest.mark.decision("D82")
+def test_empty_and_absent_restrict_nothing_but_in_metadata():
+    assert parse({"metadata": {"k": []}}, CODE).restricts()
+    nothing = {"documentIds": [], "documentExternalIds": [], "documentTypes": [], "metadata": {}}
     assert not parse(nothing, CODE).restricts()
     assert not parse({"documentIds": None, "unknown": 5}, CODE).restricts()
     assert parse({"documentTypes": ["TEXT"]}, CODE).restricts()

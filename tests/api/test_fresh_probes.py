@@ -1,0 +1,95 @@
+"""On a fresh process the vendors' SDKs are imported by the first check: that is not the vendor's time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from retrieval.settings import PROJECT
+from tests.standins import embedding_server, s3_server
+
+CODE = """
+import asyncio, json, sys, time
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+SLOW = {"openai", "openai.resources.embeddings", "cohere", "pinecone", "pinecone.index", "boto3",
+        "connectors.files.s3_trouble", "numpy", "tokenizers"}
+
+class Slowly:
+    def find_spec(self, name, path=None, target=None):
+        if name in SLOW:
+            print("imports", name)
+            time.sleep(SECONDS)
+
+SECONDS = 2.5
+sys.meta_path.insert(0, Slowly())
+from api import probes
+from api.spare_threads import SpareThreads
+from retrieval import namespaces, settings
+from retrieval.errors import ServiceError
+
+probes.SECONDS = SECONDS * 0.9
+area, config = json.loads(sys.stdin.read())
+embedded = {**namespaces.EMBEDDED, area: config}
+now = datetime.now(UTC)
+space = namespaces.NamespaceConfig(
+    id="ns_1", organization_id="org_1", name="n", dimensions=None, created_at=now, updated_at=now,
+    **namespaces.split(embedded),
+)
+services = SimpleNamespace(settings=settings.load(), probing=SpareThreads(4), db=None)
+try:
+    asyncio.run(probes.check(services, space, [area]))
+    print("passed")
+except ServiceError as error:
+    print(error.reason, error.message)
+"""
+
+
+def checked(area, config, endpoints):
+    environment = {
+        **os.environ,
+        "RETRIEVAL_FETCH_ALLOW": "127.0.0.0/8",
+        "RETRIEVAL_ENDPOINTS": json.dumps(endpoints),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", CODE],
+        input=json.dumps([area, config]),
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return ended.stdout.splitlines()
+
+
+@pytest.mark.decision("D43")
+@pytest.mark.parametrize("name", ["OPENAI", pytest.param("COHERE", marks=pytest.mark.slow)])
+def test_importing_the_sdk_is_not_the_models_time(name):
+    with embedding_server.running(name) as vendor:
+        said = checked("embeddingModelConfig", vendor.config(), {name: {"base_url": vendor.base_url}})
+    assert said[-1] == "passed", said
+    assert len(said) > 1, "the check imported nothing slow: the test would prove nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.decision("D43")
+def test_importing_the_sdk_is_not_the_storages_time():
+    with s3_server.running() as storage:
+        said = checked("fileStorageConfig", storage.config(s3_server.bucket(storage)), {})
+    assert said[-1] == "passed", said
+    assert "imports boto3" in said
+
+
+@pytest.mark.slow
+@pytest.mark.decision("D43")
+def test_importing_the_sdk_is_not_the_indexs_time(pinecone_index):
+    said = checked("vectorStorageConfig", pinecone_index(dimension=384).config(), {})
+    assert said[-1] == "passed", said
+    assert "imports pinecone" in said
