@@ -15,6 +15,7 @@ CODES = (
     ErrorCode.INTERNAL_ERROR,
     ErrorCode.SERVICE_UNAVAILABLE,
 )
+_CONTENT = "The file, under its own media type; texts as plain text"
 
 
 def describe(
@@ -22,6 +23,7 @@ def describe(
 ) -> dict[str, Any]:
     """The operation; `errors` by status."""
     text = {"type": "string"}
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     return {
         "operationId": "readFile",
         "tags": ["Documents"],
@@ -34,5 +36,5 @@ def describe(
             {"name": "expires", "in": "query", "required": True, "schema": text},
             {"name": "signature", "in": "query", "required": True, "schema": text},
         ],
-        "responses": {"200": {"description": "The file", "headers": dict(headers), "content": {"*/*": {}}}, **errors},
+        "responses": {"200": {"description": _CONTENT, "headers": dict(headers), "content": content}, **errors},
     }

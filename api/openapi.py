@@ -7,20 +7,21 @@ it must have concrete component names, every bound, and every code of every stat
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from litestar.handlers import HTTPRouteHandler
 from msgspec.structs import fields
 
-from api import file_operation, once
+from api import file_operation, generators, once
 from api.errors import TENANT_CODES, raises, render
 from api.operation import Operation, TenantUse
 from api.wire import words
 from api.wire.common import ErrorAnswer, TenantErrorAnswer
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.idempotency import HEADER
+from retrieval.namespace_rules import MODELS
 
 _REF = "#/components/schemas/{name}"
 _EVERY = (
@@ -51,8 +52,8 @@ to one tenant of the organization; without it they are those that belong to no t
 """
 
 
-def document(handlers: Sequence[HTTPRouteHandler]) -> dict[str, Any]:
-    """The whole document."""
+def document(handlers: Sequence[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
+    """The whole document; `models`: the embedding models of each provider that this service takes."""
     said = [(handler, handler.opt["operation"]) for handler in handlers if "operation" in handler.opt]
     public = [(handler, *handler.opt["public"]) for handler in handlers if "public" in handler.opt]
     schemas = _schemas([about for _, about in said], [kind for _, kind, _ in public])
@@ -70,6 +71,8 @@ def document(handlers: Sequence[HTTPRouteHandler]) -> dict[str, Any]:
         if "page" in handler.opt:
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", min(handler.paths))
             paths[path] = {"get": _page(handler, *handler.opt["page"])}
+    generators.reshape(schemas, models)
+    words.describe(schemas)
     words.describe_parameters(paths)
     return {
         "openapi": "3.1.0",
@@ -93,7 +96,6 @@ def _schemas(said: Sequence[Operation], more: Sequence[type[Any]]) -> dict[str, 
     for schema in schemas.values():
         if "enum" in schema:
             schema["type"] = "string"
-    words.describe(schemas)
     return schemas
 
 

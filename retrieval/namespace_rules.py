@@ -61,6 +61,12 @@ _ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
 
 LOCAL_MODELS = ["all-MiniLM-L6-v2", "wordllama-l2-supercat-256"]
 
+MODELS: Mapping[str, list[str]] = {
+    **{name.upper(): Settings.model_fields[f"{name}_models"].default for name in ("openai", "cohere", "jina")},
+    "LOCAL": LOCAL_MODELS,
+}
+"""The models of a service whose settings name no others."""
+
 
 def invalid(field: str, message: str, reason: str) -> ServiceError:
     return ServiceError(ErrorCode.INVALID_NAMESPACE_CONFIG, message, field=field, reason=reason)

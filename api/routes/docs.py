@@ -9,6 +9,7 @@ import msgspec
 from litestar import Request, Response, get
 
 from api.openapi import document
+from retrieval.namespace_rules import models
 
 _PAGE = Path(__file__).resolve().parent.parent / "docs.html"
 _POLICY = (
@@ -35,5 +36,5 @@ def _encoded(request: Request[Any, Any, Any]) -> bytes:
     """Made on first request and kept: no request before it pays for it."""
     state = request.app.state
     if "openapi" not in state:
-        state.openapi = msgspec.json.encode(document(state.handlers))
+        state.openapi = msgspec.json.encode(document(state.handlers, models(state.services.settings)))
     return bytes(state.openapi)

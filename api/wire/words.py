@@ -115,6 +115,7 @@ WORDS: Mapping[str, str] = {
     # Ingestion
     "ingestConfig": "What to ingest, and how.",
     "source": "Where the content comes from; it must fit the path.",
+    "include": "Which sites and libraries to read, by id or path; all of them without it.",
     "JobRunSummary.source": "Where the content came from.",
     "SourceCount.source": "Where the documents came from.",
     "config": "What to take from the source.",

@@ -12,6 +12,8 @@ from api.app import HANDLERS
 from api.openapi import document
 from api.wire import words
 from retrieval.errors import ErrorCode
+from retrieval.keys import SCOPES
+from retrieval.namespace_rules import LOCAL_MODELS, MODELS
 
 DOCUMENT = document(HANDLERS)
 OPERATIONS = [
@@ -120,7 +122,42 @@ def unions(node):
 def test_a_choice_between_objects_names_what_tells_them_apart():
     for schema in DOCUMENT["components"]["schemas"].values():
         for choice in unions(schema):
-            assert choice.get("discriminator", {}).get("mapping"), choice
+            assert choice.get("discriminator", {}).get("mapping") or apart_by_what_they_need(choice), choice
+
+
+def apart_by_what_they_need(choice):
+    """Whether each requires a member that no other one knows."""
+    schemas = [DOCUMENT["components"]["schemas"][one["$ref"].rpartition("/")[2]] for one in choice["anyOf"]]
+    return all(
+        set(one.get("required", [])) - {name for other in schemas if other is not one for name in other["properties"]}
+        for one in schemas
+    )
+
+
+def test_success_has_a_type_and_is_required():
+    schemas = DOCUMENT["components"]["schemas"]
+    found = {name: one for name, one in schemas.items() if "success" in one.get("properties", {})}
+    assert len(found) > 20
+    for name, one in found.items():
+        said = one["properties"]["success"]
+        assert (said["type"], said["const"]) == ("boolean", name != "ErrorAnswer"), name
+        assert "success" in one["required"], name
+
+
+@pytest.mark.decision("D12")
+def test_models_and_scopes_are_enumerated():
+    schemas = DOCUMENT["components"]["schemas"]
+    assert schemas["OpenAIModel"]["properties"]["model"]["enum"] == MODELS["OPENAI"]
+    assert schemas["LocalModel"]["properties"]["model"]["enum"] == LOCAL_MODELS
+    assert schemas["KeyScope"]["enum"] == list(SCOPES)
+    more = document(HANDLERS, {**MODELS, "JINA": ["jina-embeddings-v9"]})["components"]["schemas"]
+    assert more["JinaModel"]["properties"]["model"]["enum"] == ["jina-embeddings-v9"]
+
+
+def test_no_schema_has_two_members_that_a_language_would_call_the_same():
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        plain = [re.sub("[^a-z0-9]", "", member.lower()) for member in schema.get("properties", {})]
+        assert len(plain) == len(set(plain)), name
 
 
 def test_every_number_of_a_request_has_bounds():
@@ -177,7 +214,10 @@ def test_success_is_200_with_a_body_everywhere():
         good = [status for status in operation["responses"] if status.startswith("2")]
         assert good == ["200"], (method, path)
         kinds = set(operation["responses"]["200"]["content"])
-        special = {"/v1/oauth/callback/{connector}": {"text/html"}, "/v1/files/{document_id}/{kind}": {"*/*"}}
+        special = {
+            "/v1/oauth/callback/{connector}": {"text/html"},
+            "/v1/files/{document_id}/{kind}": {"application/octet-stream"},
+        }
         assert kinds == special.get(path, {"application/json"})
 
 

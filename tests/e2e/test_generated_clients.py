@@ -1,0 +1,123 @@
+"""Two generators make clients of our OpenAPI document without a warning; one of them does the round trip."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+import time
+from uuid import uuid4
+
+import pytest
+
+from retrieval.settings import PROJECT
+
+PYTHON_GENERATOR = "openapi-python-client==0.29.1"
+TYPESCRIPT_GENERATOR = ("openapi-typescript@7.13.0", "typescript@5.9.3")
+TYPES = ("--default-non-nullable=false", "--empty-objects-unknown")
+QUIET = "post_hooks: []\n"
+"""Its formatting afterwards is left out: it says nothing of the description."""
+
+USE = """
+import type { components, paths } from "./client";
+type Search = paths["/v1/search"]["post"];
+export const body: Search["requestBody"]["content"]["application/json"] = { namespaceId: "ns_1", query: "owls" };
+export function first(answer: Search["responses"]["200"]["content"]["application/json"]): number | undefined {
+  const done: true = answer.success;
+  return done ? answer.data.results[0]?.score : undefined;
+}
+export const scope: components["schemas"]["KeyScope"] = "search";
+"""
+
+
+def required(program: str, *beside: str) -> str:
+    """A generator's program; a test without it fails rather than be left out."""
+    found = next((place for place in (*beside, shutil.which(program)) if place and shutil.which(place)), None)
+    assert found, f"{program} is not on this machine: .ci/run installs what this test needs"
+    return found
+
+
+def done(*command: str, cwd) -> str:
+    ended = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == 0, said[-4000:]
+    return said
+
+
+@pytest.fixture(scope="module")
+def described(service, tmp_path_factory):
+    """The OpenAPI document that the service answers, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("clients")
+    answer = service.client.get("/openapi.json")
+    (folder / "openapi.json").write_bytes(answer.content)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_python_client_is_generated_and_does_the_round_trip(service, described, monkeypatch):
+    uv = required("uv", str(PROJECT / ".uv" / "bin" / "uv"))
+    (described / "quiet.yaml").write_text(QUIET)
+    generate = ("openapi-python-client", "generate", "--path", "openapi.json", "--config", "quiet.yaml")
+    said = done(uv, "tool", "run", "--from", PYTHON_GENERATOR, *generate, "--fail-on-warning", cwd=described)
+    assert "warning" not in said.lower(), said
+    monkeypatch.syspath_prepend(str(described / "retrieval-service-client"))
+    client = importlib.import_module("retrieval_service_client").AuthenticatedClient(
+        base_url=service.info["api"], token=service.info["apiKey"], raise_on_unexpected_status=True
+    )
+
+    def call(tag, name, **given):
+        """One operation, with its body from plain JSON; the answer's model."""
+        module = importlib.import_module(f"retrieval_service_client.api.{tag}.{name}")
+        models = importlib.import_module("retrieval_service_client.models")
+        if "body" in given:
+            kind, content = given["body"]
+            given["body"] = getattr(models, kind).from_dict(content)
+        answer = module.sync(client=client, **given)
+        assert answer is not None
+        assert answer.success is True, answer
+        return answer
+
+    made = call(
+        "namespaces",
+        "create_namespace",
+        body=(
+            "CreateNamespace",
+            {
+                "name": "generated",
+                "fileStorageConfig": {"type": "LOCAL"},
+                "vectorStorageConfig": {"provider": "PGVECTOR"},
+                "embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"},
+            },
+        ),
+    )
+    space = made.data.namespace.id
+    word = f"seal {uuid4().hex}"
+    text = {"source": "TEXT", "config": {"text": word, "name": "seals"}}
+    taken = call("ingestion", "ingest_text", body=("IngestText", {"namespaceId": space, "ingestConfig": text}))
+    run, deadline = taken.data.ingest_job_run_id, time.monotonic() + 90
+    while call("ingestion", "get_job_run", ingest_job_run_id=run, namespace_id=space).data.status != "COMPLETED":
+        assert time.monotonic() < deadline, "the text was not ingested"
+        time.sleep(0.3)
+    found = call("search", "semantic_search", body=("SearchRequest", {"namespaceId": space, "query": word}))
+    assert [hit.content for hit in found.data.results] == [word]
+    some = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["seals"]}}
+    for change in ({"metadata": {"read": True}}, {"$metadata": {"$set": {"seen": 1}}}):
+        changed = call("documents", "update_documents", body=("UpdateDocuments", {**some, "data": change}))
+        assert changed.data.items_updated == 1
+    assert changed.data.documents[0].metadata.to_dict() == {"read": True, "seen": 1}
+    call("documents", "delete_documents", body=("DeleteDocuments", some))
+    call("namespaces", "delete_namespace", namespace_id=space)
+
+
+@pytest.mark.slow
+def test_a_typescript_client_is_generated_and_compiles(described):
+    npm = required("npm")
+    folder = described / "typescript"
+    folder.mkdir()
+    (folder / "package.json").write_text("{}")
+    done(npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", *TYPESCRIPT_GENERATOR, cwd=folder)
+    programs = folder / "node_modules" / ".bin"
+    said = done(str(programs / "openapi-typescript"), "../openapi.json", "-o", "client.ts", *TYPES, cwd=folder)
+    assert "warn" not in said.lower(), said
+    (folder / "use.ts").write_text(USE)
+    done(str(programs / "tsc"), "--noEmit", "--strict", "--skipLibCheck", "use.ts", cwd=folder)
