@@ -66,6 +66,7 @@ def test_every_connector_has_a_flow_with_https_endpoints():
         ("GOOGLE_DRIVE", "accounts.google.com", {"access_type": "offline", "prompt": "consent"}),
         ("DROPBOX", "www.dropbox.com", {"token_access_type": "offline"}),
         ("ONEDRIVE", "login.microsoftonline.com", {"prompt": "select_account"}),
+        ("SHAREPOINT", "login.microsoftonline.com", {"prompt": "select_account"}),
         ("BOX", "account.box.com", {}),
         ("NOTION", "api.notion.com", {"owner": "user"}),
     ],
@@ -199,7 +200,7 @@ def exchanged(flow):
 
 
 @pytest.mark.decision("H67")
-@pytest.mark.parametrize("connector", ["GOOGLE_DRIVE", "ONEDRIVE", "DROPBOX"])
+@pytest.mark.parametrize("connector", ["GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "DROPBOX"])
 def test_an_unticked_box_is_no_access(vendor, connector):
     made = flow(vendor, connector)
     assert granted(made, vendor).access_token
