@@ -39,6 +39,16 @@ class Service:
         """A test provokes error lines in this role's log that match the pattern; others fail it at its end."""
         self._expected.append((role, error))
 
+    def expects_kills(self) -> None:
+        """The test kills processes of this service: what the others say to that.
+
+        Prefect's events are sent once more after a restart, and its SQLite side takes a batch of known ones badly.
+        """
+        self.expects("postgres", "unexpected postmaster exit")
+        self.expects("prefect", r"events\.occurred|Max flush retries")
+        for role in ("worker", "dispatcher"):
+            self.expects(role, "EventsWorker|Crash|exited with non-zero|Lost connection|Connect(ion)?Error|ReadError")
+
     def unexpected_errors(self) -> list[str]:
         """Error lines in the logs of all roles, but the expected ones."""
         found = []
@@ -177,10 +187,13 @@ def _starting():
         return service
 
     yield make
+    errors = []
     for service in started:
         service.client.close()
+        errors += service.unexpected_errors()
         service.run("down")
         shutil.rmtree(service.home, ignore_errors=True)
+    assert not errors, "\n".join(errors)
 
 
 @pytest.fixture(scope="module")

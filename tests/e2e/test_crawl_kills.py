@@ -89,6 +89,7 @@ def family(pid):
 @pytest.mark.timeout(600)
 def test_a_crawl_whose_worker_is_killed_goes_on_where_it_was(new_service, site):
     service = new_service(fetch_allow="127.0.0.1/32", fetch_host_delay="0", lease_seconds="6")
+    service.expects_kills()
     config = {"url": f"{site.url}/p0", "maxDepth": 5, "maxLinks": 1000}
     body = {"namespaceId": service.namespace, "ingestConfig": {"source": "WEBSITE", "config": config}}
     run = service.ok(service.client.post("/v1/ingest/website", json=body))["ingestJobRunId"]

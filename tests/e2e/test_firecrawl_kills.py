@@ -51,6 +51,7 @@ def test_a_killed_worker_is_followed_by_one_that_pays_nothing_twice(new_service,
     service.ok(service.client.patch(f"/v1/namespaces/{service.namespace}", json=chosen))
     run = begin(service, url=f"{SITE}/p0", maxDepth=5, maxLinks=1000)
     until(lambda: len(kept(service)) >= PAGES // 4)
+    service.expects_kills()
     os.killpg(service.pid("worker"), signal.SIGKILL)
     assert len(kept(service)) < PAGES, "the crawl was over before the worker was killed"
     (done,) = patiently(lambda: service.wait(run, seconds=300))

@@ -30,7 +30,9 @@ def post_all(service, restarts: str):
 
 @pytest.fixture(scope="module")
 def service(service_of_module):
-    return service_of_module(lease_seconds="6")
+    made = service_of_module(lease_seconds="6")
+    made.expects_kills()
+    return made
 
 
 @pytest.mark.slow
