@@ -16,6 +16,7 @@ from litestar.handlers import BaseRouteHandler
 from api import exchange, pages
 from api.auth import Authenticator, unauthorized
 from api.door import Door
+from api.drawings import Drawings
 from api.errors import render, understand
 from api.links import Links
 from api.operation import Operation
@@ -26,6 +27,7 @@ from api.routes import (
     connections,
     connector_ingestion,
     docs,
+    document_pages,
     documents,
     files,
     health,
@@ -37,10 +39,8 @@ from api.routes import (
     search,
     web,
 )
-from api.server_secret import ServerSecret
 from api.services import PROBES, THREADS, Services
 from api.spare_threads import SpareThreads
-from retrieval import cursors
 from retrieval.activity import SearchTimes
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
@@ -55,6 +55,7 @@ ROUTES = (
     connector_ingestion,
     runs,
     search,
+    document_pages,
     documents,
     files,
     connections,
@@ -74,9 +75,9 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
     times = SearchTimes(database)
-    cursor_secret = ServerSecret(database, ring, cursors.SECRET)
+    drawings = Drawings()
     services = Services(
-        database, ring, settings, Notices(database), threads, links, SpareThreads(PROBES), times, cursor_secret
+        database, ring, settings, Notices(database), threads, links, SpareThreads(PROBES), times, drawings
     )
 
     @asynccontextmanager
@@ -88,6 +89,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
         await database.async_close()
         database.close()
         threads.shutdown(wait=False, cancel_futures=True)
+        drawings.close()
 
     router = Litestar(
         route_handlers=HANDLERS,

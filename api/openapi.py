@@ -164,6 +164,9 @@ def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any
 
 
 def _success(about: Operation) -> dict[str, Any]:
+    if about.answer is None:
+        content = {about.media_type: {"schema": {"type": "string", "format": "binary"}}}
+        return {"description": about.summary, "headers": _header_refs(), "content": content}
     return {
         "description": " ".join((about.answer.__doc__ or "").split()),
         "headers": _header_refs(),

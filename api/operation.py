@@ -6,7 +6,7 @@ The order of checks is that of D48: key and rate (the door), tenant, scope, body
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -21,10 +21,8 @@ from api.permissions import Permission, Reach
 from api.services import Services
 from api.wire.common import Answer
 from retrieval import idempotency, namespaces, tenants
-from retrieval.cursors import Cursors
-from retrieval.errors import ErrorCode, ServiceError
+from retrieval.errors import ErrorCode
 from retrieval.idempotency import Asked
-from retrieval.list_parts import Part
 from retrieval.ports import Scope
 
 B = TypeVar("B")
@@ -48,9 +46,11 @@ class Operation:
     path: str
     tag: str
     summary: str
-    answer: type[Answer]
+    answer: type[Answer] | None
+    """None where the answer is no JSON but bytes of `media_type`."""
     invalid: ErrorCode
     permission: Permission
+    media_type: str = "application/json"
     tenant: TenantUse = TenantUse.KNOWN
     body: type[Any] | None = None
     query: type[Any] | None = None
@@ -109,30 +109,6 @@ class Call(Generic[B, Q]):
 
         return await idempotency.once(self.services.db, self.services.ring, asked, encoded)
 
-    async def place(self, cursor: str | None, namespace_id: str = "", *, field: str = "cursor") -> str | None:
-        """Where this listing goes on; the area's `INVALID_*` for a cursor that it has not given."""
-        if cursor is None:
-            return None
-        place = Cursors(await self.services.cursor_secret.read()).read(self._listing(namespace_id), cursor)
-        if place is None:
-            about = cast("Operation", self.request.route_handler.opt["operation"])
-            message = "The cursor is not one that this listing gave; start again without it."
-            raise ServiceError(about.invalid, message, field=field, reason="bad_cursor")
-        return place
-
-    async def cursor(self, place: str | None, namespace_id: str = "") -> str | None:
-        """What to answer for a client to go on from there; None at the end."""
-        if place is None:
-            return None
-        return Cursors(await self.services.cursor_secret.read()).write(self._listing(namespace_id), place)
-
-    async def part(self, part: Part | None, namespace_id: str = "") -> Part | None:
-        """The part that was asked for, its cursor read."""
-        return part and replace(part, cursor=await self.place(part.cursor, namespace_id))
-
-    def _listing(self, namespace_id: str) -> tuple[str, ...]:
-        return self.caller.organization, namespace_id, self.tenant, self.request.scope["path"]
-
     async def make_tenant_known(self) -> None:
         """What the first ingestion of a tenant does."""
         if self.tenant and not self.caller.tenant_known and self.caller.tenants_open:
@@ -168,7 +144,7 @@ def operation(
                 reach=reach,
                 asked=idempotent.asked(request.scope, caller, tenant, content, about.invalid) if retried else None,
             )
-            return answer(await call.recall(call.asked) or await handler(call))
+            return answer(await call.recall(call.asked) or await handler(call), about.media_type)
 
         handle.__name__ = handler.__name__
         handle.__doc__ = handler.__doc__
@@ -179,10 +155,10 @@ def operation(
     return register
 
 
-def answer(content: Answer | bytes) -> Response[bytes]:
-    """200 with a JSON body, always (D03); bytes are one that was given before."""
+def answer(content: Answer | bytes, media_type: str = "application/json") -> Response[bytes]:
+    """200 with a JSON body, always (D03); bytes are one that was given before, or of another media type."""
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)
-    return Response(body, media_type="application/json", status_code=200)
+    return Response(body, media_type=media_type, status_code=200)
 
 
 def _tenant(caller: Caller, use: TenantUse) -> str:

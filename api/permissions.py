@@ -84,6 +84,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "DELETE /v1/documents": Permission("documents:write"),
     "POST /v1/documents/resync": Permission("documents:write"),
     "GET /v1/documents/{document_id}/chunks": Permission("documents:read"),
+    "GET /v1/documents/{document_id}/pages/{page}": Permission("documents:read"),
     "GET /v1/documents/{document_id}/history": Permission("documents:read"),
     "POST /v1/connections": Permission("connections:write"),
     "GET /v1/connections": Permission("connections:read"),

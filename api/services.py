@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
+from api.drawings import Drawings
 from api.links import Links
-from api.server_secret import ServerSecret
 from api.spare_threads import SpareThreads
 from retrieval.activity import SearchTimes
 from retrieval.database import Database
@@ -30,7 +30,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Services:
     """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports and for checks, links,
-    and how long searches take."""
+    how long searches take, and drawings of pages."""
 
     db: Database
     ring: KeyRing
@@ -40,7 +40,7 @@ class Services:
     links: Links
     probing: SpareThreads
     times: SearchTimes
-    cursor_secret: ServerSecret
+    drawings: Drawings
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""

@@ -17,7 +17,17 @@ from retrieval.pipeline.connected import Connected
 if TYPE_CHECKING:
     from retrieval.database import Database
     from retrieval.namespaces import NamespaceConfig
-    from retrieval.ports import Authorizer, Connector, Embedder, FileStore, Parser, Scraper, Source, VectorStore
+    from retrieval.ports import (
+        Authorizer,
+        Connector,
+        Embedder,
+        FileStore,
+        PageDrawer,
+        Parser,
+        Scraper,
+        Source,
+        VectorStore,
+    )
     from retrieval.secrets import KeyRing
 
 EMBEDDERS = {
@@ -132,6 +142,11 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
 def parser() -> Parser:
     """The parser of every kind of file."""
     return cast("Parser", importlib.import_module("connectors.parsers.documents").parser())
+
+
+def page_drawer() -> PageDrawer:
+    """What draws pages of PDFs."""
+    return cast("PageDrawer", importlib.import_module("connectors.parsers.drawer").drawer())
 
 
 def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:

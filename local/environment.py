@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -151,6 +152,8 @@ def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
     environment |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets}
     if needs.settings and resolved.prefect_api_url:
         environment["RETRIEVAL_PREFECT_API_URL"] = resolved.prefect_api_url
+    if needs.settings and (own := _own_addresses(settings)):
+        environment["RETRIEVAL_OWN_ADDRESSES"] = ",".join(own)
     if speaks_prefect:
         environment |= _of_prefect(home, resolved, dropped=() if settings.prefect_api_url else _OF_OTHER_SERVERS)
     if needs.prefect and resolved.prefect_login:
@@ -215,3 +218,14 @@ _QUIET_SERVICES = {
     f"{_SERVICES}REPOSSESSOR_ENABLED": "false",
 }
 """Fewer and larger writes; nothing here pauses flow runs or holds Prefect's concurrency leases."""
+
+
+def _own_addresses(settings: Settings) -> list[str]:
+    """`host:port` of what the fetch guard of a role cannot know: the ports of an instance that it is started beside,
+    and Prefect's database, whose address holds a password."""
+    running = instance.running(settings.home)
+    urls = [url for url in running.addresses.values() if url] if running else []
+    places = [urlsplit(url).netloc for url in urls]
+    if database := plain(settings.prefect_database_url):
+        places.append(urlsplit(database).netloc.rpartition("@")[2])
+    return list(dict.fromkeys([*settings.own_addresses, *filter(None, places)]))

@@ -7,6 +7,7 @@ from typing import Any, LiteralString
 
 from retrieval import keyword
 from retrieval.database import Database, Row
+from retrieval.document_pages import PLACED
 from retrieval.filters import DocumentFilter
 
 FEW = 2_000
@@ -80,7 +81,8 @@ _HYDRATE: LiteralString = """
         from parts order by score desc, document_id collate "C", index limit %(limit)s
     )
     select c.content, b.score, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, d.id as document_id, d.name,
-           d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end", c.page
+           d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end",
+           case when PLACED then c.page end as page
     from best b join lateral (select * from chunks where id = b.id limit 1) c on true
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
@@ -139,6 +141,7 @@ def hydrate(
         .replace("JOIN_SCORED", "left join scored s on s.chunk_id = c.id" if terms.names else "")
         .replace("SCORED", _SCORED if terms.names else "")
         .replace("STALE", _STALE)
+        .replace("PLACED", PLACED)
         .replace("HALF", HALF)
     )
     params |= {

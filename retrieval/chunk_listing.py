@@ -8,6 +8,7 @@ from operator import attrgetter
 from retrieval import document_listing
 from retrieval.database import Database
 from retrieval.document_listing import Listing, Page
+from retrieval.document_pages import PLACED
 from retrieval.ports import Scope
 
 PAGE = 50
@@ -26,8 +27,11 @@ class ChunkRow:
 
 
 _CHUNKS = Listing(
-    """
-    select index, start, "end", page, tokens, content from chunks
+    "chunks",
+    f"""
+    select index, start, "end", tokens, content, case when exists (
+        select from documents d where d.id = %(id)s and {PLACED}
+    ) then page end as page from chunks
     where document_id = %(id)s and generation = %(active_generation)s and index > %(after)s
     order by index limit %(limit)s
     """,

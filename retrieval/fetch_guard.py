@@ -11,6 +11,7 @@ import re
 import socket
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
@@ -79,19 +80,40 @@ class Blocked(Fatal):
     """An address that this service does not connect to. Its text repeats neither name nor address."""
 
 
+_NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME), socket.EAI_FAIL})
+_NOT_TO_BE_HAD = (
+    "The host of the address does not exist, or is not on the public internet; the operator can allow its range with"
+    " RETRIEVAL_FETCH_ALLOW."
+)
+"""The same for a name that leads nowhere and for one that leads inside: nobody learns which names there are inside."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`allowed`: the operator's ranges beside the public addresses."""
+    """`allowed`: the operator's ranges beside the public addresses. `own_ports`: of this installation on this machine;
+    `own`: its hosts and ports elsewhere. Its own are refused whatever is allowed."""
 
     allowed: tuple[Network, ...] = ()
+    own_ports: frozenset[int] = frozenset()
+    own: tuple[tuple[str, int], ...] = ()
 
     def resolve(self, host: str, port: int) -> list[Dialled]:
-        """Where the name leads, each address checked: one that is not allowed blocks all. OSError: no such name."""
+        """Where the name leads, each address checked: one that is not allowed blocks all. OSError: not known now."""
         check_port(port)
         name = canonical_host(host)
-        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-        for _, _, _, _, where in found:
-            self._check(ip_address(where[0]))
+        try:
+            found = _looked_up(name, port)
+        except socket.gaierror as error:
+            if error.errno in _NO_SUCH_NAME:
+                raise Blocked(_NOT_TO_BE_HAD) from None
+            raise
+        try:
+            for _, _, _, _, where in found:
+                self._check(ip_address(where[0]), port)
+        except Blocked:
+            if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
+                raise
+            raise Blocked(_NOT_TO_BE_HAD) from None
         return [(family, where) for family, _, _, _, where in found]
 
     def connect(self, host: str, port: int, timeout: float | None = None) -> socket.socket:
@@ -115,9 +137,9 @@ class Guard:
         try:
             self.resolve(host, port)
         except OSError as error:
-            raise Retryable("The host name of the address cannot be resolved.") from error
+            raise Retryable("The host name of the address cannot be looked up now.") from error
 
-    def _check(self, address: Address) -> None:
+    def _check(self, address: Address, port: int) -> None:
         for reading in _readings(address):
             if any(reading in network for network in _METADATA):
                 raise Blocked("The address leads to a machine's own metadata, which is never fetched.")
@@ -126,11 +148,57 @@ class Guard:
                     "The address is not on the public internet; the operator can allow its range with"
                     " RETRIEVAL_FETCH_ALLOW."
                 )
+            if self._is_own(reading, port):
+                raise Blocked("The address is one of this service's own, which are never fetched.")
+
+    def _is_own(self, address: Address, port: int) -> bool:
+        if port in self.own_ports and _is_here(address):
+            return True
+        hosts = [host for host, own_port in self.own if own_port == port]
+        return any(_leads_to(host, port, address) for host in hosts)
 
 
 def guard(options: Settings) -> Guard:
     """The guard that the operator's settings ask for."""
-    return Guard(tuple(options.fetch_allow))
+    ports = {options.api_port, options.ui_port} | (set() if options.prefect_api_url else {options.prefect_port})
+    return Guard(tuple(options.fetch_allow), frozenset(ports - {0}), tuple(_own(options)))
+
+
+def _own(options: Settings) -> Iterator[tuple[str, int]]:
+    """Where other parts of the installation listen, as far as the settings say."""
+    databases = [secret.get_secret_value() for secret in (options.database_url, options.prefect_database_url) if secret]
+    addresses = [options.prefect_api_url or "", options.ui_api_url or ""]
+    for url in (*databases, *addresses, *(f"tcp://{address}" for address in options.own_addresses)):
+        try:
+            parts = urlsplit(url)
+            port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 5432)
+        except ValueError:
+            continue
+        if parts.hostname:
+            yield parts.hostname, port
+
+
+def _leads_to(host: str, port: int, address: Address) -> bool:
+    """Whether the host has this address, or is this machine as the address is: a part may listen on all."""
+    with suppress(OSError):
+        for _, _, _, _, where in _looked_up(host, port):
+            own = ip_address(where[0].partition("%")[0])
+            if own == address or (_is_here(own) and _is_here(address)):
+                return True
+    return False
+
+
+def _is_here(address: Address) -> bool:
+    """Whether it is an address of this machine: the system binds to no other."""
+    family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.bind((str(address), 0))
+        return True
+    return False
+
+
+def _looked_up(name: str, port: int) -> list[Any]:
+    return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
 
 
 def transport(

@@ -205,6 +205,21 @@ class Parser(Protocol):
     def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed: ...
 
 
+@dataclass(frozen=True, slots=True)
+class PageMark:
+    """What was read from a page, and the part of it, `text[start:end]`, to shade where it stands on the page."""
+
+    text: str = ""
+    start: int = 0
+    end: int = 0
+
+
+class PageDrawer(Protocol):
+    """Draws a page of a PDF, counted from 1, as PNG. Skippable for what cannot be drawn."""
+
+    def draw(self, file: Path, page: int, mark: PageMark) -> bytes: ...
+
+
 class Tokenizer(Protocol):
     """Counts as a model counts. `name` is reported to the user."""
 

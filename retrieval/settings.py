@@ -158,6 +158,9 @@ class Settings(BaseSettings):
     # Fetching of addresses that users name
     fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
     """Ranges beside the public internet that may be fetched, comma-separated; a cloud's metadata addresses never."""
+    own_addresses: Annotated[list[str], NoDecode, BeforeValidator(_listed)] = []
+    """`host:port` of this installation's parts on other machines, comma-separated: never fetched, whatever is allowed.
+    The ports of this machine's, and the addresses of Prefect and the databases, are known without."""
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
     """Who fetches, as sites see it; the part before the slash is the name that robots.txt may use."""
     fetch_seconds: float = Field(default=60, gt=0)
@@ -176,10 +179,16 @@ class Settings(BaseSettings):
     """How long a vector store may take until it shows what was written; after that the document fails."""
     parse_seconds: float = 60
     parse_memory_bytes: int = 512 * 1024 * 1024
+    page_seconds: float = Field(default=20, gt=0)
+    """How long drawing one page of a PDF may take."""
     archive_members: int = Field(default=1000, ge=1)
     """Files that one archive or mail may hold."""
     archive_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
     """What one archive or mail may unfold to."""
+    archive_all_members: int = Field(default=5000, ge=1)
+    """Documents that one archive may become, those of the archives within it included."""
+    archive_all_bytes: int = Field(default=2 * 1024 * 1024 * 1024, ge=1)
+    """What one archive may unfold to with the archives within it."""
     ocr_languages: list[str] = ["eng"]
     """Languages of scans by tesseract's names; without it only Latin, Chinese and Japanese script is read."""
     ocr_page_seconds: float = Field(default=240, gt=0)

@@ -87,18 +87,27 @@ class Api:
         except httpx.HTTPError as error:
             raise ApiError(0, "UNREACHABLE", "The file could not be fetched from the API. Try again.") from error
 
+    def picture(self, path: str, **query: Any) -> bytes:
+        """A picture that the API draws, as PNG. ApiError says why not."""
+        response = self._answered("GET", path, params=query)
+        if not response.is_success:
+            _read(response)
+        return response.content
+
     def _send(self, method: str, path: str, **options: Any) -> Answer:
+        return _read(self._answered(method, path, **options))
+
+    def _answered(self, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.key}"} | ({"X-Tenant-ID": self.tenant} if self.tenant else {})
         try:
             sent = _threads().submit(_client().request, method, self.base + path, headers=headers, **options)
-            response = patiently(sent, self.notice)
+            return patiently(sent, self.notice)
         except httpx.TimeoutException as error:
             raise ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.") from error
         except httpx.HTTPError as error:
             raise ApiError(0, "UNREACHABLE", f"The API at {self.base} cannot be reached. Is it running?") from error
         except (UnicodeError, ValueError) as error:
             raise ApiError(0, "INVALID_KEY", "That is not an API key: it holds characters no key has.") from error
-        return _read(response)
 
 
 def patiently(future: Future[T], notice: Notice) -> T:

@@ -18,5 +18,6 @@ PARAMETERS: Mapping[str, str] = {
     "error": "Why the content service refused.",
     "expires": "When the link ends, in Unix seconds.",
     "signature": "What proves that the service made the link.",
+    "page": "The page of the document, counted from 1.",
 }
 """What a parameter of a path, or of a query that no struct describes, means."""

@@ -39,6 +39,15 @@ class Recognise(msgspec.Struct, frozen=True):
     languages: tuple[str, ...]
 
 
+class Draw(msgspec.Struct, frozen=True):
+    """Draw a page of a PDF, counted from 1. `text`: what was read from it; `start`, `end`: what of that to shade."""
+
+    page: int
+    text: str = ""
+    start: int = 0
+    end: int = 0
+
+
 class Unpack(msgspec.Struct, frozen=True):
     """Where to write the files that are packed into this one, and how much of them."""
 
@@ -74,6 +83,7 @@ class Task(msgspec.Struct, frozen=True):
     recognise: Recognise | None = None
     unpack: Unpack | None = None
     first: int = 0
+    draw: Draw | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -82,6 +92,7 @@ class Reply(msgspec.Struct, frozen=True):
     `again`: what went wrong that may work later. `spent`: the child should not be given another file. `pictured`: pages
     whose text is still to be recognised, in a file of `count` pages that is a `pdf` or an image. `following`: where the
     next window of a long PDF begins, or 0. `landlock`: in the first reply, the version that confines the child, or 0.
+    `picture`: a page that was drawn, as PNG.
     """
 
     refusal: str = ""
@@ -98,6 +109,7 @@ class Reply(msgspec.Struct, frozen=True):
     members: tuple[Packed, ...] = ()
     following: int = 0
     landlock: int = 0
+    picture: bytes = b""
 
 
 def frame(message: Task | Reply) -> bytes:

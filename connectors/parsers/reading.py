@@ -52,6 +52,10 @@ def read(task: Task) -> Reply:
 
         return recognition.read(task, task.recognise)
     path = Path(task.path)
+    if task.draw is not None:
+        from connectors.parsers import drawing
+
+        return drawing.read(path, task.draw)
     with path.open("rb") as file:
         kind = kinds.told(file.read(kinds.HEAD), task.name, task.media_type)
     kind = _looked_into(kind, path, task)

@@ -16,7 +16,7 @@ from retrieval.pipeline import activate, download, items
 from retrieval.pipeline.items import Item, Key
 from retrieval.ports import FileStore, Source
 
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 """Grows when parsing or chunking changes so much that an unchanged file deserves to be parsed again."""
 
 THREADS = 8

@@ -13,6 +13,7 @@ from typing import Any
 from retrieval import batches
 from retrieval.batches import Lease
 from retrieval.database import Database
+from retrieval.document_pages import PAGE_MAP
 from retrieval.errors import Retryable, Skippable
 from retrieval.pipeline import items, unpack
 from retrieval.pipeline.items import Item, Key
@@ -30,7 +31,7 @@ def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, par
 
     def one(item: Item) -> tuple[Item, tuple[Mapping[str, Any], list[Stored]]] | None:
         try:
-            return item, _parse(item, lease, files, parser)
+            return item, _parse(db, item, lease, files, parser)
         except Skippable as error:
             failures[item.key] = str(error)
         except Retryable as error:
@@ -56,6 +57,7 @@ def _record(
             reason = unpack.room(connection, item, stored)
             if reason is not None:
                 refused[item.key] = reason
+                unpack.discard(connection, item, stored)
                 continue
             items.write_stage(connection, [(item, found)], "parsed")
             unpack.record(connection, item, stored)
@@ -68,13 +70,15 @@ def read_text(files: FileStore, key: str) -> str:
         return stream.read().decode(ENCODING)
 
 
-def _parse(item: Item, lease: Lease, files: FileStore, parser: Parser) -> tuple[dict[str, Any], list[Stored]]:
+def _parse(
+    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser
+) -> tuple[dict[str, Any], list[Stored]]:
     if item.raw_key is None:
         raise Skippable("There is no stored file to parse; ingest the document again.")
     if lease.source == "TEXT":
         properties = {"mimeType": "text/plain", "fileSize": item.raw_size}
         return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
-    parsed, stored = _with_local_file(item, lease, files, parser)
+    parsed, stored = _with_local_file(db, item, lease, files, parser)
     key = item.folder(lease.scope) + "/parsed.md"
     files.put(key, [parsed.text.encode(ENCODING)])
     title = parsed.title or item.title
@@ -83,16 +87,20 @@ def _parse(item: Item, lease: Lease, files: FileStore, parser: Parser) -> tuple[
         "title": title,
         "pages": list(parsed.pages),
         "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
-        | ({"title": title} if title else {}),
+        | ({"title": title} if title else {})
+        | ({PAGE_MAP: 1} if parsed.pages else {}),
     }
     return found, stored
 
 
-def _with_local_file(item: Item, lease: Lease, files: FileStore, parser: Parser) -> tuple[Parsed, list[Stored]]:
+def _with_local_file(
+    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser
+) -> tuple[Parsed, list[Stored]]:
     with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
         path = Path(folder) / "raw"
         with files.open(item.raw_key or "") as stream, path.open("wb") as file:
             shutil.copyfileobj(stream, file, 1 << 20)
         raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page)
         parsed = parser.parse(raw, item.ocr)
+        unpack.refuse_too_many(db, item, parsed.members)
         return parsed, unpack.store(item, parsed.members, lease.scope, files)

@@ -11,8 +11,8 @@ from typing import LiteralString
 
 from psycopg import Connection
 
-from retrieval import archives, ids
-from retrieval.database import Row
+from retrieval import archives, ids, settings
+from retrieval.database import Database, Row
 from retrieval.errors import Skippable
 from retrieval.pipeline import removal
 from retrieval.pipeline.items import ARCHIVE_PATH, Item
@@ -24,7 +24,10 @@ RUN_DOCUMENTS = 10_000
 """Documents that one job run may come to by unpacking."""
 LEVEL = "archiveDepth"
 """Property of a document that was packed into another: in how many files it lay."""
+ROOT = "archiveRoot"
+"""Property of a document that was packed into another: the outermost archive that it lay in."""
 _PIECE = 1 << 20
+_UPLOAD = "Split the archive, or upload the files by themselves; the operator can raise {setting}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,8 @@ _RECORD: LiteralString = """
     insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash,
                                raw_size, properties)
     select %(run)s, found.id, %(first)s + l.position - 1, a.generation, l.name, l.media_type, l.raw_key, l.raw_hash,
-           l.raw_size, jsonb_build_object(%(path_name)s::text, l.path, %(level_name)s::text, %(level)s::int)
+           l.raw_size, jsonb_build_object(%(path_name)s::text, l.path, %(level_name)s::text, %(level)s::int,
+                                          %(root_name)s::text, %(root)s::text)
     from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
     on conflict do nothing
 """
@@ -125,10 +129,17 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
         "path_name": ARCHIVE_PATH,
         "level_name": LEVEL,
         "level": int(item.properties.get(LEVEL, 0)) + 1,
+        "root_name": ROOT,
+        "root": _root(item),
     }
     connection.execute(_RECORD, values)
     connection.execute(_UNUSED, values)
     _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
+
+
+def discard(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
+    """Have the sweep delete what was stored for nothing."""
+    connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [one.key for one in stored if one.key]})
 
 
 def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> None:
@@ -144,11 +155,51 @@ def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> No
         removal.take_away(connection, [row["id"] for row in gone])
 
 
+def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:
+    """Skippable for what `room` would refuse, before anything is stored."""
+    row = db.row(_SPENT, _of_run(item)) if members else None
+    reason = _over(row, members) if row else None
+    if reason:
+        raise Skippable(reason)
+
+
 def room(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> str | None:
-    """Why these members are too many for the job run; None if they are not."""
-    if not stored or _count(connection, item.key.job_run_id) + len(stored) <= RUN_DOCUMENTS:
+    """Why these members are too many, or too large, for the run or for the archive; None if they are not."""
+    row = connection.execute(_SPENT, _of_run(item)).fetchone() if stored else None
+    return _over(row, [one.member for one in stored]) if row else None
+
+
+_SPENT: LiteralString = """
+    select count(*) as documents,
+           count(*) filter (where properties ->> 'archiveRoot' = %(root)s) as members,
+           coalesce(sum(raw_size) filter (where properties ->> 'archiveRoot' = %(root)s), 0)::bigint as bytes
+    from run_documents where job_run_id = %(run)s
+"""
+"""What the run has come to, and what the outermost archive has become in it."""
+
+
+def _over(spent: Row, members: Sequence[Member]) -> str | None:
+    bounds = settings.load()
+    size = sum(member.size for member in members if not member.reason)
+    if spent["documents"] + len(members) > RUN_DOCUMENTS:
+        return f"The files packed into this one bring the run to more than {RUN_DOCUMENTS:,} documents. Upload fewer."
+    if spent["members"] + len(members) > bounds.archive_all_members:
+        most = f"{bounds.archive_all_members:,} documents"
+        advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_MEMBERS")
+    elif spent["bytes"] + size > bounds.archive_all_bytes:
+        most = f"{bounds.archive_all_bytes / 2**20:,.0f} MB"
+        advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_BYTES")
+    else:
         return None
-    return f"The files packed into this one bring the job run to more than {RUN_DOCUMENTS:,} documents. Upload fewer."
+    return f"With the archives within it, the archive becomes more than {most}; this one was not unpacked. {advice}"
+
+
+def _root(item: Item) -> str:
+    return str(item.properties.get(ROOT) or item.key.document_id)
+
+
+def _of_run(item: Item) -> dict[str, str]:
+    return {"run": item.key.job_run_id, "root": _root(item)}
 
 
 def _count(connection: Connection[Row], job_run_id: str) -> int:

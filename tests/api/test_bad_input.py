@@ -357,6 +357,12 @@ ROWS: dict[str, list[Row]] = {
         *paged(FILTERS),
         ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),
     ],
+    "GET /v1/documents/{document_id}/pages/{page}": [
+        ({}, 400, FILTERS),
+        ({"params": {**IN_SPACE, "chunk": "-1"}}, 400, FILTERS),
+        ({"params": {**IN_SPACE, "chunk": "first"}}, 400, FILTERS),
+        ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),
+    ],
     "GET /v1/documents/{document_id}/history": [
         *paged(FILTERS),
         ({"params": IN_SPACE}, 404, "DOCUMENTS_NOT_FOUND"),
@@ -440,6 +446,7 @@ IDS = {
     "namespace_id": "ns_0",
     "ingest_job_run_id": NO_RUN,
     "document_id": NO_DOC,
+    "page": "1",
     "connection_id": NO_CONNECTION,
     "key_id": "key_0",
     "tenant_id": "nobody",

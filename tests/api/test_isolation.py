@@ -44,7 +44,7 @@ KINDS = {
 NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id"}
 """Names that end like those of ids and name nothing that exists here already."""
 
-NO_ID = {"connector"}
+NO_ID = {"connector", "page"}
 """Path parameters that are no ids."""
 
 FILES = "/v1/files/{document_id}/{kind}"

@@ -135,7 +135,7 @@ def test_a_wrong_key_a_wrong_host_and_an_unreachable_one_are_told_apart(index):
     gone.host = "http://127.0.0.1:19999"
     with pytest.raises(Retryable, match="cannot be reached"):
         pinecone_store(gone, "ns_1", 16).check()
-    with pytest.raises(Retryable, match="cannot be resolved"):
+    with pytest.raises(Fatal, match="does not exist, or is not on the public internet"):
         PineconeStore(Client("index.invalid", KEY, LOOPBACK), "ns_1", 16).check()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flows import steps
-from retrieval import batches, resync, runs
+from retrieval import batches, resync, runs, settings
 from retrieval.filters import DocumentFilter
 from retrieval.pipeline import items, outcomes, unpack
 from retrieval.runs import Ingestion, Upload
@@ -184,6 +184,58 @@ def test_members_of_members_are_read_up_to_a_depth(house):
     failed = {name: error for name, (status, _, error) in ended.items() if status == "FAILED"}
     assert list(failed) == ["level0.zip"]
     assert "levels deep" in failed["level0.zip"]
+
+
+@pytest.fixture
+def bounds(monkeypatch):
+    """The bounds of one archive with all that is within it, as an operator sets them."""
+
+    def change(**chosen):
+        for name, value in chosen.items():
+            monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", str(value))
+        settings.load.cache_clear()
+
+    return change
+
+
+def nested(count, size=1):
+    """An archive of `count` archives of two files each."""
+    inner = [
+        packed([(f"{number}-{n}.txt", f"{number} {n} ".encode() + bytes(65 for _ in range(size))) for n in range(2)])
+        for number in range(count)
+    ]
+    return packed([(f"part{number}.zip", data) for number, data in enumerate(inner)])
+
+
+@pytest.mark.decision("H74")
+def test_what_one_archive_becomes_with_those_within_it_is_bounded_by_number(house, bounds):
+    bounds(archive_all_members=8)
+    ended = ingest(house, "house.zip", nested(4))
+    failed = {name: error for name, (status, _, error) in ended.items() if status == "FAILED"}
+    assert len(ended) == 1 + 4 + 4, "four archives, and what two of them hold"
+    assert len(failed) == 2
+    assert set(failed) <= {f"part{number}.zip" for number in range(4)}
+    for error in failed.values():
+        assert "becomes more than 8 documents" in error
+        assert "RETRIEVAL_ARCHIVE_ALL_MEMBERS" in error
+    assert {status for status, *_ in ingest(house, "other.zip", nested(2)).values()} == {"SUCCESS"}, "each by itself"
+
+
+@pytest.mark.decision("H74")
+def test_what_one_archive_becomes_with_those_within_it_is_bounded_in_bytes(house, bounds):
+    bounds(archive_all_bytes=5 << 20)
+    ended = ingest(house, "house.zip", nested(4, 1 << 20))
+    failed = {name: error for name, (status, _, error) in ended.items() if status == "FAILED"}
+    assert len(failed) == 2
+    for error in failed.values():
+        assert "becomes more than 5 MB" in error
+        assert "RETRIEVAL_ARCHIVE_ALL_BYTES" in error
+    left = house.db.rows(
+        "select k.raw_key from run_documents k join job_runs r on r.id = k.job_run_id join partitions p"
+        " on p.id = r.partition_id where p.namespace_id = %(n)s and k.raw_key like '%%members%%'",
+        {"n": house.scope.namespace},
+    )
+    assert len(left) == 4 + 4
 
 
 @pytest.mark.decision("H24")

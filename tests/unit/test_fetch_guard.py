@@ -284,15 +284,110 @@ def test_a_translated_address_must_be_allowed_itself():
         translator.check_url("http://[64:ff9b::10.0.0.1]/")
 
 
-def test_a_name_that_nobody_knows_may_be_known_later(monkeypatch):
+def looked_up(monkeypatch, number, words):
     def unknown(*_, **__):
-        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        raise socket.gaierror(number, words)
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
+
+
+def test_a_name_that_cannot_be_looked_up_now_may_be_later(monkeypatch):
+    looked_up(monkeypatch, socket.EAI_AGAIN, "try again")
     with pytest.raises(Retryable):
-        Guard().check_url("http://nobody.example/")
+        Guard().check_url("http://somebody.example/")
     with pytest.raises(socket.gaierror):
-        Guard().connect("nobody.example", 80)
+        Guard().connect("somebody.example", 80)
+
+
+INSIDE = ["wiki", "wiki.corp", "db.internal", "secret.example.com", "WIKI.Corp.", "w\u0131ki.example", "printer.local"]
+
+
+@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.decision("H73")
+def test_a_reason_does_not_tell_whether_a_name_exists_inside(monkeypatch, name):
+    """The same kind and words whether it leads nowhere, inside, to metadata, to both, or to this service."""
+    refusals = set()
+    guard = Guard((ip_network("10.9.0.0/16"),), own=(("10.9.0.1", 8443),))
+    for found in (["10.0.0.1"], ["127.0.0.1"], ["169.254.169.254"], ["::1"], ["8.8.8.8", "10.0.0.1"], ["10.9.0.1"]):
+        answers(monkeypatch, found)
+        refusals.add(refused(guard, f"http://{name}:8443/"))
+    for number in (socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_FAIL):
+        looked_up(monkeypatch, number, f"{name} is not known")
+        refusals.add(refused(guard, f"http://{name}:8443/"))
+    assert len(refusals) == 1
+    kind, words, cause = refusals.pop()
+    assert (kind, cause) == (Blocked, None)
+    assert "does not exist, or is not on the public internet" in words
+
+
+def refused(guard, url):
+    """By the check, and by the client that fetches."""
+    with pytest.raises(Blocked) as checked:
+        guard.check_url(url)
+    with httpx.Client(transport=fetch_guard.transport(guard), trust_env=False) as client:
+        with pytest.raises(Blocked) as dialled:
+            client.get(url)
+    assert str(checked.value) == str(dialled.value)
+    return checked.type, str(checked.value), checked.value.__cause__
+
+
+def test_a_number_is_refused_in_plain_words():
+    """It names nothing that could be there or not: what the operator can do about it may be told."""
+    with pytest.raises(Blocked, match="not on the public internet; the operator can allow"):
+        Guard().check_url("http://10.0.0.1/")
+
+
+@pytest.fixture
+def listening():
+    """A socket on all addresses of this machine, as a part of the installation holds one, and its port."""
+    with socket.create_server(("", 0)) as server:
+        yield server.getsockname()[1]
+
+
+SPELLED = ["127.0.0.1", "127.1.2.3", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "[::ffff:7f00:1]"]
+
+
+@pytest.mark.parametrize("host", SPELLED)
+@pytest.mark.parametrize("part", ["api_port", "ui_port", "prefect_port"])
+@pytest.mark.decision("H73")
+def test_the_service_never_fetches_itself_whatever_is_allowed(listening, host, part):
+    everything = {"fetch_allow": "0.0.0.0/0, ::/0", "_env_file": None}
+    guard = fetch_guard.guard(Settings(**everything, **{part: listening}))
+    with pytest.raises(Blocked):
+        guard.connect(host.strip("[]"), listening)
+    with pytest.raises(Blocked):
+        guard.check_url(f"http://{host}:{listening}/")
+    other = fetch_guard.guard(Settings(**everything))
+    other.connect("127.0.0.1", listening, timeout=5).close()
+
+
+def test_the_service_is_refused_on_every_address_of_its_machine(listening):
+    own = {where[4][0] for where in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    guard = fetch_guard.guard(Settings(fetch_allow="0.0.0.0/0", api_port=listening, _env_file=None))
+    for address in own:
+        with pytest.raises(Blocked):
+            guard.check_url(f"http://{address}:{listening}/")
+    guard.check_url(f"http://8.8.8.8:{listening}/")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"own_addresses": "parts.internal:PORT"},
+        {"prefect_api_url": "http://parts.internal:PORT/api"},
+        {"database_url": "postgresql://user:pw@parts.internal:PORT/db"},
+        {"prefect_database_url": "postgresql://parts.internal:PORT/prefect"},
+        {"ui_api_url": "http://parts.internal:PORT"},
+    ],
+)
+def test_parts_on_other_machines_are_refused_too(monkeypatch, given):
+    named = {key: value.replace("PORT", "18123") for key, value in given.items()}
+    guard = fetch_guard.guard(Settings(fetch_allow="10.0.0.0/8", _env_file=None, **named))
+    answers(monkeypatch, ["10.0.0.7"])
+    for url in ("http://10.0.0.7:18123/", "http://parts.internal:18123/", "http://alias.internal:18123/"):
+        with pytest.raises(Blocked):
+            guard.check_url(url)
+    guard.check_url("http://10.0.0.7:18124/")
 
 
 def test_the_setting_refuses_what_is_no_range():

@@ -19,7 +19,7 @@ from local.instance import Record, RoleRecord
 from local.log_errors import Series
 from local.processes import Process
 from local.trouble import LocalError
-from retrieval import settings
+from retrieval import fetch_guard, settings
 from retrieval.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def _mine(**more: object) -> Record:
     me = Process.of(os.getpid())
     assert me is not None
-    return Record(me.pid, me.started, "token", **more)  # type: ignore[arg-type]
+    return Record(me.pid, me.started, "token", **more)
 
 
 def test_a_taken_port_is_refused_with_the_setting_to_change(
@@ -149,6 +149,20 @@ def test_the_login_to_prefect_is_made_once_and_private(home: Path) -> None:
 
 
 _RESOLVED = Resolved("postgresql://x", "1:k", "http://127.0.0.1:1/api", "retrieval:login")
+
+
+def test_a_role_beside_an_instance_knows_where_that_listens(home: Path) -> None:
+    """Started alone, with ports that were picked at the start: the fetch guard refuses them."""
+    instance.save(home, _mine(addresses={"api": "http://127.0.0.1:41001", "prefect": "http://127.0.0.1:41002/api"}))
+    prefect_database = SecretStr("postgresql://user:canary@pg:6543/prefect")
+    given = Settings(home=home, own_addresses="db:1234", prefect_database_url=prefect_database)
+    made = environment.build("worker", given, _RESOLVED)
+    assert made["RETRIEVAL_OWN_ADDRESSES"] == "db:1234,127.0.0.1:41001,127.0.0.1:41002,pg:6543"
+    guard = fetch_guard.guard(Settings(fetch_allow="127.0.0.0/8", own_addresses=made["RETRIEVAL_OWN_ADDRESSES"]))
+    for url in ("http://127.0.0.1:41001/", "http://localhost:41002/", "http://127.0.0.9:41001/"):
+        with pytest.raises(fetch_guard.Blocked):
+            guard.check_url(url)
+    guard.check_url("http://127.0.0.1:41003/")
 
 
 def test_the_roles_never_talk_to_a_prefect_of_the_users(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
