@@ -17,6 +17,7 @@ from api import exchange, pages
 from api.auth import Authenticator, unauthorized
 from api.door import Door
 from api.drawings import Drawings
+from api.ending import announce_on_sigterm
 from api.errors import render, understand
 from api.links import Links
 from api.operation import Operation
@@ -83,6 +84,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         writing = asyncio.create_task(times.keep())
+        announce_on_sigterm(services.ending, settings.drain_seconds)
         yield
         writing.cancel()
         await times.write()

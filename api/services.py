@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 from api.drawings import Drawings
@@ -41,6 +42,10 @@ class Services:
     probing: SpareThreads
     times: SearchTimes
     drawings: Drawings
+    ending: threading.Event = field(default_factory=threading.Event)
+    """Set once this process is about to end."""
+    ready_at: dict[bool, float] = field(default_factory=dict)
+    """When it was ready last, for requests only or for everything (`routes.health`)."""
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""

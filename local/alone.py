@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
+
+import psycopg
 
 from local import addresses, environment, instance, roles
 from local.environment import Resolved
 from local.trouble import LocalError
+from retrieval import files_folder
+from retrieval.database import AWAY, Database
 from retrieval.settings import Settings
 
 
@@ -23,9 +28,22 @@ def run(name: str, settings: Settings) -> int:
         migration.run(resolved.database_url)
         print("The database has the newest schema.")
         return 0
+    _claim_files(settings, resolved)
     running = instance.running(settings.home)
     known = addresses.ports(running.addresses) if running else {}
     return _become(name, settings, environment.build(name, settings, resolved) | known)
+
+
+def _claim_files(settings: Settings, resolved: Resolved) -> None:
+    """LocalError if this machine's folder of files is not the service's. Not asked while the database is away or not
+    migrated: the role starts, and is not ready."""
+    try:
+        with closing(Database(resolved.database_url, size=1)) as db:
+            reason = files_folder.claim(db, settings)
+    except (*AWAY, psycopg.Error):
+        return
+    if reason:
+        raise LocalError(reason)
 
 
 def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from local.trouble import LocalError
-from retrieval.settings import WrongSetting
+from retrieval.settings import Settings, WrongSetting
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,19 +44,15 @@ def _run(options: argparse.Namespace) -> int:
     settings = load()
     match options.command:
         case "up" | "down" | "status":
-            from local import control
-
-            if options.command == "up":
-                if options.detach:
-                    return control.up_detached(settings)
-                return control.up(settings, show_key=not options.for_a_log)
-            return (
-                control.down(settings) if options.command == "down" else control.status(settings, as_json=options.json)
-            )
+            return _control(options, settings)
         case "demo":
             from local import demo
 
             return demo.run()
+        case "ready":
+            from local import ready
+
+            return ready.run(options.role, settings)
         case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "migrate":
             from local import alone
 
@@ -65,6 +61,16 @@ def _run(options: argparse.Namespace) -> int:
             from local import admin
 
             return admin.run(options, settings)
+
+
+def _control(options: argparse.Namespace, settings: Settings) -> int:
+    from local import control
+
+    if options.command == "down":
+        return control.down(settings)
+    if options.command == "status":
+        return control.status(settings, as_json=options.json)
+    return control.up_detached(settings) if options.detach else control.up(settings, show_key=not options.for_a_log)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("down", help="stop what `up` started")
     status = commands.add_parser("status", help="show the roles; exit code 3 unless all are up")
     status.add_argument("--json", action="store_true")
+    ready = commands.add_parser("ready", help="exit code 0 if a role is ready, else 3 and why: a probe")
+    ready.add_argument("role", choices=("api", "dispatcher", "worker"))
     commands.add_parser("demo", help="start a fresh instance, ingest a small corpus, search it, stop")
     commands.add_parser("migrate", help="bring the database to the newest schema")
     for role, does in (

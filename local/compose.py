@@ -99,6 +99,7 @@ def _start(
     url = cluster.url if cluster else environment.plain(settings.database_url)
     resolved = Resolved(url or "", key, at.prefect, environment.prefect_login(settings))
     common = {processes.TOKEN: record.token} | addresses.ports(record.addresses)
+    common["RETRIEVAL_DRAIN_SECONDS"] = str(roles.drain_seconds(settings))
 
     def of(role: str) -> dict[str, str]:
         return environment.build(role, settings, resolved) | common

@@ -11,7 +11,7 @@ from pathlib import Path
 from local import instance, migration
 from local.environment import plain, secret_key
 from local.trouble import LocalError
-from retrieval import bootstrap, keys, settings, vault
+from retrieval import bootstrap, files_folder, keys, settings, vault
 from retrieval.bootstrap import Bootstrap
 from retrieval.database import Database
 from retrieval.secrets import KeyRing, hash_api_key
@@ -28,6 +28,8 @@ def main() -> None:
         raise SystemExit(str(error)) from None
     db, ring = Database(url, size=2), KeyRing.parse(secret_key(chosen))
     try:
+        if reason := files_folder.claim(db, chosen):
+            raise SystemExit(reason)
         made = bootstrap.ensure(db, ring)
         key = _working_key(db, ring, chosen.home, made)
     finally:

@@ -24,11 +24,21 @@ def pool_exists(prefect_api_url: str, pool: str, environment: Mapping[str, str])
 
 def worker_online(prefect_api_url: str, pool: str, name: str, environment: Mapping[str, str], since: datetime) -> bool:
     """Whether the Prefect server lists this worker of the pool as online and has heard of it after `since`."""
+    mine = [worker for worker in _online(prefect_api_url, pool, environment) if worker.get("name") == name]
+    return any(datetime.fromisoformat(worker["last_heartbeat_time"]) >= since for worker in mine)
+
+
+def a_worker_online(prefect_api_url: str, pool: str, host: str, environment: Mapping[str, str]) -> bool:
+    """Whether the Prefect server lists a worker of this host, by how its name begins, as online."""
+    online = _online(prefect_api_url, pool, environment)
+    return any(str(worker.get("name", "")).startswith(f"{host}-") for worker in online)
+
+
+def _online(prefect_api_url: str, pool: str, environment: Mapping[str, str]) -> list[Any]:
     url = f"{prefect_api_url}/work_pools/{pool}/workers/filter"
     status, found = _ask("POST", url, _authorization(environment), {"workers": {}})
     workers = found if status == 200 and isinstance(found, list) else []
-    mine = [w for w in workers if w.get("name") == name and w.get("status") == "ONLINE"]
-    return any(datetime.fromisoformat(worker["last_heartbeat_time"]) >= since for worker in mine)
+    return [worker for worker in workers if worker.get("status") == "ONLINE"]
 
 
 def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
@@ -46,7 +56,8 @@ def _ask(method: str, url: str, headers: Mapping[str, str], body: object = None)
     connection = kind(parts.hostname or "", parts.port, timeout=_SECONDS)
     try:
         sent = None if body is None else json.dumps(body)
-        connection.request(method, parts.path, sent, {"Content-Type": "application/json", **headers})
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        connection.request(method, target, sent, {"Content-Type": "application/json", **headers})
         response = connection.getresponse()
         text = response.read()
         return response.status, json.loads(text) if body is not None and response.status == 200 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import socket
 import sys
@@ -70,7 +71,14 @@ def prefect_origins(settings: Settings) -> list[str]:
 
 
 def api(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
-    return _role("api", settings, environment, at.api, lambda: probes.answers(f"{at.api}/ready"))
+    """Ready when it serves requests; the dispatcher and the worker start after it."""
+    role = _role("api", settings, environment, at.api, lambda: probes.answers(f"{at.api}/ready?for=requests"))
+    return dataclasses.replace(role, grace=role.grace + drain_seconds(settings))
+
+
+def drain_seconds(settings: Settings) -> float:
+    """Nothing balances load before an instance on one machine: it waits only if somebody says so."""
+    return settings.drain_seconds if "drain_seconds" in settings.model_fields_set else 0.0
 
 
 def ui(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:

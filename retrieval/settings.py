@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     """How long a client may take to send the head of a request, from its connection or its first byte on."""
     api_idle_seconds: float = Field(default=75, gt=0)
     """How long a connection is kept between two requests, or while its client does not read; longer than a proxy's."""
+    drain_seconds: float = Field(default=5, ge=0)
+    """How long an API process that is to end says so at /ready before it takes no more connections, so that a load
+    balancer sends requests elsewhere. `retrieval up`, with nothing before it, does not wait unless this is set."""
     worker_limit: int = Field(default=2, ge=1)
     """Flow runs at once on one worker."""
     work_pool: str = "retrieval"

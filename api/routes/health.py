@@ -1,8 +1,9 @@
-"""Probes: `/health` says that the process lives, `/ready` that it can serve. Neither needs a key."""
+"""Probes: `/health` says that the process lives, `/ready` that work goes on. Neither needs a key."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any, cast
 
 import msgspec
@@ -11,8 +12,11 @@ from litestar import Request, Response, get
 from api.services import Services
 from api.wire.health import Health, Readiness
 from retrieval.database import AWAY
+from retrieval.readiness import roles
 
 _SECONDS = 2.0
+_KEPT_SECONDS = 1.0
+"""That it is ready is asked of the database once in that time, however many ask."""
 
 
 @get("/health", opt={"public": (Health, "The process answers")})
@@ -20,23 +24,34 @@ async def health() -> Response[bytes]:
     return _json(200, Health("ok"))
 
 
-@get("/ready", opt={"public": (Readiness, "The database is there and has the schema of this version")})
+@get("/ready", opt={"public": (Readiness, "Requests are served and accepted work is on its way")})
 async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
     services = cast("Services", request.app.state.services)
+    if services.ending.is_set():
+        return _unavailable(("This process is about to end: send requests to another one.",))
+    requests_only = request.query_params.get("for") == "requests"
+    kept = services.ready_at
+    reasons: tuple[str, ...] = ()
+    if time.monotonic() - kept.get(requests_only, float("-inf")) > _KEPT_SECONDS:
+        reasons = await _look(services, requests_only=requests_only)
+        if not reasons:
+            kept[requests_only] = time.monotonic()
+    return _unavailable(reasons) if reasons else _json(200, Readiness("ready"))
+
+
+async def _look(services: Services, *, requests_only: bool) -> tuple[str, ...]:
     try:
         async with asyncio.timeout(_SECONDS):
-            row = await services.db.async_row(
-                "select exists (select from information_schema.tables"
-                " where table_schema = current_schema and table_name = 'alembic_version') as migrated"
-            )
+            return await roles.api(services.db, services.settings, requests_only=requests_only)
     except (*AWAY, TimeoutError):
-        return _json(503, Readiness("unavailable", "The database does not answer."), {"Retry-After": "2"})
-    if not (row and row["migrated"]):
-        return _json(503, Readiness("unavailable", "The database is not migrated yet."), {"Retry-After": "2"})
-    return _json(200, Readiness("ready"))
+        return ("The database does not answer.",)
 
 
 HANDLERS = (health, ready)
+
+
+def _unavailable(reasons: tuple[str, ...]) -> Response[bytes]:
+    return _json(503, Readiness("unavailable", " ".join(reasons)), {"Retry-After": "2"})
 
 
 def _json(status: int, content: Health | Readiness, headers: dict[str, str] | None = None) -> Response[bytes]:

@@ -14,7 +14,7 @@ class Health(Struct):
 
 
 class Readiness(Struct):
-    """Whether requests can be served; `reason` says why not."""
+    """Whether work goes on; `reason` says why not, a sentence for each cause."""
 
     status: Literal["ready", "unavailable"]
     reason: str | None = None

@@ -43,6 +43,8 @@ class LocalFiles:
         try:
             file = self._path(key).open("rb")
         except FileNotFoundError as error:
+            if self._is_empty():
+                raise Retryable(f"The folder of the file store {self._root} is empty: is its disk mounted?") from error
             raise Skippable("The stored file is gone from the file store; ingest the document again.") from error
         except OSError as error:
             raise Retryable(f"The file store could not read: {error.strerror}.") from error
@@ -65,6 +67,13 @@ class LocalFiles:
             raise Fatal(f"The folder of the file store cannot be made: {error.strerror}.") from error
         if not os.access(self._root, os.W_OK):
             raise Fatal("The folder of the file store cannot be written to.")
+
+    def _is_empty(self) -> bool:
+        """As a mount point is whose disk is away; a folder in use holds its marker at least."""
+        try:
+            return next(self._root.iterdir(), None) is None
+        except OSError:
+            return True
 
     def _path(self, key: str) -> Path:
         return self._root / checked(key)

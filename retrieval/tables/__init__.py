@@ -9,6 +9,7 @@ from retrieval.tables.connections import Connection, OAuthState
 from retrieval.tables.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
 from retrieval.tables.crawls import CrawlPage
 from retrieval.tables.departures import Departure
+from retrieval.tables.files import FilesFolder
 from retrieval.tables.identity import (
     ApiKey,
     IdempotentAnswer,
@@ -32,6 +33,7 @@ __all__ = [
     "DispatcherLoop",
     "Document",
     "Embedding",
+    "FilesFolder",
     "IdempotentAnswer",
     "InboxText",
     "Job",

@@ -35,10 +35,10 @@ def environment(home: Path, **values: str) -> dict[str, str]:
 
 @contextmanager
 def running(
-    home: Path, database: str, ring: KeyRing, **values: str
+    home: Path, database: str, ring: KeyRing, port: int | None = None, **values: str
 ) -> Iterator[tuple[str, subprocess.Popen[bytes], Path]]:
     """Its address, the process and its log, once it is ready; killed at the end."""
-    port = free_port()
+    port = port or free_port()
     key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
     log = home / f"api-{port}.log"
     mine = environment(
@@ -56,10 +56,10 @@ def running(
 
 
 def _wait(address: str, started: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         try:
-            if httpx.get(f"{address}/ready", trust_env=False).status_code == 200:
+            if httpx.get(f"{address}/ready?for=requests", trust_env=False).status_code == 200:
                 return
         except httpx.TransportError:
             time.sleep(0.1)

@@ -101,8 +101,16 @@ def test_a_stream_is_read_in_pieces(files):
 
 
 def test_a_missing_file_is_that_documents_trouble_alone(files):
+    files.put("a/one", [b"1"])
     with pytest.raises(Skippable), files.open("a/nothing") as stream:
         stream.read()
+
+
+def test_a_folder_whose_disk_is_away_is_no_documents_trouble(tmp_path):
+    """An empty folder, as a mount point without its disk is, holds nobody's file: it is tried again."""
+    for root in (tmp_path, tmp_path / "never"):
+        with pytest.raises(Retryable, match="is its disk mounted"), LocalFiles(root).open("a/one"):
+            pass
 
 
 def test_deleting_twice_is_no_error(files):

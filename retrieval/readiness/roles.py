@@ -1,0 +1,84 @@
+"""What ready means for each role: what has to hold, and a sentence for everything that does not.
+
+- every role: the database answers and has the schema of this version;
+- api, worker, dispatcher: the folder of LOCAL file storage is the service's own, writable, and has room;
+- dispatcher: its loops succeed; api, unless it is asked about requests alone: accepted work is dispatched.
+
+Whether Prefect sees a worker is asked of Prefect (`local.probes`); whether a process is about to end, of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from pathlib import Path
+from typing import LiteralString
+
+from psycopg.errors import UndefinedTable
+
+from retrieval import files_folder
+from retrieval.database import Database, Row
+from retrieval.readiness import dispatch
+from retrieval.settings import Settings
+
+NOT_MIGRATED = "The database is not migrated yet."
+MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+
+_VERSION: LiteralString = "select version_num as version from alembic_version"
+_FOLDER: LiteralString = "select id from files_folder"
+
+
+async def api(db: Database, settings: Settings, *, requests_only: bool = False) -> tuple[str, ...]:
+    """Why the API is not ready; empty if it is. `requests_only`: whether this process can serve requests, even if
+    ingestion is stalled, as a load balancer wants to know."""
+    try:
+        if reason := _schema(await db.async_row(_VERSION)):
+            return (reason,)
+    except UndefinedTable:
+        return (NOT_MIGRATED,)
+    reasons = await asyncio.to_thread(_files, settings, await db.async_row(_FOLDER))
+    if not requests_only:
+        reasons += (await dispatch.async_look(db)).reasons
+    return reasons
+
+
+def worker(db: Database, settings: Settings) -> tuple[str, ...]:
+    """Why a worker of this machine cannot work, but for what Prefect knows of it."""
+    try:
+        if reason := _schema(db.row(_VERSION)):
+            return (reason,)
+    except UndefinedTable:
+        return (NOT_MIGRATED,)
+    return _files(settings, db.row(_FOLDER))
+
+
+def dispatcher(db: Database, settings: Settings) -> tuple[str, ...]:
+    """Why accepted work is not dispatched."""
+    return worker(db, settings) or dispatch.look(db).reasons
+
+
+@lru_cache(maxsize=1)
+def newest_revision() -> str:
+    """The revision that the migrations of this version lead to."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    return str(ScriptDirectory.from_config(config).get_current_head())
+
+
+def _schema(row: Row | None) -> str | None:
+    found, wanted = row["version"] if row else None, newest_revision()
+    if found is None:
+        return NOT_MIGRATED
+    if found == wanted:
+        return None
+    if found < wanted:
+        return f"The database has schema {found}, this version needs {wanted}: run `retrieval migrate`."
+    return f"The database has schema {found} of a newer version, this one knows {wanted}: start the newer version here."
+
+
+def _files(settings: Settings, row: Row | None) -> tuple[str, ...]:
+    reason = files_folder.problem(settings, row["id"] if row else None)
+    return (reason,) if reason else ()

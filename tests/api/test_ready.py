@@ -1,0 +1,160 @@
+"""`/ready` says what is: the schema of this version, a folder of files with room, work that is on its way."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import httpx
+import pytest
+
+from local import ready
+from local.trouble import LocalError
+from retrieval import files_folder, readiness
+from retrieval.database import Database
+from retrieval.readiness import Beat
+from retrieval.readiness.roles import newest_revision
+from retrieval.settings import Settings
+from tests.api import process
+from tests.api.support import serve
+
+
+@pytest.fixture
+def own_db(fresh_database, request):
+    """A database that a test may spoil."""
+    opened = Database(fresh_database("ready_" + str(abs(hash(request.node.name)))))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def at(own_db, tmp_path, ring):
+    """The settings of an instance of its own, and a function that asks its API."""
+    configured = Settings(home=tmp_path, max_file_bytes=1024)
+    with serve(configured, own_db.url, ring) as base, httpx.Client(base_url=base, trust_env=False) as client:
+        yield configured, lambda **query: client.get("/ready", params=query)
+
+
+def reason(answer: httpx.Response) -> str:
+    assert answer.status_code == 503, answer.text
+    assert answer.json()["status"] == "unavailable"
+    assert answer.headers["retry-after"]
+    return str(answer.json()["reason"])
+
+
+def test_a_schema_of_another_version_is_not_ready(at, own_db):
+    _, ask = at
+    assert ask().status_code == 200
+    for found, words in (("0001", "run `retrieval migrate`"), ("9999", "of a newer version")):
+        own_db.rows("update alembic_version set version_num = %(found)s", {"found": found})
+        time.sleep(1.1)
+        assert words in reason(ask())
+        assert newest_revision() in reason(ask(**{"for": "requests"}))
+
+
+def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
+    configured, ask = at
+    assert files_folder.claim(own_db, configured) is None
+    assert files_folder.claim(own_db, configured) is None, "the same folder again"
+    assert ask().status_code == 200
+    marker = configured.files / files_folder.MARKER
+    marker.write_text("files_of_another_service\n")
+    time.sleep(1.1)
+    assert "is not the one that this service's files are in" in reason(ask())
+    marker.unlink()
+    assert f"echo {own_db.row('select id from files_folder')['id']} >" in reason(ask(**{"for": "requests"}))
+    huge = configured.model_copy(update={"max_file_bytes": 1 << 60})
+    marker.write_text(str(own_db.row("select id from files_folder")["id"]))
+    assert "is full" in str(files_folder.problem(huge, own_db.row("select id from files_folder")["id"]))
+
+
+@pytest.mark.decision("H95")
+def test_stalled_dispatch_is_not_ready_but_serves_requests(at, own_db):
+    _, ask = at
+    readiness.record(own_db, "here:1", [Beat("dispatch", 500.0, 600.0, "PoolTimeout")])
+    assert "has not succeeded for 500 s, since then: PoolTimeout" in reason(ask())
+    assert ask(**{"for": "requests"}).status_code == 200
+
+
+@pytest.mark.decision("H96")
+def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
+    first, second = Settings(home=tmp_path / "one"), Settings(home=tmp_path / "two")
+    assert files_folder.claim(own_db, first) is None
+    refused = files_folder.claim(own_db, second)
+    assert refused is not None
+    assert "Mount the same folder on every machine" in refused
+    assert not (second.files / files_folder.MARKER).exists()
+    shared = Settings(home=tmp_path / "two", files_directory=first.files)
+    assert files_folder.claim(own_db, shared) is None
+    assert files_folder.claim(own_db, Settings(home=tmp_path / "two", allow_local_files=False)) is None
+
+
+def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monkeypatch):
+    """As an operator starts it: `retrieval worker` on a machine that has a folder of its own."""
+    import base64
+
+    from local import alone
+
+    assert files_folder.claim(own_db, Settings(home=tmp_path / "one")) is None
+    key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
+    given = Settings(
+        home=tmp_path / "two", database_url=own_db.url, secret_key=key, prefect_api_url="http://127.0.0.1:9"
+    )
+    for role in ("worker", "dispatcher", "api"):
+        with pytest.raises(LocalError, match="is not the one that this service's files are in"):
+            alone.run(role, given)
+
+
+def test_an_installation_of_before_is_claimed_only_where_its_files_are(own_db, new_namespace_with_file, tmp_path):
+    configured, key = new_namespace_with_file
+    empty = Settings(home=tmp_path / "empty")
+    assert "holds none of this service's stored files" in str(files_folder.claim(own_db, empty))
+    (configured.files / key).parent.mkdir(parents=True)
+    (configured.files / key).write_text("kept")
+    assert files_folder.claim(own_db, configured) is None
+
+
+@pytest.fixture
+def new_namespace_with_file(own_db, tmp_path):
+    """The settings of a home, and the key of a file that a run has stored in a LOCAL namespace."""
+    own_db.rows("insert into organizations (id, name) values ('org_1', 'test')")
+    own_db.rows(
+        "insert into namespaces (id, organization_id, name, secrets, config)"
+        " values ('ns_1', 'org_1', 'test', '', '{\"fileStorageConfig\": {\"type\": \"LOCAL\"}}')"
+    )
+    partition = own_db.row("insert into partitions (namespace_id, tenant) values ('ns_1', '') returning id")
+    own_db.rows(
+        "insert into jobs (id, organization_id, partition_id, source) values ('j', 'org_1', %(id)s, 'TEXT')", partition
+    )
+    own_db.rows(
+        "insert into job_runs (id, job_id, partition_id, source) values ('ijr_1', 'j', %(id)s, 'TEXT')", partition
+    )
+    own_db.rows(
+        "insert into run_documents (job_run_id, document_id, position, generation, name, parsed_key)"
+        " values ('ijr_1', 'doc_1', 1, 1, 'a', 'ns_1/doc/parsed')"
+    )
+    return Settings(home=tmp_path / "one"), "ns_1/doc/parsed"
+
+
+def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ring, capsys):
+    given = Settings(home=tmp_path, database_url=own_db.url, secret_key="1:x")
+    assert ready.run("dispatcher", given) == 0
+    readiness.record(own_db, "here:1", [Beat("reconcile", 500.0, 600.0)])
+    assert ready.run("dispatcher", given) == 3
+    assert "The dispatcher's loop `reconcile` has not succeeded" in capsys.readouterr().out
+
+
+def test_a_process_that_ends_says_so_before_it_stops_listening(api_database, ring, tmp_path):
+    """A load balancer that asks once a second sees it in time: no request is refused while it does."""
+    with process.running(tmp_path, api_database, ring, RETRIEVAL_DRAIN_SECONDS="3") as (address, started, _):
+        with httpx.Client(base_url=address, trust_env=False, timeout=10) as client:
+            assert client.get("/ready?for=requests").status_code == 200
+            started.send_signal(signal.SIGTERM)
+            told = time.monotonic()
+            while client.get("/ready?for=requests").status_code == 200:
+                assert time.monotonic() - told < 1
+            assert "about to end" in client.get("/ready").json()["reason"]
+            while time.monotonic() - told < 2:
+                assert client.get("/health").status_code == 200
+                time.sleep(0.05)
+        assert started.wait(15) == 0
