@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import destinations, ids, list_parts, scopes
+from retrieval import destinations, holders, ids, list_parts, scopes
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.holders import Held
 from retrieval.list_parts import Part
 from retrieval.namespaces import Config, NamespaceConfig, not_found
 from retrieval.oauth_states import INSERT_STATE, Start
@@ -153,25 +154,49 @@ async def change(
     return opened(ring, row)
 
 
-async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str) -> tuple[Connection, Tokens | None]:
-    """REVOKED for good, tokens and open states wiped; with the tokens it had, for telling the vendor. Idempotent."""
-    row = await db.async_row(
-        "with before as (select c.id, c.credentials, c.account from connections c,"
-        + _PLACE
-        + "where c.id = %(id)s and c.status <> 'REVOKED' and"
-        + _HERE
-        + "for update of c), states as (delete from oauth_states s using before where s.connection_id = before.id)"
-        " update connections c set status = 'REVOKED', status_reason = %(reason)s, credentials = null,"
-        " client_redirect_url = null, updated_at = now() from before,"
-        + _PLACE
-        + "where c.id = before.id and c.partition_id = p.id returning"
-        + COLUMNS
-        + ", before.credentials as had, before.account as was",
-        {**scopes.params(scope), "id": connection_id, "reason": REVOKED_BY_USER},
-    )
-    if row is None:
-        return await find(db, ring, scope, connection_id), None
-    return opened(ring, row), open_tokens(ring, connection_id, row["had"], row["was"])
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A revoked connection, the tokens that it had, for telling the vendor, and what documents it had."""
+
+    connection: Connection
+    tokens: Tokens | None = field(repr=False)
+    documents: Held
+
+
+async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep: bool = True) -> Revoked:
+    """REVOKED for good, tokens and open states wiped. Idempotent. Its documents are let go of by `holders.release`.
+
+    keep: those that no other connection has stay, without a connection; they are removed otherwise (D83).
+    """
+    values = {**scopes.params(scope), "id": connection_id, "connection": connection_id, "reason": REVOKED_BY_USER}
+    async with db.async_transaction() as connection:
+        done = await connection.execute(
+            "with before as (select c.id, c.credentials, c.account from connections c,"
+            + _PLACE
+            + "where c.id = %(id)s and c.status <> 'REVOKED' and"
+            + _HERE
+            + "for update of c), states as (delete from oauth_states s using before where s.connection_id = before.id)"
+            " update connections c set status = 'REVOKED', status_reason = %(reason)s, credentials = null,"
+            " client_redirect_url = null, updated_at = now() from before,"
+            + _PLACE
+            + "where c.id = before.id and c.partition_id = p.id returning"
+            + COLUMNS
+            + ", c.partition_id, before.credentials as had, before.account as was",
+            values,
+        )
+        row = await done.fetchone()
+        counted = None
+        if row is not None:
+            counted = await (await connection.execute(holders.COUNT, values)).fetchone()
+            await connection.execute(
+                "insert into sweeps (partition_id, kind, document_id, due_at)"
+                " values (%(partition)s, %(kind)s, %(id)s, now() + interval '30 seconds')",
+                {"partition": row["partition_id"], "kind": holders.KINDS[keep], "id": connection_id},
+            )
+    if row is None or counted is None:
+        return Revoked(await find(db, ring, scope, connection_id), None, Held(0, 0))
+    tokens = open_tokens(ring, connection_id, row["had"], row["was"])
+    return Revoked(opened(ring, row), tokens, Held(counted["own"], counted["shared"]))
 
 
 async def require_active(db: Database, scope: Scope, connection_id: str, connector: str) -> None:

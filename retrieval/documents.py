@@ -6,18 +6,18 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import archives, filters, keyword, labels, metadata, scopes, settings
+from retrieval import archives, filters, holders, keyword, labels, metadata, scopes, settings
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
-from retrieval.metadata_change import Change
+from retrieval.metadata_change import KEPT, Change, kept
 from retrieval.ports import Scope
 
 MOST = 1_000
@@ -52,6 +52,8 @@ class DocumentRow:
     synced_at: datetime | None
     archive_id: str | None = None
     awaiting_removal: bool = False
+    connection_ids: Sequence[str] = ()
+    """All that have it; `connection_id` is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,9 @@ _FIELDS: LiteralString = (
     d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
     d.created_at, d.updated_at, d.synced_at, d.archive_id, """
     + filters.AWAITS_REMOVAL
-    + " as awaiting_removal"
+    + " as awaiting_removal, "
+    + holders.CONNECTIONS
+    + " as connection_ids"
 )
 
 _IN_SCOPE: LiteralString = """
@@ -138,11 +142,15 @@ async def patch_metadata(
             metadata.check(one, settings.load(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata")
         cursor = await connection.execute(
             f"""
-            update documents d set metadata = c.metadata::jsonb, updated_at = clock_timestamp()
+            update documents d set metadata = c.metadata::jsonb, changes = {KEPT}, updated_at = clock_timestamp()
             from unnest(%(ids)s::text[], %(metadata)s::text[]) c(id, metadata)
             where d.id = c.id returning {_FIELDS}
             """,
-            {"ids": list(merged), "metadata": [json.dumps(one) for one in merged.values()]},
+            {
+                "ids": list(merged),
+                "metadata": [json.dumps(one) for one in merged.values()],
+                "change": kept(change),
+            },
         )
         changed = newest_first(await cursor.fetchall())
         await connection.execute(*labels.due(list(merged)))

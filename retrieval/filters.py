@@ -91,7 +91,10 @@ class DocumentFilter:
         params: dict[str, Any] = {}
         for name, column in _COLUMNS.items():
             if values := getattr(self, name):
-                clauses.append(f"{alias}.{column} = any(%(filter_{name})s)")
+                clause: LiteralString = f"{alias}.{column} = any(%(filter_{name})s)"
+                clauses.append(
+                    clause if name != "connection_ids" else f"({clause} or {_HELD})".replace("d.", f"{alias}.")
+                )
                 params[f"filter_{name}"] = list(values)
         if self.types:
             clauses.append(
@@ -123,8 +126,29 @@ class DocumentFilter:
         )
 
 
-AWAITS_REMOVAL: LiteralString = "exists (select from departures g where g.document_id = d.id and g.held)"
-"""Whether document `d` is gone at its content service and waits for a person's word."""
+AWAITS_REMOVAL: LiteralString = """
+    (exists (select from departures g where g.document_id = d.id and g.held) and not exists (
+        select from connection_documents h where h.document_id = d.id and not exists (
+            select from departures g
+            where g.document_id = h.document_id and g.connection_id = h.connection_id and g.held
+        )))
+"""
+"""Whether document `d` is gone at its content service, for all that have it, and waits for a person's word."""
+
+ROOT: LiteralString = """
+    (case when d.archive_id is null then d.id else (
+        with recursive above as (
+            select a.id, a.archive_id from documents a where a.id = d.archive_id
+            union select a.id, a.archive_id from documents a join above on a.id = above.archive_id
+        )
+        select id from above where archive_id is null
+    ) end)
+"""
+"""Of a document `d`: the id of the one that is no part of another, itself or what it was packed into."""
+
+_HELD: LiteralString = f"""{ROOT} in (
+    select h.document_id from connection_documents h where h.connection_id = any(%(filter_connection_ids)s))"""
+"""Whether one of the connections has the document."""
 
 _COLUMNS: dict[str, LiteralString] = {
     "document_ids": "id",

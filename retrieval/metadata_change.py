@@ -1,11 +1,16 @@
-"""How a change goes into a document's own metadata (D37)."""
+"""How a change goes into a document's own metadata (D37), and how it outlives a job run that is under way.
+
+request accepted ───────────▶ its metadata is set when the new version becomes visible
+          └── change, told as done ── kept with its time ──▶ made again upon that metadata
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
 
 from retrieval.filters import same
 
@@ -31,6 +36,44 @@ class Change:
                 gone = _list(values)
                 merged[key] = [value for value in merged[key] if not any(_equal(value, one) for one in gone)]
         return merged
+
+
+MOST = 20
+"""Changes of one document that are kept one by one: beyond these all are one that sets their keys to what they are."""
+KEPT: LiteralString = f"""
+    case when jsonb_array_length(d.changes) < {MOST} then d.changes || jsonb_build_array(
+        jsonb_build_object('at', clock_timestamp()) || %(change)s::jsonb)
+    else jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'set', (
+        select jsonb_object_agg(k.key, c.metadata::jsonb -> k.key) from (
+            select distinct jsonb_object_keys(coalesce(one -> 'set', '{{}}') || coalesce(one -> 'append', '{{}}')
+                                              || coalesce(one -> 'remove', '{{}}')) as key
+            from jsonb_array_elements(d.changes || %(change)s::jsonb) one
+        ) k where c.metadata::jsonb ? k.key
+    ))) end
+"""
+"""The new value of `changes` of a document `d` whose metadata becomes `c.metadata`."""
+
+
+def kept(change: Change) -> str:
+    """As JSON, for KEPT."""
+    return json.dumps({name: value for name, value in asdict(change).items() if value})
+
+
+def settled(wanted: Mapping[str, Any] | None, accepted: datetime, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What the metadata `wanted` by a request comes to for the document `row`; None: it keeps what it has.
+
+    What clients changed after the request was accepted is changed in it too; a later request's metadata stays.
+    """
+    if wanted is None or (row["metadata_at"] is not None and row["metadata_at"] >= accepted):
+        return None
+    for change in later(row["changes"], accepted):
+        wanted = Change(change.get("set", {}), change.get("append", {}), change.get("remove", {})).applied(wanted)
+    return wanted
+
+
+def later(changes: Sequence[Mapping[str, Any]], accepted: datetime) -> list[Mapping[str, Any]]:
+    """Those that were made after that moment."""
+    return [change for change in changes if datetime.fromisoformat(change["at"]) > accepted]
 
 
 def _joined(present: Any, added: list[Any]) -> list[Any]:

@@ -11,6 +11,7 @@ ingestion that worked for an older epoch is refused at its flip (`Moved`) and em
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 
@@ -18,7 +19,7 @@ from retrieval import batches, destinations, ids, namespaces, scopes
 from retrieval.batches import Lease
 from retrieval.database import Database
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
+from retrieval.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, Config, NamespaceConfig
 from retrieval.pipeline import items
 from retrieval.pipeline.items import Key
 from retrieval.ports import Scope
@@ -28,6 +29,13 @@ SOURCE = "REEMBED"
 """The source that its job run shows."""
 MARK: LiteralString = "(d.active_generation || ':' || md5(d.metadata::text))"
 """Of a document `d`: another mark means that its shadow must be built again."""
+
+
+KEYS = "keysBefore"
+"""Of the sealed configuration: the keys that the namespace had when it was set, by config."""
+_KEYED = (EMBEDDING_MODEL, VECTOR_STORAGE)
+_OF_MODEL = frozenset({"apiKey", "model", "dimensions"})
+"""All else of a config says where its key is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,12 @@ async def begin(
     """Store `now`, and have all documents embedded for `later`; the namespace as it is, and the job run."""
     scope = Scope(now.organization_id, now.id)
     partition = await scopes.partition(db, scope)
-    pending = {EMBEDDING_MODEL: later.embedding_model, VECTOR_STORAGE: later.vector_storage, "sentTo": later.sent_to}
+    pending = {
+        EMBEDDING_MODEL: later.embedding_model,
+        VECTOR_STORAGE: later.vector_storage,
+        "sentTo": later.sent_to,
+        KEYS: {name: now.configs()[name].get("apiKey") for name in (EMBEDDING_MODEL, VECTOR_STORAGE)},
+    }
     values = {
         **namespaces.values(keys, now),
         "seen": now.updated_at,
@@ -98,7 +111,7 @@ def target(db: Database, keys: KeyRing, lease: Lease) -> tuple[NamespaceConfig, 
     if row is None:
         return None
     now = namespaces.load(db, keys, lease.scope.namespace)
-    return replace(_later(keys, now, row["pending"]), epoch=now.epoch + 1), row["id"]
+    return replace(later(keys, now, row["pending"]), epoch=now.epoch + 1), row["id"]
 
 
 _TARGET: LiteralString = """
@@ -205,7 +218,7 @@ def drop(db: Database, lease: Lease) -> None:
 def other_stores(db: Database, keys: KeyRing, now: NamespaceConfig) -> list[NamespaceConfig]:
     """The namespace with each other vector store that may still hold vectors of it: the next one, the one before."""
     row = db.row("select pending, retired from namespaces where id = %(id)s", {"id": now.id})
-    found = [_later(keys, now, row[name], name) for name in ("pending", "retired") if row is not None and row[name]]
+    found = [later(keys, now, row[name], name) for name in ("pending", "retired") if row is not None and row[name]]
     return [one for one in found if place(one) != place(now)]
 
 
@@ -214,15 +227,22 @@ def place(config: NamespaceConfig) -> dict[str, Any]:
     return {key: value for key, value in config.vector_storage.items() if key != "apiKey"}
 
 
-def _later(keys: KeyRing, now: NamespaceConfig, sealed: bytes, name: str = "pending") -> NamespaceConfig:
+def later(keys: KeyRing, now: NamespaceConfig, sealed: bytes, name: str = "pending") -> NamespaceConfig:
+    """The namespace with a configuration that is not the present one, and the newest keys of it."""
     found = json.loads(keys.open(sealed, row=row_name(now.id, name)))
-    return replace(
-        now,
-        embedding_model=found[EMBEDDING_MODEL],
-        vector_storage=found[VECTOR_STORAGE],
-        sent_to=destinations.kept(EMBEDDING_MODEL, found.get("sentTo", now.sent_to), now.sent_to),
-        dimensions=None,
-    )
+    model, store = (_newest(found[one], now.configs()[one], found.get(KEYS, {}), one) for one in _KEYED)
+    noted = destinations.kept(EMBEDDING_MODEL, found.get("sentTo", now.sent_to), now.sent_to)
+    sent_to = noted if model is found[EMBEDDING_MODEL] else now.sent_to
+    return replace(now, embedding_model=model, vector_storage=store, sent_to=sent_to, dimensions=None)
+
+
+def _newest(config: Config, present: Config, before: Mapping[str, str | None], name: str) -> Config:
+    """With the key that a client has set since, where it is sent to the same place."""
+    is_changed = name in before and present.get("apiKey") not in {None, before[name]}
+    same = {key: value for key, value in config.items() if key not in _OF_MODEL}
+    if is_changed and same == {key: value for key, value in present.items() if key not in _OF_MODEL}:
+        return {**config, "apiKey": present["apiKey"]}
+    return config
 
 
 def row_name(namespace_id: str, column: str) -> str:

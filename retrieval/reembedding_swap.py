@@ -8,7 +8,7 @@ from typing import LiteralString
 
 from psycopg import Connection
 
-from retrieval import batches, keyword, namespaces
+from retrieval import batches, keyword, namespaces, reembedding
 from retrieval.batches import Lease
 from retrieval.database import UNLIMITED, Database, Row
 from retrieval.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
@@ -118,6 +118,9 @@ def _configure(
 ) -> None:
     before = {EMBEDDING_MODEL: now.embedding_model, VECTOR_STORAGE: now.vector_storage}
     sealed = keys.seal(json.dumps(before).encode(), row=row_name(now.id, "retired"))
+    pending = connection.execute("select pending from namespaces where id = %(id)s", {"id": now.id}).fetchone()
+    if pending is not None and pending["pending"] is not None:
+        later = reembedding.later(keys, now, pending["pending"])  # with a key that was changed since
     changed = replace(now, embedding_model=later.embedding_model, vector_storage=later.vector_storage, dimensions=None)
     changed = replace(changed, sent_to=later.sent_to)
     connection.execute(

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import archives, documents, ids
+from retrieval import archives, documents, holders, ids
 from retrieval.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -51,9 +51,10 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
     documents.require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await documents.matching(connection, scope, where)
-        departed = await _departed(connection, rows)
+        departed = [row["id"] for row in rows if row["awaiting_removal"]]
         if confirm_deletions:
             await documents.withdraw(connection, departed)
+            await connection.execute(holders.CONFIRM, {"ids": [row["id"] for row in rows]})
             removed = [Asked(row["id"], REMOVED) for row in rows if row["id"] in departed]
             rows = [row for row in rows if row["id"] not in departed]
         else:
@@ -86,23 +87,21 @@ _DEPARTED = (
 )
 _UNCONNECTED = "Its connection is not ACTIVE: authorize the connection again, or ingest it with another one."
 
-
-async def _departed(connection: AsyncConnection[Row], rows: Sequence[Row]) -> list[str]:
-    cursor = await connection.execute(
-        "select document_id as id from departures where held and document_id = any(%(ids)s)",
-        {"ids": [row["id"] for row in rows]},
-    )
-    return [row["id"] for row in await cursor.fetchall()]
+_KEPT = (
+    "It was kept when its connection was revoked, and comes from no connection any more: ingest it with another one."
+)
 
 
 async def _unconnected(connection: AsyncConnection[Row], rows: Sequence[Row]) -> dict[str, str]:
     """Documents of content services that cannot be asked now, and why."""
     cursor = await connection.execute(
-        "select d.id from documents d left join connections c on c.id = d.connection_id"
-        " where d.id = any(%(ids)s) and d.source = any(%(connected)s) and c.status is distinct from 'ACTIVE'",
+        "select d.id, c.status is not null as is_connected from documents d left join connections c"
+        " on c.id = d.connection_id where d.id = any(%(ids)s) and d.source = any(%(connected)s)"
+        " and c.status is distinct from 'ACTIVE' and not exists (select from connections o where o.status = 'ACTIVE'"
+        " and o.id = any(" + holders.CONNECTIONS + "))",
         {"ids": [row["id"] for row in rows], "connected": list(APPS)},
     )
-    return {row["id"]: _UNCONNECTED for row in await cursor.fetchall()}
+    return {row["id"]: _UNCONNECTED if row["is_connected"] else _KEPT for row in await cursor.fetchall()}
 
 
 _PACKED = "It was packed into another file: resync that one, which is fetched anew with all that is in it."

@@ -53,7 +53,9 @@ _NEXT: LiteralString = """
         select %(job)s, f.organization_id, f.partition_id, f.connector,
                coalesce((select config from newest), jsonb_build_object(
                    'metadata', null, 'chunkSize', 1000, 'chunkOverlap', 200, 'ocr', 'BASIC_PARSER',
-                   'request', '{}'::jsonb, 'connectionId', f.id)) || '{"scheduled": true}'
+                   'request', '{}'::jsonb, 'connectionId', f.id)) || jsonb_build_object(
+                   'scheduled', true, 'acceptedAt', (
+                       select coalesce(config -> 'acceptedAt', to_jsonb(created_at)) from newest))
         from free f where not exists (select from newest where config ? 'scheduled')
         returning id
     )

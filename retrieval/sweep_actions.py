@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval import keyword, labels, settings
+from retrieval import holders, keyword, labels, settings
 from retrieval.database import Database, Row
 from retrieval.errors import Retryable
 from retrieval.ports import FileStore, Scope, VectorStore
@@ -65,6 +65,7 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
     stores.files.delete([file["key"] for file in files])
     with db.transaction() as connection:
         connection.execute("delete from inbox where document_id = %(document_id)s", row)
+        connection.execute("delete from connection_documents where document_id = %(document_id)s", row)
         connection.execute("delete from documents where id = %(document_id)s and deleted_at is not null", row)
 
 
@@ -86,6 +87,8 @@ def _partition(db: Database, stores: Stores, row: Row) -> None:
         row,
     )
     stores.files.delete([file["key"] for file in files])
+    while db.rows(_SLICE_OF_PAIRS, {**row, "page": 10 * PAGE}):
+        pass
     for table in _BULK:
         while db.rows(_SLICE.replace("TABLE", table), {**row, "page": 10 * PAGE}):
             pass
@@ -101,6 +104,15 @@ _SLICE: LiteralString = """
     with gone as (
         delete from TABLE where ctid = any(array(
             select ctid from TABLE where partition_id = %(partition_id)s limit %(page)s
+        )) returning 1
+    )
+    select 1 as yes from gone limit 1
+"""
+_SLICE_OF_PAIRS: LiteralString = """
+    with gone as (
+        delete from connection_documents where ctid = any(array(
+            select h.ctid from connection_documents h join connections c on c.id = h.connection_id
+            where c.partition_id = %(partition_id)s limit %(page)s
         )) returning 1
     )
     select 1 as yes from gone limit 1
@@ -214,6 +226,16 @@ def _other_stores(db: Database, _stores: Stores, row: Row) -> None:
     )
 
 
+def _connection(db: Database, _stores: Stores, row: Row) -> None:
+    """The documents of a revoked connection, which its request did not come to the end of."""
+    keep = row["kind"] == holders.KINDS[True]
+    if not holders.release(db, row["document_id"], keep=keep, seconds=RELEASE):
+        db.rows("update sweeps set tries = 0, due_at = now() where id = %(id)s", row)
+        raise Retryable("A revoked connection has many documents; the others follow.")
+
+
+RELEASE = 10.0
+"""Seconds in which a revoked connection's documents are let go of before other things have their turn."""
 ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
     "file": _file,
     "labels": _labels,
@@ -222,4 +244,5 @@ ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
     "embeddings": _embeddings,
     "stores": _other_stores,
     "partition": _partition,
+    **dict.fromkeys(holders.KINDS.values(), _connection),
 }

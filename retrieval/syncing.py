@@ -13,8 +13,9 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
+from retrieval import holders
 from retrieval.database import Database, Row
-from retrieval.pipeline import removal
+from retrieval.filters import AWAITS_REMOVAL
 from retrieval.ports import DiscoveryRequest
 
 PAGE = 500
@@ -36,11 +37,14 @@ def state(db: Database, connection_id: str) -> State:
     return State(saved.get("at"), bool(saved.get("accountChanged")))
 
 
-_ITS: LiteralString = (
-    " d.connection_id = %(connection)s and d.source = %(source)s and d.deleted_at is null"
-    " and d.partition_id = (select partition_id from job_runs where id = %(run)s) and d.archive_id is null "
+_ITS: LiteralString = """
+    documents d join connection_documents h on h.document_id = d.id and h.connection_id = %(connection)s
+        and d.source = %(source)s and d.deleted_at is null and d.archive_id is null
+"""
+"""The documents that the connection has, but for what was packed into them."""
+_DEPARTED: LiteralString = (
+    " exists (select from departures g where g.document_id = d.id and g.connection_id = %(connection)s)"
 )
-"""The connection's own documents, but for what was packed into them."""
 
 
 def unfinished(db: Database, request: DiscoveryRequest) -> list[Row]:
@@ -49,13 +53,12 @@ def unfinished(db: Database, request: DiscoveryRequest) -> list[Row]:
         db,
         request,
         "select d.external_id, d.name, m.media_type, coalesce(m.properties, '{}') as properties,"
-        " m.properties ->> 'listedVersion' as version"
-        " from documents d left join run_documents m on m.document_id = d.id and m.job_run_id = d.job_run_id where"
+        " m.properties ->> 'listedVersion' as version from"
         + _ITS
-        + "and (d.status = 'CANCELLED' or d.status = 'FAILED' and m.stage is distinct from 'fetched')"
+        + "left join run_documents m on m.document_id = d.id and m.job_run_id = d.job_run_id where"
+        " (d.status = 'CANCELLED' or d.status = 'FAILED' and m.stage is distinct from 'fetched')"
         " and not exists (select from run_documents r where r.job_run_id = %(run)s and r.document_id = d.id)"
-        " and not exists (select from departures g where g.document_id = d.id)"
-        f" order by d.external_id limit {PAGE}",
+        " and not" + _DEPARTED + f" order by d.external_id limit {PAGE}",
     )
 
 
@@ -67,11 +70,11 @@ def missing(db: Database, request: DiscoveryRequest) -> list[str]:
     rows = _compared(
         db,
         request,
-        "select d.external_id from documents d where"
+        "select d.external_id from"
         + _ITS
-        + "and not exists (select from run_documents r where r.job_run_id = %(run)s and r.document_id = d.id)"
-        " and not exists (select from departures g where g.document_id = d.id)"
-        " and not exists (select from run_documents r where r.job_run_id = %(run)s"
+        + "where not exists (select from run_documents r where r.job_run_id = %(run)s and r.document_id = d.id) and not"
+        + _DEPARTED
+        + " and not exists (select from run_documents r where r.job_run_id = %(run)s"
         " and r.properties ->> 'externalId' = d.external_id) order by d.external_id",
     )
     return [row["external_id"] for row in rows]
@@ -88,20 +91,30 @@ def _compared(db: Database, request: DiscoveryRequest, statement: LiteralString)
 
 
 def note(
-    connection: Connection[Any], *, request: DiscoveryRequest, listed: Sequence[str], departed: Sequence[str]
+    connection: Connection[Any],
+    *,
+    request: DiscoveryRequest,
+    listed: Sequence[str],
+    departed: Sequence[str],
+    had: Sequence[str] | None = None,
 ) -> None:
-    """Within the page's transaction: who is there again stays, who has left is remembered until the last page."""
+    """Within the page's transaction: who is there again stays, who has left is remembered until the last page.
+
+    `had`: those of the listed that can be had, which are the connection's from now on; all if it is not given.
+    """
     values = {**_values(request), "listed": list(listed), "departed": list(departed)}
+    holders.require_living(connection, values["connection"])
+    holders.add(connection, values["connection"], values["run"], listed if had is None else had)
     connection.execute(
-        "delete from departures g using documents d where g.document_id = d.id and d.external_id = any(%(listed)s) and"
-        + _ITS,
+        "delete from departures g using"
+        + _ITS
+        + "where g.document_id = d.id and g.connection_id = %(connection)s and d.external_id = any(%(listed)s)",
         values,
     )
     connection.execute(
-        "insert into departures (document_id, connection_id, job_run_id)"
-        " select d.id, %(connection)s, %(run)s from documents d where d.external_id = any(%(departed)s) and"
+        "insert into departures (document_id, connection_id, job_run_id) select d.id, %(connection)s, %(run)s from"
         + _ITS
-        + "on conflict (document_id) do nothing",
+        + "where d.external_id = any(%(departed)s) on conflict (document_id, connection_id) do nothing",
         values,
     )
 
@@ -113,34 +126,45 @@ def finish(
     cursor: str | None,
     moved: bool,
 ) -> None:
-    """Within the last page's transaction: documents leave, or are held for a person, and the cursor moves on."""
-    leaving = _leaving(connection, request)
+    """Within the last page's transaction: documents leave, or are held for a person, and the cursor moves on.
+
+    What another connection has too leaves this one only.
+    """
+    values = _values(request)
+    holders.require_living(connection, values["connection"])
+    leaving, removed = _leaving(connection, request), 0
     if _is_held(connection, request, len(leaving), moved=moved):
-        connection.execute("update departures set held = true where document_id = any(%(ids)s)", {"ids": leaving})
-    else:
-        removal.take_away(connection, leaving)
-        _forget(connection, request, leaving)
+        connection.execute(
+            "update departures set held = true where document_id = any(%(ids)s) and connection_id = %(connection)s",
+            {**values, "ids": leaving},
+        )
+    elif leaving:
+        left = holders.let_go(connection, values["connection"], leaving, keep=False)
+        _forget(connection, request, left.last)
+        removed = len(left.last)
     connection.execute(
         """
-        update job_runs set progress = progress || jsonb_build_object(
-            'removed', %(left)s - (select count(*) from departures where document_id = any(%(ids)s)),
-            'awaitingConfirmation', (select count(*) from departures g join documents d on d.id = g.document_id
-                                     where g.connection_id = %(connection)s and g.held and d.deleted_at is null))
-        where id = %(run)s
+        update job_runs set progress = progress || jsonb_build_object('removed', %(removed)s::int,
+            'awaitingConfirmation', (select count(*) from departures o join documents d on d.id = o.document_id
+                                     where o.connection_id = %(connection)s and o.held and d.deleted_at is null and """
+        + AWAITS_REMOVAL
+        + """)) where id = %(run)s
         """,
-        {**_values(request), "ids": leaving, "left": len(leaving)},
+        {**values, "removed": removed},
     )
     connection.execute(
         "update connections set cursor = %(cursor)s where id = %(connection)s"
         " and (%(moved)s or cursor ->> 'accountChanged' is null)",
-        {**_values(request), "cursor": json.dumps({"at": cursor}), "moved": moved},
+        {**values, "cursor": json.dumps({"at": cursor}), "moved": moved},
     )
 
 
 def _leaving(connection: Connection[Row], request: DiscoveryRequest) -> list[str]:
     rows = connection.execute(
-        "select d.id from departures g join documents d on d.id = g.document_id"
-        " where not g.held and" + _ITS + "order by d.id for no key update of d",
+        "select d.id from"
+        + _ITS
+        + "join departures g on g.document_id = d.id and g.connection_id = %(connection)s and not g.held"
+        " order by d.id for no key update of d",
         _values(request),
     ).fetchall()
     return [row["id"] for row in rows]
@@ -157,8 +181,8 @@ def _forget(connection: Connection[Row], request: DiscoveryRequest, left: Sequen
 def _is_held(connection: Connection[Row], request: DiscoveryRequest, leaving: int, *, moved: bool) -> bool:
     """`moved`: also where another account was authorized since the run began, since half of it asked that one."""
     row = connection.execute(
-        "select count(*) as documents, bool_or(c.cursor ? 'accountChanged') as moved"
-        " from documents d join connections c on c.id = d.connection_id where" + _ITS,
+        "select (select count(*) from" + _ITS + ") as documents, c.cursor ? 'accountChanged' as moved"
+        " from connections c where c.id = %(connection)s",
         _values(request),
     ).fetchone()
     if row is None or not leaving:

@@ -17,19 +17,24 @@ from api.wire.connections import (
     ConnectionAnswer,
     ConnectionCreatedAnswer,
     ConnectionData,
+    ConnectionDocuments,
     ConnectionQuery,
+    ConnectionRevokedAnswer,
     ConnectionsAnswer,
     ConnectionsData,
     ConnectionsQuery,
     ConnectionUpdatedAnswer,
     CreateConnection,
     CreatedConnectionData,
+    Fate,
     RevokeConnection,
+    RevokedConnectionData,
+    RevokedDocuments,
     UpdateConnection,
     UpdatedConnectionData,
 )
 from connectors import registry
-from retrieval import connections, namespaces, oauth_states, redirects
+from retrieval import connections, holders, namespaces, oauth_states, redirects
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.oauth_states import Start
 from retrieval.ports import Scope, Tokens
@@ -38,6 +43,8 @@ log = structlog.get_logger()
 
 REVOKE_SECONDS = 5.0
 """How long the vendor is given to hear that an authorization has ended."""
+RELEASE_SECONDS = 10.0
+"""How long a revocation is waited for to let go of documents; the sweep does what is left."""
 
 MICROSOFT = frozenset({"ONEDRIVE", "SHAREPOINT"})
 """Whose apps are registered in Microsoft Entra."""
@@ -131,7 +138,9 @@ async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
         call.path["connection_id"],
         namespace=named or bound,
     )
-    return ConnectionAnswer(message="Connection fetched successfully", data=ConnectionData(Connection.of(found)))
+    held = await holders.count(services.db, found.id)
+    data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared))
+    return ConnectionAnswer(message="Connection fetched successfully", data=data)
 
 
 @_operation(
@@ -164,18 +173,26 @@ async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpd
     _ONE + "/revoke",
     summary="Revoke a connection",
     body=RevokeConnection,
-    answer=ConnectionAnswer,
+    answer=ConnectionRevokedAnswer,
     raises=_MISSING,
-    example=_NAMESPACE,
+    example={**_NAMESPACE, "documents": "KEEP"},
 )
-async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionAnswer:
+async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRevokedAnswer:
     """Final: the tokens are wiped, and the vendor is told where it can be. Again it changes nothing."""
-    services = call.services
+    services, keep = call.services, call.body.documents is Fate.KEEP
     scope, connection_id = await _place(call)
-    revoked, had = await connections.revoke(services.db, services.ring, scope, connection_id)
-    if had is not None:
-        await tell_vendor(services, scope, revoked.connector, had)
-    return ConnectionAnswer(message="Connection revoked successfully", data=ConnectionData(Connection.of(revoked)))
+    revoked = await connections.revoke(services.db, services.ring, scope, connection_id, keep=keep)
+    if revoked.tokens is not None:
+        await tell_vendor(services, scope, revoked.connection.connector, revoked.tokens)
+    if revoked.documents.own or revoked.documents.shared:
+        release = partial(holders.release, services.db, connection_id, keep=keep, seconds=RELEASE_SECONDS)
+        await services.in_thread(release)
+    own = revoked.documents.own
+    told = RevokedDocuments(kept=own if keep else 0, deleted=0 if keep else own, shared=revoked.documents.shared)
+    return ConnectionRevokedAnswer(
+        message="Connection revoked successfully",
+        data=RevokedConnectionData(Connection.of(revoked.connection), told),
+    )
 
 
 HANDLERS = (create_connection, list_connections, get_connection, update_connection, revoke_connection)

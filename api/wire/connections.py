@@ -77,10 +77,24 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
         )
 
 
-class RevokeConnection(Struct, rename="camel"):
-    """Which namespace the connection is in."""
+class Fate(StrEnum):
+    """What becomes of documents that no other connection has."""
+
+    KEEP = "KEEP"
+    DELETE = "DELETE"
+
+
+class RevokeConnection(Struct, rename="camel", kw_only=True):
+    """Which namespace the connection is in, and what becomes of its documents."""
 
     namespace_id: NamespaceId
+    documents: Annotated[
+        Fate,
+        Meta(
+            description="KEEP: they stay searchable, without a connection. DELETE: they are removed. Those that another"
+            " connection has too stay with it."
+        ),
+    ] = Fate.KEEP
 
 
 class ConnectionsQuery(PartQuery, kw_only=True):
@@ -159,10 +173,33 @@ class CreatedConnectionData(Struct, rename="camel"):
     authorization_url: str
 
 
+class ConnectionDocuments(Struct):
+    """How many documents the connection alone has, and how many that others have too."""
+
+    own: Annotated[int, Meta(description="Documents that no other connection has.")]
+    shared: Annotated[int, Meta(description="Documents that other connections have too.")]
+
+
 class ConnectionData(Struct):
-    """One connection."""
+    """One connection, with what it has."""
 
     connection: Connection
+    documents: ConnectionDocuments
+
+
+class RevokedDocuments(Struct):
+    """What becomes of the documents; those that are `shared` stay with the other connections that have them."""
+
+    kept: Annotated[int, Meta(description="Documents that no other connection has, and that stay without one.")]
+    deleted: Annotated[int, Meta(description="Documents that no other connection has, and that are removed.")]
+    shared: Annotated[int, Meta(description="Documents that stay with the other connections that have them.")]
+
+
+class RevokedConnectionData(Struct):
+    """The connection as it is for good, and what becomes of its documents."""
+
+    connection: Connection
+    documents: RevokedDocuments
 
 
 class ConnectionsData(Listing, kw_only=True):
@@ -188,6 +225,12 @@ class ConnectionAnswer(Answer, kw_only=True):
     """One connection."""
 
     data: ConnectionData
+
+
+class ConnectionRevokedAnswer(Answer, kw_only=True):
+    """The connection is REVOKED."""
+
+    data: RevokedConnectionData
 
 
 class ConnectionsAnswer(Answer, kw_only=True):

@@ -142,6 +142,7 @@ class Document(Struct, rename="camel", kw_only=True):
     ingest_job: Identified
     ingest_job_run: Identified
     connection: Identified | None
+    connection_ids: Annotated[list[str], Meta(description="All connections that have it; `connection` is one of them.")]
     archive: Identified | None
     awaiting_removal: bool
     document_properties: DocumentProperties
@@ -198,6 +199,7 @@ class Surroundings:
             ingest_job=Identified(row.job_id),
             ingest_job_run=Identified(row.job_run_id),
             connection=Identified(row.connection_id) if row.connection_id else None,
+            connection_ids=list(row.connection_ids),
             archive=Identified(row.archive_id) if row.archive_id else None,
             awaiting_removal=row.awaiting_removal,
             document_properties=DocumentProperties.of(row),

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from retrieval import batches, keyword, labels, namespaces
+from retrieval import batches, keyword, labels, metadata_change, namespaces
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.pipeline import unpack
@@ -21,11 +21,13 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
         return frozenset()
     with db.transaction() as connection:
         batches.guard(connection, lease)
+        before = _lock(connection, waiting)
         rows = connection.execute(
             """
             with same as (
                 update documents d
                 set name = w.name, metadata = coalesce(w.metadata, d.metadata), latest_generation = w.generation,
+                    metadata_at = coalesce(w.accepted, d.metadata_at), changes = coalesce(w.changes, d.changes),
                     status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
                     error = case when d.job_run_id = w.run then null else d.error end,
                     properties = d.properties || jsonb_strip_nulls(jsonb_build_object(
@@ -35,8 +37,9 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                         'owner', m.properties -> 'owner')),
                     synced_at = now(), updated_at = now()
                 from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
-                            %(metadata)s::jsonb[], %(fingerprints)s::bytea[])
-                     as w (run, document, generation, name, metadata, fingerprint)
+                            %(metadata)s::jsonb[], %(accepted)s::timestamptz[], %(changes)s::jsonb[],
+                            %(fingerprints)s::bytea[])
+                     as w (run, document, generation, name, metadata, accepted, changes, fingerprint)
                 join run_documents m on m.job_run_id = w.run and m.document_id = w.document
                 where d.id = w.document and d.fingerprint = w.fingerprint and d.active_generation > 0
                   and d.deleted_at is null and d.latest_generation < w.generation
@@ -56,7 +59,7 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
             returning r.job_run_id, r.document_id
             """,
             {
-                **_columns(waiting),
+                **_columns(waiting, before),
                 "fingerprints": [fingerprints[item.key] for item in waiting],
                 "partition": lease.partition,
             },
@@ -87,7 +90,7 @@ def flip(
         if epoch is not None:
             namespaces.present(connection, lease.scope.namespace, epoch)
         before = _lock(connection, work)
-        flipped = _point_to(connection, work)
+        flipped = _point_to(connection, work, before)
         _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
         _leave(connection, lease, work, flipped, before)
         unpack.drop(connection, [(i.key.document_id, i.generation) for i in work if i.key in flipped])
@@ -110,7 +113,7 @@ def _lock(connection: Connection[Row], work: Sequence[Item]) -> dict[str, Row]:
     """The documents as they are, held in one order everywhere so that two flips cannot block each other for ever."""
     rows = connection.execute(
         """
-        select id, active_generation, raw_key, parsed_key from documents
+        select id, active_generation, raw_key, parsed_key, metadata_at, changes from documents
         where id = any(%(documents)s) and deleted_at is null order by id for update
         """,
         {"documents": [item.key.document_id for item in work]},
@@ -118,27 +121,30 @@ def _lock(connection: Connection[Row], work: Sequence[Item]) -> dict[str, Row]:
     return {row["id"]: row for row in rows}
 
 
-def _point_to(connection: Connection[Row], work: Sequence[Item]) -> frozenset[Key]:
+def _point_to(connection: Connection[Row], work: Sequence[Item], before: Mapping[str, Row]) -> frozenset[Key]:
     newest = {item.key.document_id: item for item in sorted(work, key=lambda item: item.generation)}
     chosen = list(newest.values())
     rows = connection.execute(
         """
         update documents d
         set active_generation = w.generation, latest_generation = w.generation, name = w.name,
-            metadata = coalesce(w.metadata, d.metadata), fingerprint = w.fingerprint, raw_key = w.raw_key,
+            metadata = coalesce(w.metadata, d.metadata), metadata_at = coalesce(w.accepted, d.metadata_at),
+            changes = coalesce(w.changes, d.changes), fingerprint = w.fingerprint, raw_key = w.raw_key,
             parsed_key = w.parsed_key, properties = w.properties, embedding = w.embedding,
             status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
             error = case when d.job_run_id = w.run then null else d.error end,
             synced_at = now(), updated_at = now()
         from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
-                    %(metadata)s::jsonb[], %(fingerprints)s::bytea[], %(raw_keys)s::text[], %(parsed_keys)s::text[],
+                    %(metadata)s::jsonb[], %(accepted)s::timestamptz[], %(changes)s::jsonb[],
+                    %(fingerprints)s::bytea[], %(raw_keys)s::text[], %(parsed_keys)s::text[],
                     %(properties)s::jsonb[], %(embeddings)s::jsonb[])
-             as w (run, document, generation, name, metadata, fingerprint, raw_key, parsed_key, properties, embedding)
+             as w (run, document, generation, name, metadata, accepted, changes, fingerprint, raw_key, parsed_key,
+                   properties, embedding)
         where d.id = w.document and d.deleted_at is null and d.latest_generation < w.generation
         returning w.run, w.document
         """,
         {
-            **_columns(chosen),
+            **_columns(chosen, before),
             "fingerprints": [item.fingerprint for item in chosen],
             "raw_keys": [item.raw_key for item in chosen],
             "parsed_keys": [item.parsed_key for item in chosen],
@@ -244,11 +250,20 @@ def _chunk_ids(connection: Connection[Row], generations: Sequence[tuple[str, int
     return [row["id"] for row in rows]
 
 
-def _columns(work: Sequence[Item]) -> dict[str, list[Any]]:
+def _columns(work: Sequence[Item], before: Mapping[str, Row]) -> dict[str, list[Any]]:
+    """Of each its metadata, the moment that it is of and what clients changed since; null where these stay."""
+    told = [_settled(item, before.get(item.key.document_id)) for item in work]
     return {
         "runs": [item.key.job_run_id for item in work],
         "documents": [item.key.document_id for item in work],
         "generations": [item.generation for item in work],
         "names": [item.name for item in work],
-        "metadata": [None if item.metadata is None else json.dumps(item.metadata) for item in work],
+        "metadata": [None if one is None else json.dumps(one[0]) for one in told],
+        "changes": [None if one is None else json.dumps(one[1]) for one in told],
+        "accepted": [None if one is None else item.accepted for one, item in zip(told, work, strict=True)],
     }
+
+
+def _settled(item: Item, row: Row | None) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]] | None:
+    metadata = row and metadata_change.settled(item.metadata, item.accepted, row)
+    return None if row is None or metadata is None else (metadata, metadata_change.later(row["changes"], item.accepted))

@@ -90,7 +90,9 @@ class Connected:
     def _unfinished(self, request: DiscoveryRequest, place: Place) -> Iterator[Page[SourceItem]]:
         """What earlier runs found and did not bring to its end: the service will not name it again."""
         while rows := syncing.unfinished(self._db, request):
-            yield Page([_again(row) for row in rows], str(place), done=False)
+            items = [_again(row) for row in rows]
+            note = partial(syncing.note, request=request, listed=[item.external_id for item in items], departed=[])
+            yield Page(items, str(place), done=False, save=note)
 
     def _listing(self, tokens: ConnectionTokens, request: DiscoveryRequest, place: Place) -> Iterator[Page[SourceItem]]:
         news = _News()
@@ -102,7 +104,8 @@ class Connected:
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
             after = Place(step, page.cursor, whole=page.whole, moved=place.moved)
             listed = [item.external_id for item in here]
-            note = partial(syncing.note, request=request, listed=listed, departed=left)
+            had = [item.external_id for item in here if not item.error]
+            note = partial(syncing.note, request=request, listed=listed, departed=left, had=had)
             yield replace(page, items=here, cursor=str(after), done=False, save=note)
 
     def _departures(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrieval import batches, sources
+from retrieval import batches, holders, sources
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.errors import Retryable, Skippable
@@ -60,6 +60,9 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
     rows = db.rows(
         """
         select r.job_run_id, r.document_id, r.properties as listed, d.external_id, d.source, j.config, d.raw_key,
+               coalesce(("""
+        + holders.LIVING
+        + """), j.config ->> 'connectionId') as connection,
                p.raw_hash, p.raw_size, p.name, p.media_type, p.title, p.properties,
                case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version,
                case when p.raw_hash is not null then d.properties ->> 'listedVersion' end as listed_before
@@ -78,7 +81,7 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
         if item is not None:
             config = row["config"]
             request = DiscoveryRequest(
-                lease.scope, row["source"], config["request"], config["connectionId"], row["job_run_id"]
+                lease.scope, row["source"], config["request"], row["connection"], row["job_run_id"]
             )
             listed = SourceItem(
                 row["external_id"], item.name, item.media_type, row["version"] or "", properties=row["listed"]

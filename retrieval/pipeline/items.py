@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, LiteralString
 
 from psycopg import Connection
@@ -44,6 +45,8 @@ class Item:
     fingerprint: bytes | None
     metadata: Mapping[str, Any] | None
     """None leaves what is there: a job's metadata is applied once, so that a resync undoes no change made since."""
+    accepted: datetime
+    """When the request was: what a client changed later stays changed."""
     chunk_size: int
     chunk_overlap: int
     ocr: OcrStrategy
@@ -69,7 +72,8 @@ BEFORE["shadow"] = BEFORE["upsert"]
 """The stages of documents that have not done a step."""
 
 _ITEMS: LiteralString = """
-    select d.*, j.config, r.source, d.made_from is not null or exists (
+    select d.*, j.config, coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at) as accepted, r.source,
+           d.made_from is not null or exists (
         select from run_documents e join job_runs before on before.id = e.job_run_id
         where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
     ) as ingested_before
@@ -281,6 +285,7 @@ def _item(row: Row) -> Item:
         embedding=row["embedding"],
         fingerprint=row["fingerprint"],
         metadata=None if row["ingested_before"] else _metadata(config["metadata"], row["properties"]),
+        accepted=row["accepted"],
         chunk_size=config["chunkSize"],
         chunk_overlap=config["chunkOverlap"],
         ocr=OcrStrategy(config["ocr"]),

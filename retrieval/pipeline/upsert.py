@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from retrieval import labels
+from retrieval import labels, metadata_change
 from retrieval.batches import Lease
 from retrieval.database import Database, Row
 from retrieval.errors import Retryable
@@ -102,11 +102,17 @@ def _vectors(db: Database, item: Item, row: Row | None) -> Iterator[Vector]:
 def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:
     """By document: its type and source, and the metadata that it will have once it is visible, as known now."""
     rows = db.rows(
-        "select id, document_type as type, source, metadata from documents where id = any(%(ids)s)",
+        "select id, document_type as type, source, metadata, changes, metadata_at from documents"
+        " where id = any(%(ids)s)",
         {"ids": [item.key.document_id for item in work]},
     )
-    new = {item.key.document_id: item.metadata for item in work if item.metadata is not None}
-    return {row["id"]: {**row, "metadata": new.get(row["id"], row["metadata"])} for row in rows}
+    known = {row["id"]: row for row in rows}
+    for item in work:
+        row = known.get(item.key.document_id)
+        wanted = row and metadata_change.settled(item.metadata, item.accepted, row)
+        if row is not None and wanted is not None:
+            known[row["id"]] = {**row, "metadata": wanted}
+    return known
 
 
 def _wait(store: VectorStore, scope: Scope, written: Sequence[str], patience: float) -> dict[str, int]:

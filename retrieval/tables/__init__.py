@@ -8,7 +8,7 @@ from retrieval.tables.activity import SearchTime
 from retrieval.tables.connections import Connection, OAuthState
 from retrieval.tables.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
 from retrieval.tables.crawls import CrawlPage
-from retrieval.tables.departures import Departure
+from retrieval.tables.departures import ConnectionDocument, Departure
 from retrieval.tables.files import FilesFolder
 from retrieval.tables.identity import (
     ApiKey,
@@ -28,6 +28,7 @@ __all__ = [
     "Batch",
     "Chunk",
     "Connection",
+    "ConnectionDocument",
     "CrawlPage",
     "Departure",
     "DispatcherLoop",

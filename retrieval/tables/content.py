@@ -32,7 +32,9 @@ class Document(SQLModel, table=True):
     """An ingested unit. Readers see the chunks of `active_generation` and no others.
 
     `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
-    `archive_id`: the document of the archive or mail that this one was packed into.
+    `connection_id`: the newest of the connections that have it (`retrieval.holders`). `archive_id`: the document of the
+    archive or mail that this one was packed into. `metadata_at`: when the request was accepted whose metadata this is;
+    `changes`: what clients changed in it, with the time of each, as `retrieval.metadata_change` keeps it.
     """
 
     __tablename__ = "documents"
@@ -64,6 +66,10 @@ class Document(SQLModel, table=True):
     meta: dict[str, Any] = Field(
         sa_column=Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb"))
     )
+    changes: list[dict[str, Any]] = Field(
+        sa_column=Column(JSONB, nullable=False, server_default=text("'[]'::jsonb")), default_factory=list
+    )
+    metadata_at: datetime | None = time_column(nullable=True)
     status: str = text_column(server_default="QUEUED")
     error: str | None = text_column(nullable=True)
     connection_id: str | None = text_column(nullable=True)

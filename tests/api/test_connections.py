@@ -12,10 +12,12 @@ import pytest
 
 from connectors import registry
 from retrieval.errors import Retryable
+from retrieval.ports import Scope
 from retrieval.settings import OAuthEndpoints
 from tests.api.support import assert_error, client_of, serve
 from tests.standins import memory_authorizer
 from tests.standins.oauth_server import Vendor, serving
+from tests.unit.conftest import Library
 
 APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
 APPS = {
@@ -435,6 +437,39 @@ def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
         assert row["credentials"] is None
         assert revoke(org, space, made).json()["data"]["connection"] == gone
         assert len(vendor.revoked) == (connector in tellers)
+
+
+@pytest.mark.decision("D83")
+@pytest.mark.parametrize(
+    ("asked", "fate"), [({}, "kept"), ({"documents": "KEEP"}, "kept"), ({"documents": "DELETE"}, "deleted")]
+)
+def test_revoking_says_what_becomes_of_the_documents(org, space, vendor, asked, fate):
+    made, other = connect(org, space, vendor), connect(org, space, vendor)
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    own = [library.put([f"Only {number}."], source="GOOGLE_DRIVE", connection_id=made) for number in range(3)]
+    both = library.put(["Both have it."], source="GOOGLE_DRIVE", connection_id=made)
+    org.db.rows(
+        "insert into connection_documents (document_id, connection_id) values (%(document)s, %(other)s)",
+        {"document": both, "other": other},
+    )
+    path = f"/v1/connections/{made}"
+    assert org.client.get(path).json()["data"]["documents"] == {"own": 3, "shared": 1}
+    assert_error(
+        org.client.post(f"{path}/revoke", json={"namespaceId": space, "documents": "DROP"}), 400, "INVALID_REQUEST"
+    )
+    told = org.client.post(f"{path}/revoke", json={"namespaceId": space, **asked}).json()["data"]
+    assert told["documents"] == {"kept": 0, "deleted": 0, "shared": 1} | {fate: 3}
+    assert told["connection"]["status"] == "REVOKED"
+    found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"][
+        "documents"
+    ]
+    seen = {one["id"]: (one["connection"], one["connectionIds"]) for one in found}
+    assert seen == {both: ({"id": other}, [other])} | ({one: (None, []) for one in own} if fate == "kept" else {})
+    again = org.client.post(f"{path}/revoke", json={"namespaceId": space, "documents": "DELETE"}).json()["data"]
+    assert again["documents"] == {"kept": 0, "deleted": 0, "shared": 0}
+    assert len(
+        org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]["documents"]
+    ) == len(seen)
 
 
 @pytest.mark.decision("D44")

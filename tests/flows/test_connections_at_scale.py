@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from retrieval import ids, syncing
+from retrieval import holders, ids, syncing
 from retrieval.ports import DiscoveryRequest
 
 DOCUMENTS = 10_000
@@ -33,6 +33,10 @@ _RUN = (
                            connection_id)
     select %(run)s || i, %(partition)s, %(job)s, %(run)s, 'BOX', 'file-' || i, 'x', 'x', 'SUCCESS', %(connection)s
     from generate_series(1, %(all)s) i
+    """,
+    """
+    insert into connection_documents (document_id, connection_id)
+    select %(run)s || i, %(connection)s from generate_series(1, %(all)s) i
     """,
     """
     insert into run_documents (job_run_id, document_id, position, generation, name, properties)
@@ -66,6 +70,7 @@ def made(db, new_scope):
     for values in runs:
         db.rows("delete from run_documents where job_run_id = %(run)s", values)
         db.rows("delete from documents where job_run_id = %(run)s", values)
+        db.rows("delete from connection_documents where connection_id = %(connection)s", values)
         db.rows("delete from sweeps where partition_id = %(partition)s", values)
 
 
@@ -73,10 +78,10 @@ def made(db, new_scope):
 def test_what_was_not_listed_is_found_at_once(db, made, is_known):
     """Whether or not the database's statistics know of this connection."""
     made(500)
-    db.rows("analyze documents, run_documents, departures")
+    db.rows("analyze documents, run_documents, departures, connection_documents")
     request = made(DOCUMENTS, UNLISTED, REFUSED)
     if is_known:
-        db.rows("analyze documents, run_documents, departures")
+        db.rows("analyze documents, run_documents, departures, connection_documents")
     began = time.monotonic()
     assert syncing.unfinished(db, request) == []
     missing = syncing.missing(db, request)
@@ -94,9 +99,32 @@ def test_what_was_not_listed_is_found_at_once(db, made, is_known):
 
 def test_a_first_run_that_was_cancelled_is_taken_up_at_once(db, made):
     made(500)
-    db.rows("analyze documents, run_documents, departures")
+    db.rows("analyze documents, run_documents, departures, connection_documents")
     request = made(DOCUMENTS, UNLISTED)
     db.rows("update documents set status = 'CANCELLED' where connection_id = %(id)s", {"id": request.connection_id})
     began = time.monotonic()
     assert len(syncing.unfinished(db, request)) == UNLISTED
     assert time.monotonic() - began < SECONDS
+
+
+@pytest.mark.decision("D83")
+@pytest.mark.parametrize("keep", [True, False], ids=["KEEP", "DELETE"])
+def test_a_revoked_connection_lets_go_of_all_in_slices(db, made, keep):
+    """Whatever a request has no time for is done by the sweep; each slice is a transaction of its own."""
+    made(500)
+    db.rows("analyze documents, run_documents, departures, connection_documents")
+    request = made(2 * DOCUMENTS)
+    values = {"id": request.connection_id}
+    db.rows("update connections set status = 'REVOKED' where id = %(id)s", values)
+    began = time.monotonic()
+    assert not holders.release(db, request.connection_id, keep=keep, seconds=0)
+    left = db.row("select count(*) as left from connection_documents where connection_id = %(id)s", values)
+    assert left["left"] == 2 * DOCUMENTS - holders.SLICE
+    assert holders.release(db, request.connection_id, keep=keep, seconds=60)
+    assert time.monotonic() - began < 4 * SECONDS
+    row = db.row(
+        "select count(*) filter (where deleted_at is null) as left, count(connection_id) as named from documents"
+        " where job_run_id = %(run)s",
+        {"run": request.job_run_id},
+    )
+    assert row == ({"left": 2 * DOCUMENTS, "named": 0} if keep else {"left": 0, "named": 2 * DOCUMENTS})

@@ -318,6 +318,24 @@ def test_into_a_store_of_another_house_and_out_of_it(space, by_hand, monkeypatch
     assert stored(space)["vectors"] == {256: 3}
 
 
+@pytest.mark.decision("H78")
+@pytest.mark.parametrize("moment", ["", "chunk", "shadow"])
+def test_a_key_that_is_changed_meanwhile_is_the_one_that_is_kept(space, by_hand, moment):
+    """Before the first step, and before others."""
+
+    def set_key(key):
+        now = space.config
+        space.call(namespaces.update(space.db, space.ring, replace(now, embedding_model={**MINILM, "apiKey": key})))
+
+    set_key("a")
+    begin(space, {**WORDS, "apiKey": "a"})
+    if not moment:
+        set_key("b")
+    by_hand.hook = lambda step, _work: set_key("b") if step == moment else None
+    assert rebuild(space)
+    assert space.config.embedding_model == {**WORDS, "apiKey": "b"}
+
+
 def test_a_namespace_deleted_meanwhile_stays_deleted(space, by_hand):
     begin(space)
     by_hand.hook = lambda step, _work: (

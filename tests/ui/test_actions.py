@@ -128,6 +128,11 @@ def file(app: AppTest, held: Held) -> None:
     click(app, "Ingest")
 
 
+def revocation(app: AppTest, held: Held) -> None:
+    click(app, "Revoke")
+    click(app, "Revoke for good")
+
+
 Act = Callable[[AppTest, Held], Any]
 CHANGE = {"document": "{document}", "tab": "Change"}
 ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
@@ -135,7 +140,7 @@ ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "change the interval": ("connections", {}, interval),
     "connect": ("connections", {}, connect),
     "authorize again": ("connections", {}, lambda app, held: click(app, "Authorize again")),
-    "revoke a connection": ("connections", {}, lambda app, held: click(app, "Revoke for good")),
+    "revoke a connection": ("connections", {}, revocation),
     "ingest now": ("connections", {}, lambda app, held: click(app, "Ingest now")),
     "ingest a text": ("runs", {"start": "yes"}, text),
     "ingest a file": ("runs", {"start": "yes"}, file),
@@ -192,6 +197,26 @@ def test_a_refused_action_says_why_with_the_code(app, org, held, name, monkeypat
     assert not seen.exception
     assert "SERVICE_UNAVAILABLE" in shown(seen)
     assert "some.field" in shown(seen)
+
+
+@pytest.mark.decision("D83")
+@pytest.mark.parametrize("fate", ["KEEP", "DELETE"])
+def test_a_revocation_says_what_becomes_of_how_many_documents(app, org, held, fate):
+    seen = app(org.api_key, "connections", namespace=held.namespace)
+    click(seen, "Revoke")
+    (asked,) = seen.radio
+    assert asked.label == "4 documents that no other connection has"
+    assert asked.value == "KEEP"
+    asked.set_value(fate).run()
+    click(seen, "Revoke for good")
+    assert not seen.exception
+    assert "REVOKED" in shown(seen)
+    rows = org.db.rows(
+        "select deleted_at from documents where name like '%%.txt' and partition_id = (select"
+        " partition_id from connections where id = %(id)s)",
+        {"id": held.connection},
+    )
+    assert [row["deleted_at"] is None for row in rows] == [fate == "KEEP"] * 4
 
 
 def test_a_changed_namespace_is_what_was_typed(app, org, held):

@@ -79,6 +79,11 @@ class Library:
             " %(external_id)s, %(document_type)s, %(name)s, %(status)s, %(connection_id)s, %(metadata)s)",
             values,
         )
+        if values["connection_id"]:
+            self.db.rows(
+                "insert into connection_documents (document_id, connection_id) values (%(id)s, %(connection_id)s)",
+                values,
+            )
         return document
 
     def _chunk(self, document, generation, index, text, vector):

@@ -23,7 +23,11 @@ def connections(who: session.Person, namespace: str) -> frozenset[str] | None:
     waiting = _waiting(who, namespace, [], FEW)
     if _total(waiting) > FEW:
         return None
-    return frozenset(one["connection"]["id"] for one in waiting["documents"] if one["connection"])
+    return frozenset(
+        name
+        for one in waiting["documents"]
+        for name in {*one["connectionIds"], *([one["connection"]["id"]] if one["connection"] else [])}
+    )
 
 
 def count_of(who: session.Person, namespace: str) -> Json:

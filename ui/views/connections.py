@@ -8,7 +8,7 @@ from ui import session
 from ui.client import ApiError, Json
 from ui.parts import authorization, frame, pager, removals, status
 from ui.parts.text import plain
-from ui.parts.words import SOURCES, ago, title
+from ui.parts.words import SOURCES, ago, count, title
 
 PAGE = 20
 INTERVALS = {
@@ -20,6 +20,10 @@ INTERVALS = {
     10080: "every week",
 }
 """Minutes between two ingestions, in words."""
+FATES = {"KEEP": "Keep them searchable, without a connection", "DELETE": "Remove them from search and from every store"}
+"""What becomes of a revoked connection's documents."""
+REVOKING = "revoking"
+"""Of the session: the connection whose revocation is being asked about."""
 
 
 def main() -> None:
@@ -118,14 +122,39 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
     wanted = again.button("Authorize again", key=f"again-{key}", width="stretch")
     if wanted and authorization.ask(who, lambda: who.api.patch(f"/v1/connections/{key}", body)):
         st.rerun()
-    with revoke.popover("Revoke", width="stretch"):
-        st.write("The tokens are wiped and the service is told. This is final; what was ingested stays.")
-        if st.button("Revoke for good", type="primary", key=f"revoke-{key}"):
-            try:
-                who.api.post(f"/v1/connections/{key}/revoke", body)
-            except ApiError as error:
-                frame.show(error)
-            else:
+    if revoke.button("Revoke", key=f"revoking-{key}", width="stretch"):
+        st.session_state[REVOKING] = key
+    if st.session_state.get(REVOKING) == key:
+        _revoke(who, namespace, connection)
+
+
+def _revoke(who: session.Person, namespace: str, connection: Json) -> None:
+    """What becomes of the connection's documents, asked with their numbers."""
+    key = connection["id"]
+    with st.container(border=True):
+        try:
+            held = who.api.get(f"/v1/connections/{key}", namespaceId=namespace)["documents"]
+        except ApiError as error:
+            frame.show(error)
+            return
+        st.write("The tokens are wiped and the service is told. This is final.")
+        fate = "KEEP"
+        if own := held["own"]:
+            label = f"{count(own, 'document')} that no other connection has"
+            fate = st.radio(label, list(FATES), format_func=FATES.__getitem__, key=f"fate-{key}")
+        if shared := held["shared"]:
+            st.caption(f"{count(shared, 'document')} that other connections have too will stay with them.")
+        with st.container(horizontal=True):
+            if st.button("Revoke for good", type="primary", key=f"revoke-{key}"):
+                try:
+                    who.api.post(f"/v1/connections/{key}/revoke", {"namespaceId": namespace, "documents": fate})
+                except ApiError as error:
+                    frame.show(error)
+                    return
+                del st.session_state[REVOKING]
+                st.rerun()
+            if st.button("Do not revoke", key=f"keep-{key}"):
+                del st.session_state[REVOKING]
                 st.rerun()
 
 

@@ -1,0 +1,416 @@
+"""Several connections over the same files (D83): a document belongs to every connection that lists it."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connectors import registry
+from retrieval import authorizations, connections, holders, resync, syncing
+from retrieval.errors import Skippable
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Page, RawContent, SourceItem, Tokens
+from tests.flows.connected import connected_space
+from tests.standins import memory
+
+HANDS = ("a", "b", "c")
+FILES = tuple(f"file-{number}" for number in range(7))
+
+
+@pytest.fixture
+def account(monkeypatch):
+    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
+    with memory.serving("BOX") as made:
+        yield made
+
+
+@dataclass
+class View:
+    """What an account sees, and what it has told since its last listing."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    news: dict[str, str | None] = field(default_factory=dict)
+    whole: bool = True
+
+    def put(self, name, version="1"):
+        self.files[name] = self.news[name] = version
+
+    def drop(self, name):
+        if self.files.pop(name, None) is not None:
+            self.news[name] = None
+
+
+class Shared:
+    """A namespace with connections of several people, each with its own view of the same files."""
+
+    def __init__(self, space, monkeypatch):
+        self.space = space
+        self.views: dict[str, View] = {space.connection: View()}
+        views = self.views
+
+        def changes(_self, tokens, cursor):
+            view = views[tokens.connection_id]
+            whole = cursor is None or view.whole
+            told = dict(view.files) if whole else dict(view.news)
+            view.news, view.whole = {}, False
+            items = [
+                SourceItem(name, name, "text/plain", told[name] or "", told[name] is None) for name in sorted(told)
+            ]
+            yield Page(items, "end", done=True, whole=whole)
+
+        def fetch(_self, tokens, item, to):
+            version = views[tokens.connection_id].files.get(item.external_id)
+            if version is None:
+                raise Skippable("It is not there.")
+            content = contents(item.external_id, version)
+            to.write_bytes(content)
+            kind = "application/zip" if item.external_id.endswith(".zip") else "text/plain"
+            return RawContent(to, item.name, kind, len(content))
+
+        monkeypatch.setattr(memory.Memory, "iter_changes", changes)
+        monkeypatch.setattr(memory.Memory, "fetch", fetch)
+        monkeypatch.setattr(
+            memory.Memory, "gone", lambda _self, tokens, name: name not in views[tokens.connection_id].files
+        )
+
+    def connect(self):
+        made = self.space.connect()
+        self.views[made] = View()
+        return made
+
+    def ingest(self, connection, **asked):
+        self.space.connection = connection
+        run = self.space.request(**asked)
+        self.space.work()
+        return self.space.run(run)
+
+    def revoke(self, connection, *, keep=True):
+        space = self.space
+        revoked = space.call(connections.revoke(space.db, space.ring, space.scope, connection, keep=keep))
+        holders.release(space.db, connection, keep=keep, seconds=10)
+        return revoked.documents
+
+    def rows(self):
+        found = self.space.db.rows(
+            "select d.* from documents d join partitions p on p.id = d.partition_id"
+            " where p.namespace_id = %(namespace)s and d.deleted_at is null",
+            {"namespace": self.space.scope.namespace},
+        )
+        return {row["external_id"]: row for row in found}
+
+    def searchable(self):
+        return {name for name, row in self.rows().items() if row["active_generation"] > 0}
+
+    def listed(self, **where):
+        """External ids of what a client sees with this filter."""
+        from retrieval import documents
+
+        page = self.space.call(documents.list_page(self.space.db, self.space.scope, DocumentFilter(**where)))
+        return {row.external_id: row for row in page.items}
+
+
+def contents(name, version):
+    text = f"The {name} tells of version {version} and of nothing else.".encode()
+    if not name.endswith(".zip"):
+        return text
+    with io.BytesIO() as buffer:
+        with zipfile.ZipFile(buffer, "w") as packed:
+            packed.writestr("inner.txt", text)
+        return buffer.getvalue()
+
+
+@pytest.fixture
+def shared(db, account, monkeypatch):
+    with connected_space(db, account, monkeypatch) as space:
+        yield Shared(space, monkeypatch)
+
+
+@pytest.mark.decision("D83")
+@pytest.mark.parametrize("keep", [True, False], ids=["KEEP", "DELETE"])
+def test_a_file_that_two_connections_list_leaves_with_the_last(shared, keep):
+    """Whichever listed it last, and whatever became of that one."""
+    first, second = shared.space.connection, shared.connect()
+    for connection in (first, second):
+        shared.views[connection].put("both.txt")
+        shared.ingest(connection)
+    told = shared.revoke(second, keep=keep)
+    assert (told.own, told.shared) == (0, 1)
+    row = shared.rows()["both.txt"]
+    assert (row["connection_id"], row["active_generation"] > 0) == (first, True)
+    shared.views[first].drop("both.txt")
+    assert shared.ingest(first).progress["removed"] == 1
+    assert shared.rows() == {}
+    assert shared.space.search("what the file tells of") == []
+
+
+@pytest.mark.decision("D83")
+def test_what_one_connection_lost_stays_with_the_other(shared):
+    first, second = shared.space.connection, shared.connect()
+    for connection in (first, second):
+        shared.views[connection].put("both.txt")
+        shared.ingest(connection)
+    shared.views[second].drop("both.txt")
+    assert shared.ingest(second).progress["removed"] == 0
+    row = shared.listed()["both.txt"]
+    assert (row.connection_id, list(row.connection_ids)) == (first, [first])
+    assert "both.txt" not in shared.listed(connection_ids=(second,))
+    shared.views[first].drop("both.txt")
+    assert shared.ingest(first).progress["removed"] == 1
+    assert shared.rows() == {}
+
+
+@pytest.mark.decision("D83")
+def test_revoked_with_keep_a_document_has_no_connection_and_says_so(shared):
+    first = shared.space.connection
+    for name in ("kept.txt", "packed.zip"):
+        shared.views[first].put(name)
+    shared.ingest(first)
+    assert set(shared.listed(connection_ids=(first,))) == {"kept.txt", "packed.zip", "packed.zip/inner.txt"}
+    assert shared.revoke(first).own == 2
+    found = shared.listed()
+    assert set(found) == {"kept.txt", "packed.zip", "packed.zip/inner.txt"}
+    assert {(row.connection_id, tuple(row.connection_ids)) for row in found.values()} == {(None, ())}
+    assert shared.listed(connection_ids=(first,)) == {}
+    asked = shared.space.resync(external_ids=("kept.txt",)).documents
+    assert [one.status for one in asked] == [resync.NOT_ELIGIBLE]
+    assert "kept when its connection was revoked" in asked[0].error
+    other = shared.connect()
+    shared.views[other].put("kept.txt")
+    assert shared.ingest(other).progress["embedded"] == 0
+    assert shared.listed()["kept.txt"].connection_id == other
+    shared.views[other].drop("kept.txt")
+    assert shared.ingest(other).progress["removed"] == 1
+
+
+@pytest.mark.decision("D83")
+def test_revoked_with_delete_all_of_it_goes_with_what_was_packed_into_it(shared):
+    first, second = shared.space.connection, shared.connect()
+    for name in ("own.txt", "own.zip", "both.txt", "both.zip"):
+        shared.views[first].put(name)
+    shared.ingest(first)
+    for name in ("both.txt", "both.zip"):
+        shared.views[second].put(name)
+    shared.ingest(second)
+    told = shared.revoke(first, keep=False)
+    assert (told.own, told.shared) == (2, 2)
+    assert set(shared.rows()) == {"both.txt", "both.zip", "both.zip/inner.txt"}
+    assert {row["connection_id"] for row in shared.rows().values()} == {second}
+    assert set(shared.listed(connection_ids=(second,))) == set(shared.rows())
+    assert not [name for name in shared.space.search("tells of version", top_k=9) if "own" in name]
+
+
+@pytest.mark.decision("D83")
+def test_members_are_found_by_every_connection_that_has_their_archive(shared):
+    first, second = shared.space.connection, shared.connect()
+    for connection in (first, second):
+        shared.views[connection].put("both.zip")
+        shared.ingest(connection)
+    for connection in (first, second):
+        assert set(shared.listed(connection_ids=(connection,))) == {"both.zip", "both.zip/inner.txt"}
+    assert {frozenset(row.connection_ids) for row in shared.listed().values()} == {frozenset({first, second})}
+    shared.revoke(second)
+    assert {row["connection_id"] for row in shared.rows().values()} == {first}
+
+
+@pytest.mark.decision("D83")
+def test_a_resync_goes_through_a_connection_that_lives(shared):
+    """Also where the document's last run was another's, whose access has ended since."""
+    first, second = shared.space.connection, shared.connect()
+    for connection in (first, second):
+        shared.views[connection].put("both.txt")
+        shared.ingest(connection)
+    shared.space.db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": second})
+    shared.views[first].files["both.txt"] = "2"
+    (asked,) = shared.space.resync(external_ids=("both.txt",)).documents
+    assert asked.status == resync.QUEUED
+    shared.space.work()
+    row = shared.rows()["both.txt"]
+    assert (row["status"], row["error"]) == ("SUCCESS", None)
+    shared.space.db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": first})
+    (asked,) = shared.space.resync(external_ids=("both.txt",)).documents
+    assert "authorize" in asked.error
+
+
+@pytest.mark.decision("D83")
+def test_many_that_one_lost_are_held_and_stay_the_others(shared):
+    """A bad listing of one account takes nothing of it away, not even where another account has the files too."""
+    first, second = shared.space.connection, shared.connect()
+    for connection in (first, second):
+        for name in FILES:
+            shared.views[connection].put(name)
+        shared.ingest(connection)
+    for name in FILES:
+        shared.views[second].drop(name)
+    run = shared.ingest(second)
+    assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 0)
+    assert shared.listed(awaiting_removal=True) == {}
+    shared.views[first].drop(FILES[0])
+    run = shared.ingest(first)
+    assert run.progress["removed"] == 0
+    assert set(shared.listed(awaiting_removal=True)) == {FILES[0]}
+    told = shared.space.resync(connection_ids=(second,), confirm_deletions=True).documents
+    assert [one.status for one in told].count(resync.REMOVED) == 1
+    assert [one.status for one in told].count(resync.QUEUED) == len(FILES) - 1
+    shared.space.work()
+    assert {row["connection_id"] for row in shared.rows().values()} == {first}
+    assert set(shared.rows()) == set(FILES[1:])
+    assert shared.listed(connection_ids=(second,)) == {}
+
+
+@pytest.mark.decision("D83")
+def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
+    """A schedule goes on with the options of an older request and does not bring them back."""
+    from retrieval import schedules
+
+    first, second = shared.space.connection, shared.connect()
+    for connection, team in ((first, "red"), (second, "blue")):
+        shared.views[connection].put("both.txt")
+        shared.ingest(connection, metadata={"team": team})
+    assert shared.rows()["both.txt"]["metadata"] == {"team": "blue"}
+    for version, connection in (("2", first), ("3", second)):
+        for one in (first, second):
+            shared.views[one].put("both.txt", version)
+        assert schedules.ingest(shared.space.db, connection).job_run_id
+        shared.space.work()
+        assert shared.rows()["both.txt"]["metadata"] == {"team": "blue"}
+    shared.views[first].put("both.txt", "4")
+    shared.views[second].put("both.txt", "4")
+    shared.ingest(first, metadata={"team": "green"})
+    assert shared.rows()["both.txt"]["metadata"] == {"team": "green"}
+
+
+@pytest.mark.decision("D83")
+def test_a_listing_that_is_under_way_brings_a_revoked_connection_nothing(shared, monkeypatch):
+    first = shared.space.connection
+    for name in FILES:
+        shared.views[first].put(name)
+    whole = memory.Memory.iter_changes
+
+    def revoking(self, tokens, cursor):
+        (page,) = whole(self, tokens, cursor)
+        yield Page(page.items[:3], "more", done=False)
+        shared.revoke(first, keep=False)
+        yield Page(page.items[3:], "end", done=True, whole=True)
+
+    monkeypatch.setattr(memory.Memory, "iter_changes", revoking)
+    run = shared.ingest(first)
+    assert any("not ACTIVE any more" in entry.error for entry in run.failed)
+    assert shared.rows() == {}
+    assert not shared.space.db.rows("select 1 from connection_documents where connection_id = %(c)s", {"c": first})
+
+
+SOME = [(name,) for name in FILES] + [FILES]
+ACTIONS = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from(HANDS), st.sampled_from(SOME)),
+    st.tuples(st.just("drop"), st.sampled_from(HANDS), st.sampled_from(SOME)),
+    st.tuples(st.just("ingest"), st.sampled_from(HANDS)),
+    st.tuples(st.just("list anew"), st.sampled_from(HANDS)),
+    st.tuples(st.just("revoke"), st.sampled_from(HANDS), st.booleans()),
+    st.tuples(st.just("authorize"), st.sampled_from(HANDS)),
+    st.tuples(st.just("confirm"), st.sampled_from(HANDS)),
+)
+
+
+class Model:
+    """What is to be there, in sets: who has which file, which of these are held, and what was kept without anybody."""
+
+    def __init__(self):
+        self.has = {hand: set() for hand in HANDS}
+        self.held = {hand: set() for hand in HANDS}
+        self.kept = set()
+
+    def listed(self, hand, view, *, whole):
+        told = set(view.files) if whole else {name for name, version in view.news.items() if version}
+        self.has[hand] |= told
+        self.held[hand] -= told
+        self.kept -= told
+        missing = self.has[hand] - set(view.files) - self.held[hand]
+        leaving = missing if whole else missing & set(view.news)
+        if len(leaving) > 1 and len(leaving) > syncing.SHARE * len(self.has[hand]):
+            self.held[hand] |= leaving
+        else:
+            self.has[hand] -= leaving
+
+    def revoked(self, hand, *, keep):
+        own = self.has[hand]
+        self.has[hand], self.held[hand] = set(), set()
+        self.kept |= {name for name in own if not self._others(name)} if keep else set()
+
+    def confirmed(self, hand):
+        """Of the connection's documents, whoever holds their removal back."""
+        for name in set(self.has[hand]):
+            for other in HANDS:
+                if name in self.held[other]:
+                    self.has[other].discard(name)
+                    self.held[other].discard(name)
+
+    def there(self):
+        return {name for name in FILES if self._others(name)} | self.kept
+
+    def awaiting(self):
+        return {
+            name
+            for name in FILES
+            if self._others(name) and all(name in self.held[hand] for hand in HANDS if name in self.has[hand])
+        }
+
+    def _others(self, name):
+        return any(name in names for names in self.has.values())
+
+
+@pytest.mark.decision("D83")
+@pytest.mark.slow
+def test_any_order_of_events_ends_as_the_model_says(db, account, monkeypatch):
+    """Three connections over overlapping files: listings, deletions, revocations, new authorizations, confirmations."""
+
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(st.lists(ACTIONS, min_size=8, max_size=18))
+    def judged(actions):
+        with monkeypatch.context() as here, connected_space(db, account, here) as space:
+            _played(Shared(space, here), actions)
+
+    judged()
+
+
+def _played(shared, actions):
+    model, hands = Model(), dict.fromkeys(HANDS, shared.space.connection)
+    hands |= {hand: shared.connect() for hand in HANDS[1:]}
+    living = set(HANDS)
+    for action, hand, *more in [*actions, *(("ingest", hand) for hand in HANDS)]:
+        view = shared.views[hands[hand]]
+        if action == "put":
+            for name in more[0]:
+                view.put(name)
+        elif action == "drop":
+            for name in more[0]:
+                view.drop(name)
+        elif action in {"ingest", "list anew"} and hand in living:
+            view.whole |= action == "list anew"
+            model.listed(hand, view, whole=view.whole)
+            assert shared.ingest(hands[hand]).failed == []
+        elif action == "revoke" and hand in living:
+            living.discard(hand)
+            model.revoked(hand, keep=more[0])
+            shared.revoke(hands[hand], keep=more[0])
+        elif action == "authorize" and hand in living:
+            tokens = Tokens(shared.space.account.token(), "refresh", None, "account-1")
+            shared.space.call(authorizations.granted(shared.space.db, shared.space.ring, hands[hand], tokens))
+        elif action == "authorize":
+            files, hands[hand] = view.files, shared.connect()
+            shared.views[hands[hand]].files = files
+            living.add(hand)
+        elif action == "confirm" and hand in living and model.has[hand]:
+            model.confirmed(hand)
+            shared.space.resync(connection_ids=(hands[hand],), confirm_deletions=True)
+            shared.space.work()
+        assert set(shared.rows()) == model.there(), (action, hand, more)
+        assert set(shared.listed(awaiting_removal=True)) == model.awaiting(), (action, hand, more)
+    for hand in living:
+        assert set(shared.listed(connection_ids=(hands[hand],))) == model.has[hand]
+    assert shared.searchable() <= model.there()
+    assert set(shared.space.search("what tells of version and of nothing else", top_k=20)) <= model.there()
