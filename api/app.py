@@ -40,8 +40,10 @@ from api.routes import (
     search,
     web,
 )
+from api.server_secret import ServerSecret
 from api.services import PROBES, THREADS, Services
 from api.spare_threads import SpareThreads
+from retrieval import cursors
 from retrieval.activity import SearchTimes
 from retrieval.database import Database
 from retrieval.errors import ErrorCode
@@ -77,8 +79,10 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
     links = Links(database, ring, settings.base_url, settings.link_seconds)
     times = SearchTimes(database)
     drawings = Drawings()
+    cursor_secret = ServerSecret(database, ring, cursors.SECRET)
+    probing = SpareThreads(PROBES)
     services = Services(
-        database, ring, settings, Notices(database), threads, links, SpareThreads(PROBES), times, drawings
+        database, ring, settings, Notices(database), threads, links, probing, times, drawings, cursor_secret
     )
 
     @asynccontextmanager

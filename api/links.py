@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from retrieval import vault
+from api.server_secret import ServerSecret
 from retrieval.database import Database
 from retrieval.secrets import KeyRing
 
@@ -50,16 +49,12 @@ class Signer:
 
 
 class Links:
-    """Holds the installation's secret once it has been read."""
+    """Makes signers."""
 
     def __init__(self, db: Database, ring: KeyRing, base: str, seconds: int) -> None:
-        self._db = db
-        self._ring = ring
         self._base = base
         self._seconds = seconds
-        self._secret: bytes | None = None
+        self._secret = ServerSecret(db, ring, SECRET)
 
     async def signer(self) -> Signer:
-        if self._secret is None:
-            self._secret = await asyncio.to_thread(vault.server_secret, self._db, self._ring, SECRET)
-        return Signer(self._base, self._seconds, self._secret)
+        return Signer(self._base, self._seconds, await self._secret.read())

@@ -6,7 +6,7 @@ The order of checks is that of D48: key and rate (the door), tenant, scope, body
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -21,8 +21,10 @@ from api.permissions import Permission, Reach
 from api.services import Services
 from api.wire.common import Answer
 from retrieval import idempotency, namespaces, tenants
-from retrieval.errors import ErrorCode
+from retrieval.cursors import Cursors
+from retrieval.errors import ErrorCode, ServiceError
 from retrieval.idempotency import Asked
+from retrieval.list_parts import Part
 from retrieval.ports import Scope
 
 B = TypeVar("B")
@@ -108,6 +110,30 @@ class Call(Generic[B, Q]):
             return msgspec.json.encode(await act())
 
         return await idempotency.once(self.services.db, self.services.ring, asked, encoded)
+
+    async def place(self, cursor: str | None, namespace_id: str = "", *, field: str = "cursor") -> str | None:
+        """Where this listing goes on; the area's `INVALID_*` for a cursor that it has not given."""
+        if cursor is None:
+            return None
+        place = Cursors(await self.services.cursor_secret.read()).read(self._listing(namespace_id), cursor)
+        if place is None:
+            about = cast("Operation", self.request.route_handler.opt["operation"])
+            message = "The cursor is not one that this listing gave; start again without it."
+            raise ServiceError(about.invalid, message, field=field, reason="bad_cursor")
+        return place
+
+    async def cursor(self, place: str | None, namespace_id: str = "") -> str | None:
+        """What to answer for a client to go on from there; None at the end."""
+        if place is None:
+            return None
+        return Cursors(await self.services.cursor_secret.read()).write(self._listing(namespace_id), place)
+
+    async def part(self, part: Part | None, namespace_id: str = "") -> Part | None:
+        """The part that was asked for, its cursor read."""
+        return part and replace(part, cursor=await self.place(part.cursor, namespace_id))
+
+    def _listing(self, namespace_id: str) -> tuple[str, ...]:
+        return self.caller.organization, namespace_id, self.tenant, self.request.scope["path"]
 
     async def make_tenant_known(self) -> None:
         """What the first ingestion of a tenant does."""

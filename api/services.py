@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from api.drawings import Drawings
 from api.links import Links
+from api.server_secret import ServerSecret
 from api.spare_threads import SpareThreads
 from retrieval.activity import SearchTimes
 from retrieval.database import Database
@@ -42,6 +43,7 @@ class Services:
     probing: SpareThreads
     times: SearchTimes
     drawings: Drawings
+    cursor_secret: ServerSecret
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""
     ready_at: dict[bool, float] = field(default_factory=dict)

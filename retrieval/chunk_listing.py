@@ -27,7 +27,6 @@ class ChunkRow:
 
 
 _CHUNKS = Listing(
-    "chunks",
     f"""
     select index, start, "end", tokens, content, case when exists (
         select from documents d where d.id = %(id)s and {PLACED}

@@ -101,9 +101,9 @@ async def list_part(
         "select" + COLUMNS + "from connections c," + _PLACE + "where" + _HERE + "and (%(connector)s::text is null"
         " or c.connector = %(connector)s) and (%(after_id)s::text is null or (c.created_at, c.id)"
         " < (%(after_time)s::timestamptz, %(after_id)s)) order by c.created_at desc, c.id desc limit %(limit)s",
-        {**scopes.params(scope), "connector": connector, **list_parts.values(scope, "connections", part)},
+        {**scopes.params(scope), "connector": connector, **list_parts.values(part)},
     )
-    return list_parts.cut(scope, "connections", [opened(ring, row) for row in rows], part)
+    return list_parts.cut([opened(ring, row) for row in rows], part)
 
 
 async def get(

@@ -1,45 +1,38 @@
-"""Where a page of a listing ended, with a check mark that fits one listing of one scope. It grants nothing."""
+"""Where a page of a listing ended, signed with a secret of the installation: only who gave a cursor takes it back."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from retrieval.errors import ErrorCode, ServiceError
-from retrieval.ports import Scope
-
-
-def write(scope: Scope, listing: str, place: int | str) -> str:
-    data = str(place).encode()
-    return base64.urlsafe_b64encode(_mark(scope, listing, data) + data).decode().rstrip("=")
+SECRET = "cursors"  # noqa: S105  (its name, not the secret)
+_MARK = 16
 
 
-def read(scope: Scope, listing: str, cursor: str, invalid: ErrorCode) -> int:
-    """The place, a number; ServiceError `invalid` for what this listing has not given."""
-    try:
-        return int(read_text(scope, listing, cursor, invalid))
-    except ValueError as error:
-        raise _refused(invalid) from error
+@dataclass(frozen=True, slots=True)
+class Cursors:
+    """`listing` names one listing in all that makes it: whose it is, and what it lists."""
 
+    secret: bytes = field(repr=False)
 
-def read_text(scope: Scope, listing: str, cursor: str, invalid: ErrorCode) -> str:
-    """The same for a place that is no number."""
-    try:
-        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        place = data[8:].decode()
-    except (binascii.Error, ValueError) as error:
-        raise _refused(invalid) from error
-    if data[:8] != _mark(scope, listing, data[8:]):
-        raise _refused(invalid)
-    return place
+    def write(self, listing: Sequence[str], place: str) -> str:
+        data = place.encode()
+        return base64.urlsafe_b64encode(self._mark(listing, data) + data).decode().rstrip("=")
 
+    def read(self, listing: Sequence[str], cursor: str) -> str | None:
+        """The place; None for what this listing has not given."""
+        try:
+            data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+            place = data[_MARK:].decode()
+        except (binascii.Error, ValueError):
+            return None
+        return place if hmac.compare_digest(self.write(listing, place).encode(), cursor.encode()) else None
 
-def _refused(invalid: ErrorCode) -> ServiceError:
-    message = "The cursor is not one that this listing gave; start again without it."
-    return ServiceError(invalid, message, field="cursor", reason="bad_cursor")
-
-
-def _mark(scope: Scope, listing: str, data: bytes) -> bytes:
-    owner = f"{scope.organization}/{scope.namespace}/{scope.tenant}/{listing}".encode()
-    return hashlib.blake2b(data, digest_size=8, key=hashlib.sha256(owner).digest()).digest()
+    def _mark(self, listing: Sequence[str], place: bytes) -> bytes:
+        parts = (*(part.encode("utf-8", "surrogatepass") for part in listing), place)
+        what = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        return hmac.digest(self.secret, what, hashlib.sha256)[:_MARK]

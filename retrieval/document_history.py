@@ -35,7 +35,6 @@ class Entry:
 
 
 _ENTRIES = Listing(
-    "history",
     """
     select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = 'unchanged' as unchanged,
            m.status = 'SUCCESS' and m.generation = %(active_generation)s as active,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
-from retrieval import cursors, namespaces, scopes
+from retrieval import namespaces, scopes
 from retrieval.errors import ErrorCode, ServiceError
 
 if TYPE_CHECKING:
@@ -27,12 +27,11 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Item]):
-    """What a document has a list of: its name in the path, and the rows after a place.
+    """What a document has a list of: the rows after a place.
 
     `statement` is given the document's `id` and `active_generation`, the place `after` and a `limit`.
     """
 
-    name: str
     statement: LiteralString
     make: Callable[..., Item]
     place: Callable[[Item], int]
@@ -58,11 +57,10 @@ async def read(
 ) -> Page[Item]:
     """The page that a cursor names, else the one after the place `after`.
 
-    NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; INVALID_FILTER_CONFIG for a cursor of something else.
+    NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND.
     """
-    name = f"documents/{document_id}/{listing.name}"
     if cursor is not None:
-        after = cursors.read(scope, name, cursor, ErrorCode.INVALID_FILTER_CONFIG)
+        after = int(cursor)
     document = await db.async_row(_DOCUMENT, {**scopes.params(scope), "document": document_id})
     if document is None:
         await namespaces.require(db, scope.organization, scope.namespace)
@@ -70,5 +68,5 @@ async def read(
     values: dict[str, Any] = {**document, "after": after, "limit": size + 1}
     rows = await db.async_rows(listing.statement, values)
     items = [listing.make(**row) for row in rows[:size]]
-    further = cursors.write(scope, name, listing.place(items[-1])) if len(rows) > size else None
+    further = str(listing.place(items[-1])) if len(rows) > size else None
     return Page(items, further)

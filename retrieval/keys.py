@@ -11,7 +11,6 @@ from typing import Any, LiteralString
 from retrieval import ids, list_parts, vault
 from retrieval.database import Database, Row
 from retrieval.list_parts import Part
-from retrieval.ports import Scope
 from retrieval.secrets import KeyRing, hash_api_key
 
 SCOPES = (
@@ -109,9 +108,8 @@ async def add(
 
 async def list_part(db: Database, organization: str, part: Part | None = None) -> tuple[list[ApiKey], str | None]:
     """`list_all` on the event loop, or a part of it with the cursor of the next."""
-    scope = Scope(organization, "", "")
-    rows = await db.async_rows(_LIST, {"organization": organization, **list_parts.values(scope, "keys", part)})
-    return list_parts.cut(scope, "keys", [_api_key(row) for row in rows], part)
+    rows = await db.async_rows(_LIST, {"organization": organization, **list_parts.values(part)})
+    return list_parts.cut([_api_key(row) for row in rows], part)
 
 
 async def one(db: Database, organization: str, key_id: str) -> ApiKey | None:
@@ -147,7 +145,7 @@ def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str
 
 def list_all(db: Database, organization: str) -> list[ApiKey]:
     """Newest first, revoked ones too."""
-    whole = list_parts.values(Scope(organization, "", ""), "keys", None)
+    whole = list_parts.values(None)
     return [_api_key(row) for row in db.rows(_LIST, {"organization": organization, **whole})]
 
 

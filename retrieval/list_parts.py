@@ -7,10 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from retrieval import cursors
-from retrieval.errors import ErrorCode
-from retrieval.ports import Scope
-
 PAGE = 50
 
 
@@ -29,24 +25,23 @@ T = TypeVar("T", bound=Listed)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """So many from a cursor on, or from the start."""
+    """So many from a place on (what `cut` gave), or from the start."""
 
     size: int = PAGE
     cursor: str | None = None
 
 
-def values(scope: Scope, listing: str, part: Part | None) -> dict[str, Any]:
-    """`after_time`, `after_id` and `limit` of the statement, all None for the whole. INVALID_REQUEST: a bad cursor."""
+def values(part: Part | None) -> dict[str, Any]:
+    """`after_time`, `after_id` and `limit` of the statement, all None for the whole."""
     if part is None:
         return {"after_time": None, "after_id": None, "limit": None}
-    place = None if part.cursor is None else cursors.read_text(scope, listing, part.cursor, ErrorCode.INVALID_REQUEST)
-    moment, _, last = (place or "").partition("/")
+    moment, _, last = (part.cursor or "").partition("/")
     return {"after_time": moment or None, "after_id": last or None, "limit": part.size + 1}
 
 
-def cut(scope: Scope, listing: str, found: Sequence[T], part: Part | None) -> tuple[list[T], str | None]:
-    """The items of the part, and the cursor of the next one, None at the end."""
+def cut(found: Sequence[T], part: Part | None) -> tuple[list[T], str | None]:
+    """The items of the part, and the place after it, None at the end."""
     if part is None or len(found) <= part.size:
         return list(found), None
     last = found[part.size - 1]
-    return list(found[: part.size]), cursors.write(scope, listing, f"{last.created_at.isoformat()}/{last.id}")
+    return list(found[: part.size]), f"{last.created_at.isoformat()}/{last.id}"

@@ -14,7 +14,6 @@ from psycopg import Connection
 from retrieval import list_parts, secret_fields
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, Moved, ServiceError
-from retrieval.ports import Scope
 from retrieval.secrets import KeyRing
 from retrieval.sources import APPS
 
@@ -116,14 +115,13 @@ async def list_part(
     db: Database, keys: KeyRing, organization: str, part: list_parts.Part | None = None, *, only: str | None = None
 ) -> tuple[list[NamespaceConfig], str | None]:
     """Newest first, all of them (D34) or a part with the cursor of the next; `only`: none but this one."""
-    scope, listing = Scope(organization, "", ""), "namespaces"
     rows = await db.async_rows(
         "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
         " and (%(only)s::text is null or id = %(only)s) and (%(after_id)s::text is null or (created_at, id)"
         " < (%(after_time)s::timestamptz, %(after_id)s)) order by created_at desc, id desc limit %(limit)s",
-        {"organization": organization, "only": only, **list_parts.values(scope, listing, part)},
+        {"organization": organization, "only": only, **list_parts.values(part)},
     )
-    return list_parts.cut(scope, listing, [opened(keys, row) for row in rows], part)
+    return list_parts.cut([opened(keys, row) for row in rows], part)
 
 
 async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import archives, batches, cursors, ids, run_progress, runs, scopes
+from retrieval import archives, batches, ids, run_progress, runs, scopes
 from retrieval.database import Database
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
@@ -58,11 +58,11 @@ async def list_page(
     db: Database, scope: Scope, *, status: str | None = None, cursor: str | None = None, size: int = PAGE
 ) -> Page:
     """The scope's job runs. A page begins after the cursor's run, whatever was accepted since."""
-    before = None if cursor is None else cursors.read(scope, LISTING, cursor, ErrorCode.INVALID_REQUEST)
+    before = None if cursor is None else int(cursor)
     values = {**scopes.params(scope), "status": status, "before": before, "limit": size + 1}
     rows = await db.async_rows(_LIST, values)
     items = [Summary(**row) for row in rows[:size]]
-    return Page(items, cursors.write(scope, LISTING, items[-1].number) if len(rows) > size else None)
+    return Page(items, str(items[-1].number) if len(rows) > size else None)
 
 
 def cancel(db: Database, scope: Scope, job_run_id: str) -> None:

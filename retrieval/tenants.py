@@ -10,7 +10,6 @@ from typing import LiteralString
 from retrieval import list_parts
 from retrieval.database import Database
 from retrieval.list_parts import Part
-from retrieval.ports import Scope
 
 _FORMAT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAKE: LiteralString = (
@@ -65,15 +64,14 @@ async def add(db: Database, organization: str, tenant: str) -> Tenant:
 
 def list_all(db: Database, organization: str) -> list[Tenant]:
     """Oldest first."""
-    whole = list_parts.values(Scope(organization, "", ""), "tenants", None)
+    whole = list_parts.values(None)
     return [Tenant(**row) for row in db.rows(_LIST, {"organization": organization, **whole})]
 
 
 async def list_part(db: Database, organization: str, part: Part | None = None) -> tuple[list[Tenant], str | None]:
     """The same on the event loop, or a part of it with the cursor of the next."""
-    scope = Scope(organization, "", "")
-    rows = await db.async_rows(_LIST, {"organization": organization, **list_parts.values(scope, "tenants", part)})
-    return list_parts.cut(scope, "tenants", [Tenant(**row) for row in rows], part)
+    rows = await db.async_rows(_LIST, {"organization": organization, **list_parts.values(part)})
+    return list_parts.cut([Tenant(**row) for row in rows], part)
 
 
 def remove(db: Database, organization: str, tenant: str) -> bool:

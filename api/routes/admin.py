@@ -18,9 +18,9 @@ _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, 
 @_operation("GET", "/v1/keys", summary="List API keys", query=PartQuery, answer=wire.KeysAnswer)
 async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
     """Newest first, revoked ones too. The keys themselves are not kept."""
-    part = call.query.part()
+    part = await call.part(call.query.part())
     found, cursor = await keys.list_part(call.services.db, call.caller.organization, part)
-    data = wire.KeysData(keys=[wire.Key.of(key) for key in found]).lead_on(part, cursor)
+    data = wire.KeysData(keys=[wire.Key.of(key) for key in found]).lead_on(part, await call.cursor(cursor))
     return wire.KeysAnswer(message="API keys fetched successfully", data=data)
 
 
@@ -91,9 +91,11 @@ async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
 @_operation("GET", "/v1/tenants", summary="List tenants", query=PartQuery, answer=wire.TenantsAnswer)
 async def list_tenants(call: Call[None, PartQuery]) -> wire.TenantsAnswer:
     """Oldest first: those that may be sent in X-Tenant-ID."""
-    part = call.query.part()
+    part = await call.part(call.query.part())
     found, cursor = await tenants.list_part(call.services.db, call.caller.organization, part)
-    data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in found]).lead_on(part, cursor)
+    data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in found]).lead_on(
+        part, await call.cursor(cursor)
+    )
     return wire.TenantsAnswer(message="Tenants fetched successfully", data=data)
 
 

@@ -25,12 +25,12 @@ async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
         call.services.db,
         call.scope(query.namespace_id),
         call.path["document_id"],
-        cursor=query.cursor,
+        cursor=await call.place(query.cursor, query.namespace_id),
         first=query.first_index or 0,
         size=query.page_size or chunk_listing.PAGE,
     )
     shown = [Chunk.of(row) for row in page.items]
-    data = ChunksData(shown, len(shown), page.cursor is not None, page.cursor)
+    data = ChunksData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
     return ChunksAnswer(message="Chunks fetched successfully", data=data)
 
 

@@ -109,10 +109,13 @@ async def create_connection(call: Call[CreateConnection, None]) -> Answer | byte
 )
 async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAnswer:
     """All of the namespace and tenant, newest first; in parts with `pageSize`."""
-    services, scope, part = call.services, call.scope(call.query.namespace_id), call.query.part()
+    services, scope = call.services, call.scope(call.query.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
+    part = await call.part(call.query.part(), scope.namespace)
     found, cursor = await connections.list_part(services.db, services.ring, scope, call.query.connector, part)
-    data = ConnectionsData(connections=[Connection.of(one) for one in found]).lead_on(part, cursor)
+    data = ConnectionsData(connections=[Connection.of(one) for one in found]).lead_on(
+        part, await call.cursor(cursor, scope.namespace)
+    )
     return ConnectionsAnswer(message="Connections fetched successfully", data=data)
 
 

@@ -43,11 +43,12 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     where = call.body.filter_config.meant()
     around = await _surroundings(call, scope)
     page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
-    found = await documents.list_page(
-        call.services.db, scope, where, page.page_size or documents.MOST, page.cursor or None
-    )
+    place = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
+    found = await documents.list_page(call.services.db, scope, where, page.page_size or documents.MOST, place)
     data = DocumentsData(
-        items_returned=len(found.items), has_next_page=found.cursor is not None, next_cursor=found.cursor
+        items_returned=len(found.items),
+        has_next_page=found.cursor is not None,
+        next_cursor=await call.cursor(found.cursor, scope.namespace),
     )
     if include.documents is not False:
         data.documents = [around.show(row) for row in found.items]

@@ -25,11 +25,11 @@ async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
         call.services.db,
         call.scope(query.namespace_id),
         call.path["document_id"],
-        cursor=query.cursor,
+        cursor=await call.place(query.cursor, query.namespace_id),
         size=query.page_size or document_history.PAGE,
     )
     shown = [HistoryEntry.of(entry) for entry in page.items]
-    data = HistoryData(shown, len(shown), page.cursor is not None, page.cursor)
+    data = HistoryData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
     return HistoryAnswer(message="History fetched successfully", data=data)
 
 

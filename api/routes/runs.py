@@ -35,11 +35,12 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
     services, query = call.services, call.query
     scope = call.scope(query.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
+    place = await call.place(query.cursor, query.namespace_id)
     page = await run_control.list_page(
-        services.db, scope, status=query.status, cursor=query.cursor, size=query.page_size or run_control.PAGE
+        services.db, scope, status=query.status, cursor=place, size=query.page_size or run_control.PAGE
     )
     shown = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
-    data = JobRunsData(shown, len(shown), page.cursor is not None, page.cursor)
+    data = JobRunsData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
     return JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
 
 

@@ -1,0 +1,114 @@
+"""Cursors of every listing in the description: forged, cut, or of another listing they are 400 with the area's code."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import pytest
+
+from api.app import HANDLERS
+from api.openapi import document
+from tests.api.support import assert_error
+
+DOCUMENT = document(HANDLERS)
+
+
+CODES = {
+    "/v1/connections": "INVALID_REQUEST",
+    "/v1/documents": "INVALID_FILTER_CONFIG",
+    "/v1/documents/{document_id}/chunks": "INVALID_FILTER_CONFIG",
+    "/v1/documents/{document_id}/history": "INVALID_FILTER_CONFIG",
+    "/v1/ingest-job-runs": "INVALID_REQUEST",
+    "/v1/keys": "INVALID_REQUEST",
+    "/v1/namespaces": "INVALID_REQUEST",
+    "/v1/tenants": "INVALID_REQUEST",
+}
+
+
+def takes_a_cursor(path: str, method: str) -> bool:
+    said = DOCUMENT["paths"][path][method]
+    if any(one.get("name") == "cursor" for one in said.get("parameters", [])):
+        return True
+    return "Pagination" in str(said.get("requestBody", "")) or (path == "/v1/documents" and method == "post")
+
+
+LISTINGS = sorted((p, m) for p, methods in DOCUMENT["paths"].items() for m in methods if takes_a_cursor(p, m))
+
+
+def listing_of(org, place, space: str, doc: str, cursor: str | None, tenant: str | None = None) -> Any:
+    path, method = place
+    headers = {} if tenant is None else {"X-Tenant-ID": tenant}
+    filled = path.replace("{document_id}", doc)
+    if method == "post":
+        page = {"pageSize": 1} | ({"cursor": cursor} if cursor is not None else {})
+        body = {"namespaceId": space, "filterConfig": {}, "pagination": page}
+        return org.client.post(filled, json=body, headers=headers)
+    asked = {"namespaceId": space, "pageSize": 1} | ({"cursor": cursor} if cursor is not None else {})
+    return org.client.get(filled, params=asked, headers=headers)
+
+
+@pytest.fixture
+def filled(org):
+    """A namespace with two of what can be listed at once; and one of its documents."""
+    space = org.namespace()
+    org.namespace()
+    doc = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
+    org.text(space, "Two.", name="b")
+    for tenant in ("t1", "t2"):
+        org.client.post("/v1/tenants", json={"id": tenant})
+        org.client.post("/v1/keys", json={"name": tenant})
+    return space, doc
+
+
+def test_the_listings_are_all_of_them():
+    assert [path for path, _ in LISTINGS] == sorted(CODES)
+
+
+def old_form(org, space: str, place: str) -> str:
+    """A cursor as it could be forged while the key of its mark was a hash of public ids."""
+    key = hashlib.sha256(f"{org.id}/{space}/".encode()).digest()
+    mark = hashlib.blake2b(place.encode(), digest_size=8, key=key).digest()
+    return base64.urlsafe_b64encode(mark + place.encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(("path", "method"), LISTINGS)
+def test_what_no_listing_gave_is_refused(path, method, org, filled):
+    space, doc = filled
+    real = {
+        one: listing_of(org, (one, how), space, doc, None).json()["data"].get("nextCursor") for one, how in LISTINGS
+    }
+    mine = real.pop(path)
+    forged = [
+        *filter(None, real.values()),
+        *(old_form(org, space, place) for place in ("5", "9" * 400, "999999999999999999999:x", "x/y", "a:b:c", "\x00")),
+        "x",
+        "A" * 40,
+        "A" * 100_000 if method == "post" else "A" * 4000,
+        "=",
+        "ä",
+        "../../etc",
+        *([mine[:-1], mine[1:], mine + "A", mine + "=", mine.swapcase(), mine[:20]] if mine else []),
+    ]
+    for cursor in forged:
+        answer = listing_of(org, (path, method), space, doc, cursor)
+        assert answer.status_code == 400, (cursor[:80], answer.text)
+        assert_error(answer, 400, CODES[path])
+        assert answer.json()["error"]["details"]["reason"] == "bad_cursor"
+    if mine:
+        assert listing_of(org, (path, method), space, doc, mine).status_code == 200
+
+
+@pytest.mark.decision("D34")
+def test_a_cursor_of_another_tenant_organization_and_namespace_is_refused(org, organization, filled):
+    space, doc = filled
+    cursor = listing_of(org, ("/v1/documents", "post"), space, doc, None).json()["data"]["nextCursor"]
+    other = organization()
+    theirs = other.namespace()
+    for _ in range(2):
+        other.text(theirs)
+    elsewhere = org.namespace()
+    for client, where, tenant in ((other, theirs, None), (org, elsewhere, None), (org, space, "t1")):
+        answer = listing_of(client, ("/v1/documents", "post"), where, doc, cursor, tenant)
+        assert_error(answer, 400, "INVALID_FILTER_CONFIG")
