@@ -12,12 +12,11 @@ from functools import partial
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
-from prefect.states import Completed
 
-from flows import context, report, tasks, waits
+from flows import context, endings, report, tasks, waits
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
-from retrieval import batches, losses, run_progress, settings
+from retrieval import batches, losses, run_names, run_outcome, run_progress, settings
 from retrieval.batches import Lease, Superseded
 from retrieval.errors import Fatal, Moved, Retryable, StepError
 from retrieval.pipeline import discover as discovering
@@ -101,20 +100,26 @@ async def ingest_box(batch_id: str, attempt: int) -> State[None]:
 async def ingest(batch_id: str, attempt: int) -> State[None]:
     """Claim the batch, take every document through the pipeline, and say how each of them ended."""
     db, seconds = context.database(), settings.load().lease_seconds
-    lease = batches.claim(db, batch_id, attempt, seconds=seconds)
+    lease = await endings.claim(batch_id, attempt, seconds=seconds)
     if lease is None:
-        return Completed(name="Superseded", message="Another flow run holds or has finished this batch.")
+        return endings.unclaimed(batch_id)
     with beating(db, lease, seconds=seconds):
         try:
             await _discover(lease)
-            await report.make_findable(outcomes.table(db, lease))
             await _pipeline(lease)
-        except Superseded as error:
-            return Completed(name="Superseded", message=str(error))
+        except Superseded:
+            return endings.unclaimed(lease.batch_id)
         outcomes.settle(db, lease)
         batches.finish(db, lease)
     await report.results(outcomes.table(db, lease), outcomes.skipped(db, lease), outcomes.left(db, lease))
-    return _state(outcomes.progress(db, lease))
+    return endings.state(run_outcome.of_batch(db, lease.batch_id), _told(outcomes.progress(db, lease)))
+
+
+def _told(counts: Progress) -> str:
+    total = run_names.counted(counts.documents, "document")
+    if counts.failed or counts.cancelled:
+        return f"{total}: {counts.failed} failed, {counts.cancelled} cancelled. See the result table."
+    return f"{total} ingested."
 
 
 async def _discover(lease: Lease) -> None:
@@ -123,7 +128,8 @@ async def _discover(lease: Lease) -> None:
     for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
         try:
             async with report.finding(partial(run_progress.read, db, wanted.job_run_id)):
-                step = partial(tasks.discover, Discovery(db, context.keys(), lease, wanted))
+                named = tasks.named(tasks.discover, wanted.job_run_id)
+                step = partial(named, Discovery(db, context.keys(), lease, wanted))
                 with losses.alone(db, lease, wanted.job_run_id):
                     await waits.patiently(db, lease, step)
         except Superseded:
@@ -161,21 +167,21 @@ async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]]) -> None:
     shown = await report.Shown.start(sum(map(len, windows)))
     places = asyncio.Semaphore(WINDOWS_AT_ONCE)
 
-    async def one(window: Sequence[Key]) -> None:
+    async def one(number: int, window: Sequence[Key]) -> None:
         async with places:
-            await _through(lease, window)
+            await _through(lease, window, f"window {number} of {len(windows)}")
             await shown.add(len(window))
 
-    ended = await asyncio.gather(*map(one, windows), return_exceptions=True)
+    ended = await asyncio.gather(*(one(*each) for each in enumerate(windows, 1)), return_exceptions=True)
     if trouble := [error for error in ended if error is not None]:
         raise trouble[0]
 
 
-async def _through(lease: Lease, window: Sequence[Key]) -> None:
+async def _through(lease: Lease, window: Sequence[Key], label: str = "alone") -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
     db = context.database()
     try:
-        while not await _attempt(lease, window):
+        while not await _attempt(lease, window, label):
             get_run_logger().info("The namespace got another model or vector store: embedding again.")
     except Superseded:
         raise
@@ -184,10 +190,10 @@ async def _through(lease: Lease, window: Sequence[Key]) -> None:
         outcomes.settle(db, lease)
 
 
-async def _attempt(lease: Lease, window: Sequence[Key]) -> bool:
+async def _attempt(lease: Lease, window: Sequence[Key], label: str) -> bool:
     """Whether all steps counted; False if the namespace got another model or store before the last one."""
     db = context.database()
-    work = Work(db, context.keys(), lease, window)
+    work = Work(db, context.keys(), lease, window, label=label)
     try:
         for step in tasks.PIPELINE:
             await run_step(step, work)
@@ -200,7 +206,7 @@ async def _attempt(lease: Lease, window: Sequence[Key]) -> bool:
 async def run_step(step: tasks.Pipeline, work: Work) -> None:
     """A step with its retries; what it could not do then fails, its reason named."""
     try:
-        await waits.patiently(work.db, work.lease, partial(step, work))
+        await waits.patiently(work.db, work.lease, partial(tasks.named(step, work.label), work))
     except Retryable as error:
         get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
         left = items.not_past(work.db, work.lease, work.window, step.name)
@@ -208,13 +214,3 @@ async def run_step(step: tasks.Pipeline, work: Work) -> None:
         later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
         reason = f"{step.name}: {error} {tried if waits.is_soon(error) else later}"
         items.fail(work.db, work.lease, dict.fromkeys(left, reason))
-
-
-def _state(outcome: Progress) -> State[None]:
-    total = f"{outcome.documents} document" + ("" if outcome.documents == 1 else "s")
-    if outcome.failed or outcome.cancelled:
-        return Completed(
-            name="CompletedWithFailures",
-            message=f"{total}: {outcome.failed} failed, {outcome.cancelled} cancelled. See the result table.",
-        )
-    return Completed(message=f"{total} ingested.")

@@ -16,7 +16,6 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Crashed
 
 from retrieval.batches import Batch
-from retrieval.shown import without_query
 from retrieval.sources import APPS
 
 if TYPE_CHECKING:
@@ -39,7 +38,8 @@ AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
 INTERRUPTED = "Interrupted"
 """Name of the crash of a run whose worker was stopped: nothing that the run did is to blame."""
 
-NAME_CHARACTERS = 120
+TAGGED = 3
+"""Job runs of a flow run that are named among its tags; more are in its table of results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ async def start(client: PrefectClient, batch: Batch) -> str:
         deployment.id,
         parameters={"batch_id": batch.id, "attempt": batch.attempt},
         name=_name(batch),
-        tags=tags(batch.job_runs, batch.names) if len(batch.job_runs) == 1 else [],
+        tags=tags(batch),
         idempotency_key=batch.idempotency_key,
     )
     return str(run.id)
 
 
-def tags(job_runs: Sequence[str], names: Sequence[str]) -> list[str]:
-    """What a flow run is found by. Every event of a run repeats its tags, so a batch gets them only once it runs."""
-    return [*job_runs, *dict.fromkeys(without_query(name)[:NAME_CHARACTERS] for name in names)]
+def tags(batch: Batch) -> list[str]:
+    """What a flow run is found by. Every event of a run repeats its tags, so they are few."""
+    return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= TAGGED else ())]
 
 
 async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
@@ -104,9 +104,4 @@ async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: b
 
 
 def _name(batch: Batch) -> str:
-    attempt = f" (attempt {batch.attempt})" if batch.attempt > 1 else ""
-    if len(batch.job_runs) == 1 and batch.names:
-        return without_query(batch.names[0])[:NAME_CHARACTERS] + attempt
-    if len(batch.job_runs) == 1:
-        return batch.job_runs[0] + attempt
-    return f"{len(batch.job_runs)} job runs {batch.id[-6:]}{attempt}"
+    return batch.name + (f" (attempt {batch.attempt})" if batch.attempt > 1 else "")

@@ -10,11 +10,11 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from flows import context, report, tasks
+from flows import context, endings, report, tasks
 from flows.heartbeat import beating
 from flows.ingest import WINDOW_DOCUMENTS, run_step
 from flows.steps import Work
-from retrieval import batches, losses, reembedding, reembedding_swap, settings
+from retrieval import batches, losses, reembedding, reembedding_swap, run_outcome, settings
 from retrieval.batches import Lease, Superseded
 from retrieval.errors import Fatal
 from retrieval.namespaces import NamespaceConfig
@@ -28,20 +28,19 @@ async def reembed(batch_id: str, attempt: int) -> State[None]:
     db, seconds = context.database(), settings.load().lease_seconds
     lease = batches.claim(db, batch_id, attempt, seconds=seconds)
     if lease is None:
-        return Completed(name="Superseded", message="Another flow run holds or has finished this batch.")
+        return endings.unclaimed(batch_id)
     with beating(db, lease, seconds=seconds):
         try:
             swapped = await rebuild(lease)
-        except Superseded as error:
-            return Completed(name="Superseded", message=str(error))
+        except Superseded:
+            return endings.unclaimed(batch_id)
         reembedding.drop(db, lease)
         batches.finish(db, lease)
     await report.results(outcomes.table(db, lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
-    return Completed(
-        name="NotSwapped", message="Search stays with the old model and vector store; see the result table."
-    )
+    told = "Search stays with the old model and vector store; see the result table."
+    return endings.state(run_outcome.of_batch(db, batch_id), told)
 
 
 async def rebuild(lease: Lease) -> bool:
@@ -51,11 +50,10 @@ async def rebuild(lease: Lease) -> bool:
         later, job_run = found
         await asyncio.to_thread(reembedding.refresh, db, lease, job_run)
         windows = await asyncio.to_thread(reembedding.windows, db, lease, size=WINDOW_DOCUMENTS)
-        await report.make_findable(outcomes.table(db, lease))
         shown = await report.Shown.start(sum(len(window.keys) for window in windows))
-        for window in windows:
+        for number, window in enumerate(windows, 1):
             with losses.alone(db, window.lease, window.keys[0].document_id) if window.alone else nullcontext():
-                await _through(window, later)
+                await _through(window, later, f"window {number} of {len(windows)}")
             await shown.add(len(window.keys))
         if await asyncio.to_thread(reembedding.failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
@@ -65,13 +63,13 @@ async def rebuild(lease: Lease) -> bool:
     return False
 
 
-async def _through(window: Window, later: NamespaceConfig) -> None:
+async def _through(window: Window, later: NamespaceConfig, label: str) -> None:
     """One window through cutting, embedding and storing. What cannot be done fails those documents with the reason."""
     db = context.database()
     items.start(db, window.lease, window.keys)
     try:
         for step in tasks.REBUILDING:
-            await run_step(step, Work(db, context.keys(), window.lease, window.keys, later))
+            await run_step(step, Work(db, context.keys(), window.lease, window.keys, later, label=label))
             outcomes.settle(db, window.lease)
     except Superseded:
         raise

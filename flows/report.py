@@ -7,12 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from prefect import get_client
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
-from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
-from flows import prefect_server
 from retrieval.pipeline import outcomes
 from retrieval.shown import without_query
 
@@ -23,17 +20,6 @@ if TYPE_CHECKING:
 
 ROWS = 500
 LOOK_SECONDS = 2.0
-
-
-async def make_findable(rows: Sequence[Outcome]) -> None:
-    """Tag a run of many job runs with their ids and their documents' names."""
-    job_runs = dict.fromkeys(row.job_run_id for row in rows)
-    flow_run = FlowRunContext.get()
-    if len(job_runs) == 1 or flow_run is None or flow_run.flow_run is None:
-        return
-    named = prefect_server.tags(list(job_runs), [row.name for row in rows[:ROWS]])
-    async with get_client() as client:
-        await client.update_flow_run(flow_run.flow_run.id, tags=[*flow_run.flow_run.tags, *named])
 
 
 class Shown:

@@ -33,10 +33,18 @@ class Work:
     """A window of documents with the ports they need. Not a dataclass, so that Prefect does not look inside."""
 
     def __init__(
-        self, db: Database, ring: KeyRing, lease: Lease, window: Sequence[Key], config: NamespaceConfig | None = None
+        self,
+        db: Database,
+        ring: KeyRing,
+        lease: Lease,
+        window: Sequence[Key],
+        config: NamespaceConfig | None = None,
+        *,
+        label: str = "",
     ) -> None:
-        """`config`: another than the namespace's own, for what is not searched yet."""
+        """`config`: another than the namespace's own, for what is not searched yet. `label`: what people call it."""
         self.db = db
+        self.label = label
         self.lease = lease
         self.window = window
         self._ring = ring

@@ -6,7 +6,7 @@ What asks for a longer wait than these tries come to is not tried by them: `wait
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -17,6 +17,7 @@ from flows import steps, waits
 from retrieval.errors import Retryable
 
 W = TypeVar("W", steps.Work, steps.Discovery)
+P = ParamSpec("P")
 RETRIES = 4
 
 
@@ -45,6 +46,12 @@ chunk = _task(steps.chunk)
 embed = _task(steps.embed)
 upsert = _task(steps.upsert)
 shadow = _task(steps.shadow)
+
+
+def named(task: Task[P, None], label: str) -> Task[P, None]:
+    """The task with a name that tells which window it works on, or which job run it lists."""
+    return task.with_options(task_run_name=f"{task.name} {label}".strip())
+
 
 Pipeline = Task[[steps.Work], None]
 PIPELINE: tuple[Pipeline, ...] = (fetch, parse, chunk, embed, upsert)

@@ -16,7 +16,7 @@ from typing import LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids, outbox
+from retrieval import ids, outbox, run_names
 from retrieval.database import Database, Row, passing_over
 from retrieval.errors import Fatal
 from retrieval.ports import Scope
@@ -31,7 +31,9 @@ class Batch:
     source: str
     attempt: int
     job_runs: tuple[str, ...]
-    names: tuple[str, ...]
+    namespace: str
+    name: str
+    """What it is about, for people."""
 
     @property
     def idempotency_key(self) -> str:
@@ -99,17 +101,16 @@ def form(db: Database, *, size: int, batches: int) -> int:
 
 def undispatched(db: Database) -> list[Batch]:
     """Batches whose newest attempt has no flow run yet, oldest first."""
-    rows = db.rows(
-        """
-        select b.id, b.source, b.attempt, array_agg(r.id order by r.number) as job_runs,
-               (select array_agg(d.name order by d.position) from run_documents d
-                where d.job_run_id = (array_agg(r.id order by r.number))[1] and d.position < 3) as names
-        from batches b join job_runs r on r.batch_id = b.id
-        where b.finished_at is null and b.dispatched_at is null
-        group by b.id order by b.created_at limit 200
-        """
-    )
-    return [Batch(r["id"], r["source"], r["attempt"], tuple(r["job_runs"]), tuple(r["names"] or ())) for r in rows]
+    rows = db.rows(outbox.UNDISPATCHED)
+    return [
+        Batch(row["id"], row["source"], row["attempt"], tuple(row["job_runs"]), row["namespace_id"], _name(row))
+        for row in rows
+    ]
+
+
+def _name(row: Row) -> str:
+    runs = len(row["job_runs"])
+    return run_names.titled(row) if runs == 1 else run_names.several(row["source"], runs, row["namespace"])
 
 
 def dispatched(db: Database, batch: Batch, flow_run_id: str) -> None:

@@ -6,6 +6,7 @@ from typing import LiteralString
 
 from psycopg import Connection
 
+from retrieval import run_names, run_progress
 from retrieval.database import Row
 
 MAY_LEAVE: LiteralString = """
@@ -16,6 +17,26 @@ MAY_LEAVE: LiteralString = """
     ))
 """
 """That a job run `r` waits and is not held back by an earlier one of its connection."""
+
+
+UNDISPATCHED: LiteralString = (
+    """
+    with open_batches as (
+        select b.id as batch, b.attempt, b.created_at, array_agg(r.id order by r.number) as job_runs
+        from batches b join job_runs r on r.batch_id = b.id
+        where b.finished_at is null and b.dispatched_at is null
+        group by b.id order by b.created_at limit 200
+    )
+    select o.batch as id, o.attempt, o.job_runs, p.namespace_id, n.name as namespace, """
+    + run_names.COLUMNS
+    + """
+    from open_batches o join job_runs r on r.id = o.job_runs[1] join jobs j on j.id = r.job_id
+    join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
+    """
+    + run_progress.COUNTED
+    + " order by o.created_at"
+)
+"""Batches whose newest attempt has no flow run yet, each with what its first job run is about."""
 
 
 def gather(connection: Connection[Row], group: Row) -> int:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import archives, batches, ids, run_progress, runs, scopes
-from retrieval.database import Database
+from retrieval import archives, batches, ids, run_names, run_outcome, run_progress, runs, scopes
+from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
+from retrieval.run_outcome import Notice
 
 PAGE = 50
 LISTING = "ingest-job-runs"
@@ -30,6 +31,15 @@ class Summary:
     progress: Mapping[str, int]
     timings: Mapping[str, float]
     flow_run_id: str | None
+    name: str
+    outcome: str | None
+    notices: list[Notice]
+
+    @classmethod
+    def of(cls, row: Row) -> Summary:
+        values = {field: row[field] for field in _FIELDS}
+        told = run_outcome.notices(row["source"], row["outcome"], row["progress"])
+        return cls(**values, name=run_names.of(row), notices=told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +50,55 @@ class Page:
     cursor: str | None
 
 
+_FIELDS = (
+    "id",
+    "number",
+    "job_id",
+    "source",
+    "status",
+    "created_at",
+    "updated_at",
+    "progress",
+    "timings",
+    "flow_run_id",
+    "outcome",
+)
+
 _LIST: LiteralString = (
-    "select r.id, r.number, r.job_id, r.source, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id, "
-    + run_progress.SHOWN
-    + """ as progress
+    "select * from (select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
+    " counted.progress, "
+    + run_names.COLUMNS
+    + ","
+    + run_outcome.OUTCOME
+    + """ as outcome
     from job_runs r
+    join jobs j on j.id = r.job_id
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     left join batches b on b.id = r.batch_id
+    """
+    + run_progress.COUNTED
+    + """
     where (%(status)s::text is null or r.status = %(status)s) and (%(before)s::bigint is null or r.number < %(before)s)
-    order by r.number desc limit %(limit)s
+    ) found where %(outcome)s::text is null or outcome = %(outcome)s order by number desc limit %(limit)s
 """
 )
 
 
 async def list_page(
-    db: Database, scope: Scope, *, status: str | None = None, cursor: str | None = None, size: int = PAGE
+    db: Database,
+    scope: Scope,
+    *,
+    status: str | None = None,
+    outcome: str | None = None,
+    cursor: str | None = None,
+    size: int = PAGE,
 ) -> Page:
     """The scope's job runs. A page begins after the cursor's run, whatever was accepted since."""
     before = None if cursor is None else int(cursor)
-    values = {**scopes.params(scope), "status": status, "before": before, "limit": size + 1}
+    values = {**scopes.params(scope), "status": status, "outcome": outcome, "before": before, "limit": size + 1}
     rows = await db.async_rows(_LIST, values)
-    items = [Summary(**row) for row in rows[:size]]
+    items = [Summary.of(row) for row in rows[:size]]
     return Page(items, str(items[-1].number) if len(rows) > size else None)
 
 
@@ -117,14 +154,14 @@ async def retry(db: Database, scope: Scope, job_run_id: str) -> str:
         values: dict[str, Any] = {**scopes.params(scope), "run": job_run_id, "new": new}
         if await (await connection.execute(_FIND, values)).fetchone() is None:
             raise runs.not_found()
-        made = await (await connection.execute(_RETRY, values)).fetchone()
+        made = await (await connection.execute(RETRY, values)).fetchone()
         if made is None:
             message = "This job run has no failed document that could be run again."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="nothing_to_retry")
     return new
 
 
-_RETRY: LiteralString = (
+RETRY: LiteralString = (
     """
     with failed as (
         select m.document_id, m.position, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, i.content,

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from retrieval import acceptance, ids, run_progress, scopes
+from retrieval import acceptance, ids, run_names, run_outcome, run_progress, scopes
 from retrieval.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import OcrStrategy, Scope
+from retrieval.run_outcome import Notice
 
 WAITING = frozenset({"BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC"})
 CHANNEL: LiteralString = "job_runs_waiting"
@@ -85,6 +86,9 @@ class JobRun:
     source: str = ""
     connection_id: str | None = None
     progress: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    outcome: str | None = None
+    notices: list[Notice] = field(default_factory=list)
     queued: list[Entry] = field(default_factory=list)
     processing: list[Entry] = field(default_factory=list)
     completed: list[Entry] = field(default_factory=list)
@@ -211,10 +215,12 @@ def file_key(scope: Scope, owner: str, name: str) -> str:
 
 
 _READ: LiteralString = (
-    "select r.id, r.status, r.source, j.config ->> 'connectionId' as connection_id, r.created_at, r.updated_at,"
-    " r.timings, b.flow_run_id, "
-    + run_progress.SHOWN
-    + """ as progress,
+    "select r.id, r.status, j.config ->> 'connectionId' as connection_id, r.created_at, r.updated_at,"
+    " r.timings, b.flow_run_id, counted.progress, "
+    + run_names.COLUMNS
+    + ","
+    + run_outcome.OUTCOME
+    + """ as outcome,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error) order by d.position), '[]')
             from (select * from run_documents where job_run_id = r.id
                   order by status = 'FAILED' desc, status = 'SUCCESS', position limit %(most)s::bigint) d) as documents
@@ -223,8 +229,9 @@ _READ: LiteralString = (
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     left join batches b on b.id = r.batch_id
-    where r.id = %(run)s
-"""
+    """
+    + run_progress.COUNTED
+    + " where r.id = %(run)s"
 )
 
 _GROUPS = {"PROCESSING": "processing", "SUCCESS": "completed", "FAILED": "failed", "CANCELLED": "cancelled"}
@@ -241,6 +248,9 @@ def _job_run(row: Row) -> JobRun:
         row["source"],
         row["connection_id"],
         row["progress"],
+        run_names.of(row),
+        row["outcome"],
+        run_outcome.notices(row["source"], row["outcome"], row["progress"]),
     )
     for document_id, status, error in row["documents"]:
         group = "queued" if status in WAITING else _GROUPS[status]

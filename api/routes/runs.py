@@ -37,7 +37,12 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
     await namespaces.require(services.db, scope.organization, scope.namespace)
     place = await call.place(query.cursor, query.namespace_id)
     page = await run_control.list_page(
-        services.db, scope, status=query.status, cursor=place, size=query.page_size or run_control.PAGE
+        services.db,
+        scope,
+        status=query.status,
+        outcome=query.outcome,
+        cursor=place,
+        size=query.page_size or run_control.PAGE,
     )
     shown = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
     data = JobRunsData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from msgspec import Meta, Struct, convert
 from api.wire.common import Answer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import OcrStrategy
+from retrieval.run_outcome import Notice
 from retrieval.runs import Accepted, Entry, Ingestion, JobRun, Receipt
 
 Metadata = Annotated[
@@ -145,12 +147,6 @@ class JobRunDocuments(Struct):
     cancelled: list[JobRunDocument]
 
 
-_AWAITING = (
-    "documents are gone at the content service, more than a fifth of this connection's: they stay searchable until"
-    " POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
-)
-
-
 class RunProgress(Struct, rename="camel"):
     """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were found
     and left out, with the reasons. Removed ones are gone at the content service; of many at once the removal awaits a
@@ -168,29 +164,40 @@ class RunProgress(Struct, rename="camel"):
     removed: int = 0
     awaiting_confirmation: int = 0
 
-    def notices(self) -> list[str]:
-        """What a person is to know of the run beside its documents."""
-        if not self.awaiting_confirmation:
-            return []
-        return [f"{self.awaiting_confirmation} {_AWAITING}"]
+
+class RunNotice(Struct):
+    """What a person is to know of a run beside its documents, and of how many things it is true."""
+
+    reason: str
+    count: int
+
+    @classmethod
+    def all_of(cls, told: Sequence[Notice]) -> list[RunNotice]:
+        return [cls(one.reason, one.count) for one in told]
 
 
 Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]
 PrefectUrl = Annotated[str | None, Meta(description="The flow run in Prefect's own pages; null before it has one.")]
 
 
+RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
+Outcome = Annotated[RunOutcome | None, Meta(description="How the run ended; null before it has.")]
+
+
 class JobRunData(Struct, rename="camel"):
-    """A job run. COMPLETED when every document is at its end, failed ones too."""
+    """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
 
     id: str
+    name: str
     status: Annotated[str, Meta(extra_json_schema={"enum": ["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]})]
+    outcome: Outcome
     source: str
     connection: Identified | None
     documents: JobRunDocuments
     created_at: Timestamp
     updated_at: Timestamp
     progress: RunProgress
-    notices: list[str]
+    notices: list[RunNotice]
     timings: Timings
     prefect_url: PrefectUrl
 
@@ -201,7 +208,9 @@ class JobRunData(Struct, rename="camel"):
 
         return cls(
             id=run.id,
+            name=run.name,
             status=run.status,
+            outcome=convert(run.outcome, RunOutcome | None),
             source=run.source,
             connection=Identified(run.connection_id) if run.connection_id else None,
             documents=JobRunDocuments(
@@ -213,8 +222,8 @@ class JobRunData(Struct, rename="camel"):
             ),
             created_at=Timestamp.of(run.created_at),
             updated_at=Timestamp.of(run.updated_at),
-            progress=(progress := convert(run.progress, RunProgress)),
-            notices=progress.notices(),
+            progress=convert(run.progress, RunProgress),
+            notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, convert
 
 from api.wire.common import Answer, Identified, Timestamp
-from api.wire.ingest import NamespaceId, PrefectUrl, RunProgress, Timings
+from api.wire.ingest import NamespaceId, Outcome, PrefectUrl, RunNotice, RunOutcome, RunProgress, Timings
 from retrieval.run_control import Summary
 
 RunStatus = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
@@ -18,6 +18,7 @@ class ListQuery(Struct, rename="camel"):
 
     namespace_id: NamespaceId
     status: RunStatus | None = None
+    outcome: RunOutcome | None = None
     cursor: str | None = None
     page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
 
@@ -39,12 +40,15 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     """A job run without its documents."""
 
     id: str
+    name: str
     status: RunStatus
+    outcome: Outcome
     source: str
     ingest_job: Identified
     created_at: Timestamp
     updated_at: Timestamp
     progress: RunProgress
+    notices: list[RunNotice]
     timings: Timings
     prefect_url: PrefectUrl
 
@@ -52,12 +56,15 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     def of(cls, run: Summary, prefect_url: str | None) -> JobRunSummary:
         return cls(
             id=run.id,
+            name=run.name,
             status=convert(run.status, RunStatus),
+            outcome=convert(run.outcome, RunOutcome | None),
             source=run.source,
             ingest_job=Identified(run.job_id),
             created_at=Timestamp.of(run.created_at),
             updated_at=Timestamp.of(run.updated_at),
             progress=convert(run.progress, RunProgress),
+            notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
         )

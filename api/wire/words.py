@@ -162,7 +162,11 @@ WORDS: Mapping[str, str] = {
     "syncIntervalMinutes": "Minutes after which it is ingested again by itself; null: only when it is asked for.",
     "removed": "Documents that are gone at the content service and were removed.",
     "awaitingConfirmation": "Documents that are gone at the content service and wait for a person's confirmation.",
-    "notices": "What a person is to know of the run beside its documents; empty if there is nothing.",
+    "notices": "What a person is to know of the run beside its documents, such as why it found nothing.",
+    "RunNotice.reason": "What there is to know, in a sentence.",
+    "RunNotice.count": "Of how many things it is true; 0 where there is nothing to count.",
+    "JobRunData.name": "What the run is about: a host, a file, a connection, how many documents. Never a query string.",
+    "JobRunSummary.name": "What the run is about: a host, a file, a connection, how many documents.",
     "skippedReasons": "How many were left out for which reason.",
     # Activity
     "ActivityData.runs": "Job runs under way.",

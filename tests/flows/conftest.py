@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 PROJECT = Path(__file__).resolve().parents[2]
-START_SECONDS = 90
+START_SECONDS = 180
 
 
 def free_port() -> int:

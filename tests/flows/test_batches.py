@@ -124,8 +124,8 @@ def test_a_text_without_a_name_never_shows_its_words_to_prefect(db, new_scope):
     asyncio.run(_post_nameless(db, new_scope()))
     batches.form(db, size=64, batches=8)
     (batch,) = batches.undispatched(db)
-    assert batch.names[0].startswith("text ")
-    assert "secret" not in batch.names[0]
+    assert batch.name.startswith("text ")
+    assert "secret" not in batch.name
 
 
 async def _post_nameless(db, scope):

@@ -180,7 +180,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
     async def start(_total):
         return NoBar()
 
-    async def through(lease, window):
+    async def through(lease, window, _label="alone"):
         held = db.row("select at_work from batches where id = %(id)s", {"id": lease.batch_id})
         seen.append(([key.document_id for key in window], held["at_work"]))
         succeed(db, lease, window)

@@ -25,7 +25,13 @@ MINILM = {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
 def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
     assert prefect_server
     with workshop.opened(
-        db, monkeypatch, prefect_server_environment, tmp_path, grace_seconds=0.2, embeddingModelConfig=MINILM
+        db,
+        monkeypatch,
+        prefect_server_environment,
+        tmp_path,
+        grace_seconds=0.2,
+        embeddingModelConfig=MINILM,
+        webScraperConfig={"provider": "BUILTIN"},
     ) as made:
         yield made
 
@@ -73,7 +79,7 @@ def test_ten_sigterms_and_ten_sigkills_of_workers_fail_nothing(shop, site):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.decision("H71")
 def test_a_document_that_kills_its_child_three_times_fails_alone(shop):
     texts = [shop.space.text(long_text(number), f"text {number}") for number in range(NEIGHBOURS + 1)]

@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from flows import prefect_server
-from retrieval import logs
+from retrieval import logs, run_names
 from retrieval.batches import Batch
 from retrieval.settings import Settings
 from retrieval.shown import without_query
@@ -34,9 +34,10 @@ def test_an_address_is_shown_without_its_query_user_and_fragment(given, shown):
 
 
 def test_a_flow_run_bears_no_query_in_its_name_and_tags():
-    batch = Batch("b_1", "URLS_LIST", 2, ("ijr_1",), (SIGNED,))
-    assert prefect_server._name(batch) == "https://bucket.example/report.pdf (attempt 2)"
-    assert prefect_server.tags(batch.job_runs, batch.names) == ["ijr_1", "https://bucket.example/report.pdf"]
+    row = {"source": "TEXT", "url": None, "whole": 1, "hosts": 1, "account": None, "first": f"a copy of {SIGNED}"}
+    batch = Batch("b_1", "TEXT", 2, ("ijr_1",), "ns_1", run_names.titled(row))
+    assert prefect_server._name(batch) == "a copy of https://bucket.example/report.pdf (attempt 2)"
+    assert prefect_server.tags(batch) == ["ns_1", "ijr_1"]
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

@@ -26,7 +26,8 @@ def show(who: session.Person, namespace: str, run: Json) -> None:
     """All that is known of the run."""
     _head(run)
     for notice in run["notices"]:
-        st.warning(plain(notice), icon=":material/notification_important:")
+        told = plain(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
+        st.warning(told, icon=":material/notification_important:")
     left, right = st.columns(2)
     with left:
         st.markdown("**How far the documents are**")
@@ -43,10 +44,10 @@ def show(who: session.Person, namespace: str, run: Json) -> None:
 
 def _head(run: Json) -> None:
     progress, found = run["progress"], run["progress"]["found"]
-    st.subheader(title(run["source"]))
+    st.subheader(plain(run["name"]) or title(run["source"]))
     with st.container(horizontal=True, vertical_alignment="center"):
-        status.badge(run["status"])
-        st.caption(f"accepted {ago(run['createdAt'])} · `{run['id']}`")
+        status.badge(run["outcome"] or run["status"])
+        st.caption(f"{title(run['source'])} · accepted {ago(run['createdAt'])} · `{run['id']}`")
     if run["status"] in MOVING:
         ended = _ended(run)
         known = sum(len(group) for group in run["documents"].values())

@@ -16,8 +16,10 @@ STATUS: dict[str, tuple[str, Color, str]] = {
     "PROCESSING": ("works", "blue", "sync"),
     "SUCCESS": ("searchable", "green", "check_circle"),
     "COMPLETED": ("completed", "green", "check_circle"),
+    "SUCCEEDED": ("succeeded", "green", "check_circle"),
+    "COMPLETED_WITH_FAILURES": ("with failures", "orange", "warning"),
     "FAILED": ("failed", "red", "error"),
-    "CANCELLED": ("cancelled", "orange", "cancel"),
+    "CANCELLED": ("cancelled", "gray", "cancel"),
     "PENDING": ("not yet authorized", "orange", "hourglass_empty"),
     "ACTIVE": ("active", "green", "check_circle"),
     "REVOKED": ("revoked", "gray", "block"),
@@ -25,6 +27,8 @@ STATUS: dict[str, tuple[str, Color, str]] = {
 """Status to word, colour and icon; the same everywhere."""
 
 MOVING = frozenset({"QUEUED", "PRE_PROCESSING", "PROCESSING"})
+OUTCOMES = ("SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED")
+"""How a job run ended; before that its status says how far it is."""
 STEPS = ("discover", "fetch", "parse", "chunk", "embed", "upsert")
 STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
 

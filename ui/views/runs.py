@@ -10,7 +10,7 @@ from ui import session
 from ui.client import ApiError
 from ui.parts import frame, ingest_forms, pager, removals, run_detail, status
 from ui.parts.text import csv_bytes
-from ui.parts.words import MOVING, ago, count, seconds, title
+from ui.parts.words import MOVING, OUTCOMES, ago, count, seconds, title
 
 PAGE = 50
 LIVE_SECONDS = 2.0
@@ -38,7 +38,7 @@ def listing(who: session.Person, namespace: str) -> None:
     left, right = st.columns([2, 1], vertical_alignment="bottom")
     wanted = left.pills(
         "Status",
-        ["all", "QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"],
+        ["all", "QUEUED", "PRE_PROCESSING", "PROCESSING", *OUTCOMES],
         default=session.parameter("status") or "all",
         key="runs_status",
     )
@@ -47,10 +47,12 @@ def listing(who: session.Person, namespace: str) -> None:
 
     @st.fragment(run_every=LIVE_SECONDS if live else None)
     def table() -> None:
+        asked = session.parameter("status")
         data = who.api.get(
             "/v1/ingest-job-runs",
             namespaceId=namespace,
-            status=session.parameter("status"),
+            status=None if asked in OUTCOMES else asked,
+            outcome=asked if asked in OUTCOMES else None,
             cursor=session.parameter("cursor"),
             pageSize=PAGE,
         )
@@ -99,9 +101,10 @@ def _table(data: dict[str, Any]) -> None:
 def _row(run: dict[str, Any]) -> dict[str, Any]:
     progress = run["progress"]
     ended = progress["upserted"] + progress["failed"]
-    finished = run["status"] == "COMPLETED"
+    finished = run["outcome"] not in (None, "CANCELLED")
     return {
-        "Status": [run["status"]],
+        "Status": [run["outcome"] or run["status"]],
+        "Name": run["name"],
         "Source": title(run["source"]),
         "Done": 100 if finished else min(99, int(100 * ended / progress["found"])) if progress["found"] else 0,
         "Documents": progress["found"],

@@ -1,0 +1,59 @@
+"""How a flow run begins again when a person retries it in Prefect, and the state that it ends in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from prefect import get_client
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.states import Cancelled, Completed, Failed
+
+from flows import context
+from retrieval import batches, run_outcome, run_retry
+from retrieval.batches import Lease
+from retrieval.run_outcome import CANCELLED, FAILED, SUCCEEDED
+
+
+async def claim(batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
+    """The lease of this attempt; of what failed in it, if somebody retries the flow run in Prefect."""
+    db = context.database()
+    lease = batches.claim(db, batch_id, attempt, seconds=seconds)
+    run = _flow_run_id()
+    if lease is not None or run is None or not await _has_ended_before(run):
+        return lease
+    again = await asyncio.to_thread(run_retry.of_batch, db, batch_id, str(run))
+    return batches.claim(db, again, 1, seconds=seconds) if again else None
+
+
+def unclaimed(batch_id: str) -> State[None]:
+    """There is nothing to do: how the batch ended, or that another works on it."""
+    db = context.database()
+    batch_id = run_retry.newest(db, batch_id, str(_flow_run_id()))
+    ended = run_outcome.of_batch(db, batch_id) if run_retry.is_finished(db, batch_id) else []
+    if ended:
+        return state(ended, "Nothing was left to do here.")
+    return Completed(name="Superseded", message="Another flow run holds this batch.")
+
+
+def state(ended: Sequence[str], message: str) -> State[None]:
+    """`ended`: the outcomes of the job runs. Green is what succeeded at least in part."""
+    if ended and all(one == CANCELLED for one in ended):
+        return Cancelled(message=message)
+    if ended and all(one in (FAILED, CANCELLED) for one in ended):
+        return Failed(message=message)
+    if any(one != SUCCEEDED for one in ended):
+        return Completed(name="CompletedWithFailures", message=message)
+    return Completed(message=message)
+
+
+def _flow_run_id() -> UUID | None:
+    found = FlowRunContext.get()
+    return found.flow_run.id if found is not None and found.flow_run is not None else None
+
+
+async def _has_ended_before(run: UUID) -> bool:
+    async with get_client() as client:
+        return any(one.is_final() for one in await client.read_flow_run_states(run))

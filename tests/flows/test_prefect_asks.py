@@ -1,0 +1,93 @@
+"""What a person does to a flow run in Prefect, with a real server and a real worker: cancel it, retry it."""
+
+import pytest
+from prefect.states import AwaitingRetry, Cancelling
+
+from tests.e2e import test_crawl_kills as crawls
+from tests.flows import workshop
+from tests.flows.crawling import accept
+
+site = crawls.site
+
+
+@pytest.fixture
+def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
+    assert prefect_server
+    with workshop.opened(
+        db, monkeypatch, prefect_server_environment, tmp_path, webScraperConfig={"provider": "BUILTIN"}
+    ) as made:
+        yield made
+
+
+def final(shop, run):
+    """The flow run of the job run, once it has ended."""
+    state = shop.flow_run(run).state
+    return state if state.is_final() else None
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.decision("H06")
+def test_cancelled_there_is_cancelled_here(shop, site):
+    texts = [shop.space.text(f"text {number}", f"text {number}").job_run_id for number in range(3)]
+    shop.until(lambda: shop.batch(texts[0]).get("flow_run_id"))
+    assert shop.flow_run(texts[0]).name.startswith("3 texts in ")
+    shop.pool.client.set_flow_run_state(shop.flow_run(texts[0]).id, Cancelling())
+    shop.until(lambda: all(shop.done(run) for run in texts))
+    assert [shop.done(run).outcome for run in texts] == ["CANCELLED"] * 3
+
+    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
+    shop.pool.start_workers()
+    shop.until(lambda: shop.is_worked_on(crawl) and shop.space.run(crawl).progress["found"])
+    shop.pool.client.set_flow_run_state(shop.flow_run(crawl).id, Cancelling())
+    ended = shop.until(lambda: shop.done(crawl))
+    assert (ended.outcome, ended.failed) == ("CANCELLED", [])
+    assert shop.until(lambda: final(shop, crawl)).name == "Cancelled"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.decision("H86")
+def test_retried_there_what_failed_runs_again_and_the_state_tells_the_outcome(shop):
+    broken = shop.space.file("broken.pdf", b"%PDF-1.7 nothing of the kind", "application/pdf")
+    good = shop.space.file("good.txt", b"Owls hunt mice at night.", "text/plain")
+    runs = [broken.job_run_id, good.job_run_id]
+    shop.pool.start_workers()
+    shop.until(lambda: all(shop.done(run) for run in runs))
+    assert [shop.done(run).outcome for run in runs] == ["FAILED", "SUCCEEDED"]
+    assert shop.until(lambda: final(shop, broken.job_run_id)).name == "CompletedWithFailures"
+    flow_run = shop.flow_run(broken.job_run_id).id
+
+    def retried():
+        rows = shop.db.rows(
+            "select id from job_runs where job_id = (select job_id from job_runs where id = %(run)s)"
+            " order by number desc limit 1",
+            {"run": broken.job_run_id},
+        )
+        again = rows[0]["id"]
+        return again if again not in seen and shop.done(again) else None
+
+    seen = {broken.job_run_id}
+    for content, outcome, state in ((None, "FAILED", "Failed"), (b"Bread rises.", "SUCCEEDED", "Completed")):
+        if content is not None:
+            row = shop.db.row("select raw_key from documents where id = %(id)s", {"id": broken.document_id})
+            newest = shop.db.row(
+                "select raw_key from run_documents where document_id = %(id)s order by generation desc limit 1",
+                {"id": broken.document_id},
+            )
+            mend(shop, (newest or row)["raw_key"], broken.document_id)
+        shop.pool.client.set_flow_run_state(flow_run, AwaitingRetry())
+        again = shop.until(retried)
+        seen.add(again)
+        assert shop.done(again).outcome == outcome
+        assert shop.until(lambda again=again: final(shop, again)).name == state
+        assert shop.flow_run(again).id == flow_run
+
+
+def mend(shop, key, document_id):
+    """The file in the store can be read from now on."""
+    from connectors import registry
+
+    registry.file_store(shop.space.config).put(key, [b"Bread rises because of yeast."])
+    shop.db.rows(
+        "update run_documents set media_type = 'text/plain', name = 'broken.txt' where document_id = %(id)s",
+        {"id": document_id},
+    )
