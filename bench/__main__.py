@@ -13,6 +13,7 @@ BENCHMARKS = {
     "parsing": "files per CPU second by kind against the bare library; a PDF of 1,600 pages",
     "openai_requests": "10,000 chunks through the OpenAI adapter: requests, and throughput beside one after another",
     "crawl": "500 pages on loopback, beside Scrapy at equal politeness",
+    "soak": "a busy namespace with stalls injected into the database, and another that must not notice",
     "search_scale": "search in 100,000 chunks against pgvector's own query",
 }
 
