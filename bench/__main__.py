@@ -14,6 +14,7 @@ BENCHMARKS = {
     "openai_requests": "10,000 chunks through the OpenAI adapter: requests, and throughput beside one after another",
     "crawl": "500 pages on loopback, beside Scrapy at equal politeness",
     "soak": "a busy namespace with stalls injected into the database, and another that must not notice",
+    "idle": "a good client beside 2,000 idle connections, guessed keys and stalled uploads, against a quiet API",
     "search_scale": "search in 100,000 chunks against pgvector's own query",
 }
 
