@@ -48,7 +48,6 @@ WORDS: Mapping[str, str] = {
     "Readiness.reason": "Why requests cannot be served; null if they can.",
     "field": "The path of what is wrong in the request; absent where there is none.",
     "isoString": "ISO 8601 in UTC with milliseconds.",
-    # Identity
     "id": "The id.",
     "Tenant.id": "The tenant's name, as X-Tenant-ID sends it.",
     "ForgottenTenant.id": "The tenant's name.",
@@ -168,7 +167,6 @@ WORDS: Mapping[str, str] = {
     "JobRunData.name": "What the run is about: a host, a file, a connection, how many documents. Never a query string.",
     "JobRunSummary.name": "What the run is about: a host, a file, a connection, how many documents.",
     "skippedReasons": "How many were left out for which reason.",
-    # Activity
     "ActivityData.runs": "Job runs under way.",
     "OpenRuns.queued": "Accepted, waiting for a worker.",
     "preProcessing": "Finding out what to ingest.",

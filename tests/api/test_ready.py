@@ -68,7 +68,7 @@ def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
     assert "is full" in str(files_folder.problem(huge, own_db.row("select id from files_folder")["id"]))
 
 
-@pytest.mark.decision("H95")
+@pytest.mark.decision("H96")
 def test_stalled_dispatch_is_not_ready_but_serves_requests(at, own_db):
     _, ask = at
     readiness.record(own_db, "here:1", [Beat("dispatch", 500.0, 600.0, "PoolTimeout")])
@@ -76,7 +76,7 @@ def test_stalled_dispatch_is_not_ready_but_serves_requests(at, own_db):
     assert ask(**{"for": "requests"}).status_code == 200
 
 
-@pytest.mark.decision("H96")
+@pytest.mark.decision("H97")
 def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
     first, second = Settings(home=tmp_path / "one"), Settings(home=tmp_path / "two")
     assert files_folder.claim(own_db, first) is None

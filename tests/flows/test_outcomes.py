@@ -142,6 +142,7 @@ def test_a_run_is_called_by_what_it_is_about(db, new_scope):
     assert named["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
 
 
+@pytest.mark.decision("H09")
 @pytest.mark.decision("H85")
 def test_a_flow_run_of_many_is_called_by_their_number_and_has_few_tags(db, new_scope):
     scope = new_scope()

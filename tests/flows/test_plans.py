@@ -1,7 +1,7 @@
 """No statement of the sweep, the dispatcher and the hot paths reads a big table whole, however large it has become.
 
 The statements are recorded from what they do, so what is added later is looked at without a thought. They are explained
-as they are run (planned for their values) in tables of 10, of 10,000 and, as a slow test, of 1,000,000 rows of other
+as they are run (planned for their values) in tables of 10, of 10,000 and, as a slow test, of 200,000 rows of other
 scopes, after `analyze`.
 """
 
@@ -66,7 +66,7 @@ FILL = """
 """Rows of other scopes in every big table; `{rows}`: how many."""
 
 
-@pytest.fixture(params=[10, 10_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.fixture(params=[10, 10_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def rows(request):
     """Rows of other scopes in each big table."""
     return request.param
