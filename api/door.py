@@ -81,7 +81,7 @@ class Door:
         path = scope["path"]
         if path in _UNCOUNTED:
             return None
-        is_open = path.startswith(_OPEN) or not f"{path}/".startswith("/v1/")
+        is_open = path.startswith(_OPEN) or not path.startswith("/v1/")
         address = client_of(scope, self._trusted_proxies)
         credentials = credentials_of([] if is_open else list(scope["headers"]), address)
         try:

@@ -138,9 +138,9 @@ WORDS: Mapping[str, str] = {
     "ingestJobRuns": "The job runs.",
     "ingestJob": "The ingestion request that it came from.",
     "ingestJobRun": "The latest job run that it was part of.",
-    # Job runs
     "status": "How far it is.",
     "ListQuery.status": "Only job runs with this status.",
+    "ListQuery.outcome": "Only job runs that ended so.",
     "StatusCount.status": "The status of the documents.",
     "Health.status": "Always `ok`.",
     "Readiness.status": "Whether requests can be served.",

@@ -405,7 +405,7 @@ def test_what_is_refused(org, space):
         ({"name": 5}, 400, "INVALID_REQUEST"),
         ({"name": None}, 400, "INVALID_REQUEST"),
         ({"name": "x" * 201}, 400, "INVALID_REQUEST"),
-        ({"connector": "SHAREPOINT"}, 400, "INVALID_REQUEST"),
+        ({"connector": "EVERNOTE"}, 400, "INVALID_REQUEST"),
         ({"connector": "box"}, 400, "INVALID_REQUEST"),
         ({"clientRedirectUrl": 5}, 400, "INVALID_REQUEST"),
         ({"namespaceId": None}, 400, "INVALID_REQUEST"),

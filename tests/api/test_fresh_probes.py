@@ -53,6 +53,7 @@ except ServiceError as error:
 def checked(area, config, endpoints):
     environment = {
         **os.environ,
+        "RETRIEVAL_CHECK_CONFIGS": "true",
         "RETRIEVAL_FETCH_ALLOW": "127.0.0.0/8",
         "RETRIEVAL_ENDPOINTS": json.dumps(endpoints),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import signal
 import time
 
@@ -91,8 +92,6 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
 
 def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monkeypatch):
     """As an operator starts it: `retrieval worker` on a machine that has a folder of its own."""
-    import base64
-
     from local import alone
 
     assert files_folder.claim(own_db, Settings(home=tmp_path / "one")) is None
@@ -137,7 +136,8 @@ def new_namespace_with_file(own_db, tmp_path):
 
 
 def test_the_probe_of_the_dispatcher_says_what_it_waits_for(own_db, tmp_path, ring, capsys):
-    given = Settings(home=tmp_path, database_url=own_db.url, secret_key="1:x")
+    key = "1:" + base64.b64encode(bytes(32)).decode()
+    given = Settings(home=tmp_path, database_url=own_db.url, secret_key=key)
     assert ready.run("dispatcher", given) == 0
     readiness.record(own_db, "here:1", [Beat("reconcile", 500.0, 600.0)])
     assert ready.run("dispatcher", given) == 3

@@ -35,7 +35,9 @@ def requests():
 def operation_of(method, path):
     """What the code says about a shown request; None for what is planned."""
     bare = re.sub(r"\?.*", "", path)
-    return OPERATIONS.get((method, re.sub(r"/(?:(?:ns|ijr|doc|conn|job|key)_\w+|(?<=tenants/)\w+|(?<=pages/)\d+)", "/{}", bare)))
+    return OPERATIONS.get(
+        (method, re.sub(r"/(?:(?:ns|ijr|doc|conn|job|key)_\w+|(?<=tenants/)\w+|(?<=pages/)\d+)", "/{}", bare))
+    )
 
 
 def test_the_error_table_is_that_of_the_code():

@@ -83,7 +83,7 @@ def _upload(page: Page, report: Path) -> None:
     expect(page.get_by_text("report.pdf").first).to_be_visible()
     page.get_by_role("button", name="Ingest", exact=True).click()
     expect(page.get_by_role("button", name="All runs")).to_be_visible()
-    expect(page.get_by_text(re.compile("COMPLETED$")).first).to_be_visible(timeout=3 * SECONDS)
+    expect(page.get_by_text(re.compile("SUCCEEDED$")).first).to_be_visible(timeout=3 * SECONDS)
     expect(page.get_by_text("Documents (1)").first).to_be_visible()
 
 

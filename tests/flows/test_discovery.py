@@ -10,6 +10,7 @@ from itertools import count
 
 import pytest
 import yaml
+from prefect.exceptions import FailedRun
 
 from connectors import registry
 from flows import ingest, prefect_server
@@ -283,7 +284,7 @@ def test_pages_are_fetched_each_for_itself(db, new_scope):
 
 @pytest.mark.usefixtures("prefect_server")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
-def test_a_flow_whose_source_is_not_there_completes_with_one_reason(db, new_scope, monkeypatch):
+def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, monkeypatch):
     ring = KeyRing.parse("1:" + base64.b64encode(bytes(32)).decode())
     scope = new_scope()
     embedded = namespaces.NamespaceConfig(
@@ -303,7 +304,8 @@ def test_a_flow_whose_source_is_not_there_completes_with_one_reason(db, new_scop
     (batch,) = batches.undispatched(db)
     monkeypatch.setattr(ingest.context, "database", lambda: db)
     monkeypatch.setattr(ingest.context, "keys", lambda: ring)
-    asyncio.run(ingest.ingest_sitemap(batch.id, batch.attempt))
+    with pytest.raises(FailedRun, match="1 failed"):
+        asyncio.run(ingest.ingest_sitemap(batch.id, batch.attempt))
     gc.collect()
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
