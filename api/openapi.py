@@ -165,7 +165,9 @@ def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any
 
 def _success(about: Operation) -> dict[str, Any]:
     if about.answer is None:
-        content = {about.media_type: {"schema": {"type": "string", "format": "binary"}}}
+        # Some generators of clients know bytes by the general type alone.
+        kinds = dict.fromkeys((about.media_type, "application/octet-stream"))
+        content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}
         return {"description": about.summary, "headers": _header_refs(), "content": content}
     return {
         "description": " ".join((about.answer.__doc__ or "").split()),

@@ -102,12 +102,13 @@ def test_what_is_too_large_to_be_exported_says_so(account, fetch):
         fetch(one)
 
 
-def test_what_is_too_large_to_be_exported_comes_by_its_link(account, fetch, tokens):
+def test_what_is_too_large_to_be_exported_comes_by_its_link(account, tokens, tmp_path):
     """A spreadsheet of 12 MB; what is not exported at all has no link that is asked."""
     large = b"PK" + bytes(12 * 2**20)
     one = account.put_native("Numbers", "spreadsheet", {XLSX: TOO_LARGE})
     account.linked[one] = {XLSX: large}
-    raw = fetch(one)
+    given = account.settings.model_copy(update={"max_file_bytes": 50 * 2**20})
+    raw = registry.connector("GOOGLE_DRIVE", APP, given).fetch(tokens, SourceItem(one, ""), tmp_path / "raw")
     assert (raw.media_type, raw.size) == (XLSX, len(large))
     assert raw.path.read_bytes() == large
 

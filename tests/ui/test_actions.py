@@ -396,7 +396,7 @@ def test_a_cancelled_run_is_shown_as_one_that_has_ended(app, org, held):
     seen = app(org.api_key, "runs", namespace=held.namespace, run=held.run)
     click(seen, "Cancel this run")
     assert not seen.exception
-    assert "COMPLETED" in shown(seen)
+    assert "CANCELLED" in shown(seen)
     assert "Cancel this run" not in {button.label for button in seen.button}
 
 

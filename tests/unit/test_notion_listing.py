@@ -29,6 +29,9 @@ def asking(account):
             query=lambda one, auth, **asked: answered("", f"/v1/data_sources/{one}/query", asked)
         ),
         pages=SimpleNamespace(retrieve=lambda one, auth: answered("", f"/v1/pages/{one}", {})),
+        blocks=SimpleNamespace(
+            children=SimpleNamespace(list=lambda one, auth, **asked: answered("", f"/v1/blocks/{one}/children", asked))
+        ),
     )
     return lambda request: request(client, "token")
 
