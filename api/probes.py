@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Collection
 
 import structlog
@@ -33,6 +34,10 @@ async def check(services: Services, namespace: NamespaceConfig, changed: Collect
             raise outcome
 
 
+_PREPARING = threading.Lock()
+"""SDKs are imported one after another: some fail where two threads import what both need."""
+
+
 async def _probe(services: Services, area: str, code: ErrorCode, prepare: Callable[[], Callable[[], None]]) -> None:
     """A port is made first, which may import its vendor's SDK: that is our time, and no answer of the vendor's."""
     loop = asyncio.get_running_loop()
@@ -41,7 +46,8 @@ async def _probe(services: Services, area: str, code: ErrorCode, prepare: Callab
 
             def probe() -> None:
                 loop.call_soon_threadsafe(_give, clock, PREPARING_SECONDS)
-                check = prepare()
+                with _PREPARING:
+                    check = prepare()
                 loop.call_soon_threadsafe(_give, clock, SECONDS)
                 check()
 
