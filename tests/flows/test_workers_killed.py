@@ -14,6 +14,7 @@ from tests.flows import workshop
 from tests.flows.crawling import accept
 from tests.flows.test_worker import stop
 
+pytestmark = [pytest.mark.slow, pytest.mark.by_hand]
 ROUNDS = 10
 site = crawls.site
 TEXTS = 12
