@@ -165,8 +165,7 @@ def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any
 
 def _success(about: Operation) -> dict[str, Any]:
     if about.answer is None:
-        # Some generators of clients know bytes by the general type alone.
-        kinds = dict.fromkeys((about.media_type, "application/octet-stream"))
+        kinds = dict.fromkeys((about.media_type, "application/octet-stream"))  # generators of clients know the second
         content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}
         return {"description": about.summary, "headers": _header_refs(), "content": content}
     return {
