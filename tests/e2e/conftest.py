@@ -83,9 +83,8 @@ class Service:
         done = self.run("down")
         assert done.returncode == 0, done.stdout + done.stderr
 
-    @property
     def prefect(self) -> httpx.Client:
-        """A client of Prefect's API, signed in."""
+        """A new client of Prefect's API, signed in; whoever asks for it closes it."""
         name, _, password = self.info["prefectLogin"].partition(":")
         return httpx.Client(base_url=self.info["prefect"] + "/api", auth=(name, password), timeout=30)
 

@@ -43,7 +43,7 @@ def test_nobody_speaks_with_prefect_without_its_login(address, login, method, pa
     ],
 )
 def test_another_host_and_another_origin_are_refused_even_with_the_login(service, address, headers):
-    with service.prefect as client:
+    with service.prefect() as client:
         assert client.post("/flows/filter", json={}).status_code == 200
         for path in ("/api/flows/filter", "/api/health", "/", "/ui-settings"):
             assert client.post(address + path, json={}, headers=headers).status_code == 403, path
@@ -73,7 +73,7 @@ def test_a_websocket_asks_as_well(address, path):
 @pytest.mark.decision("H80")
 def test_a_strange_deployment_in_the_pool_runs_nothing(service):
     """The attack that once ran a shell as the service, by somebody who has the login."""
-    with service.prefect as prefect:
+    with service.prefect() as prefect:
         flow = prefect.post("/flows/", json={"name": "strange"}).json()["id"]
         body = {
             "name": "strange",

@@ -198,6 +198,7 @@ def test_neither_a_text_nor_a_key_lies_in_prefect_or_in_a_log(service):
 def test_in_prefect_a_run_is_found_by_its_documents_name_and_by_its_job_run(service):
     run = service.text("Found in Prefect by its name.", name="find me in prefect")["ingestJobRunId"]
     service.wait(run)
-    found = service.prefect.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [run]}}}).json()
+    with service.prefect() as prefect:
+        found = prefect.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [run]}}}).json()
     assert [flow_run["name"] for flow_run in found] == ["find me in prefect"]
     assert found[0]["parameters"].keys() == {"batch_id", "attempt"}

@@ -65,6 +65,8 @@ def test_what_failed_before_it_was_a_document_never_makes_a_run_more_than_done(m
         {
             "id": "ijr_1",
             "source": "WEBSITE",
+            "name": "",
+            "outcome": None,
             "status": "PROCESSING",
             "documents": groups,
             "progress": progress,
