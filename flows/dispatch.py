@@ -121,10 +121,12 @@ class Dispatcher:
                 await asyncio.sleep(RECONCILE_SECONDS)
 
     async def schedule(self, lane: Lane) -> None:
+        troubled: dict[str, str] = {}
         async with get_client() as client:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
-                    await schedules.reconcile(client, await lane.run(connections_by_schedule.wanted))
+                    wanted = await lane.run(connections_by_schedule.wanted)
+                    await schedules.reconcile(client, wanted, troubled)
                 self.pulse.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
 

@@ -12,9 +12,10 @@ import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, WorkerStatus
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed
 
+from flows import refused
 from retrieval.batches import Batch
 from retrieval.sources import APPS
 
@@ -101,6 +102,17 @@ async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: b
         await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
     except ObjectNotFound:
         return
+
+
+def is_of_all(error: Exception) -> bool:
+    """Whether what failed says nothing of the one thing that was asked for: no other would fare better.
+
+    A refusal is that one's own, and so is an answer that is late.
+    """
+    if isinstance(error, PrefectHTTPStatusError):
+        return refused.sentence(error) is not None
+    late = isinstance(error, httpx.TimeoutException | TimeoutError)
+    return isinstance(error, httpx.TransportError | OSError) and not late
 
 
 def _name(batch: Batch) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,35 +12,81 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import IntervalSchedule
 
+from flows import prefect_server, refused
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
     from prefect.client.schemas.objects import DeploymentSchedule
 
 log = structlog.get_logger()
 
 DEPLOYMENT = "sync-connection/sync-connection"
+ONE_SECONDS = 5.0
+"""How long one schedule may take of a round."""
 
 
-async def reconcile(client: PrefectClient, wanted: Mapping[str, int]) -> int:
-    """Let Prefect's schedules say what our table says: connection id to minutes. How many were touched."""
+async def reconcile(client: PrefectClient, wanted: Mapping[str, int], troubled: dict[str, str] | None = None) -> int:
+    """Let Prefect's schedules say what our table says: connection id to minutes. How many were touched.
+
+    Each stands alone: what Prefect refuses, or does not answer in time, keeps no other from its turn. `troubled`: what
+    was said of those before, by connection, so that it is logged once; they come last. A server that cannot be reached
+    or refuses our login is raised.
+    """
+    troubled = {} if troubled is None else troubled
     deployment = await client.read_deployment_by_name(DEPLOYMENT)
     there = {one.slug or "": one for one in await client.read_deployment_schedules(deployment.id)}
-    gone = [one for slug, one in there.items() if slug not in wanted]
-    changed = [one for slug, one in there.items() if slug in wanted and not _fits(one, slug, wanted[slug])]
-    missing = [name for name in wanted if name not in there]
-    for schedule in gone:
-        await client.delete_deployment_schedule(deployment.id, schedule.id)
-    for schedule in changed:
-        name = str(schedule.slug)
-        await client.update_deployment_schedule(
-            deployment.id, schedule.id, schedule=_every(wanted[name]), parameters=_parameters(name)
-        )
-    if missing:
-        await client.create_deployment_schedules(deployment.id, [_schedule(name, wanted[name]) for name in missing])
-    if touched := len(gone) + len(changed) + len(missing):
-        log.info("schedules.reconciled", made=len(missing), changed=len(changed), removed=len(gone))
-    return touched
+    names = sorted({*wanted, *there}, key=lambda name: (name in troubled, name))
+    done = Counter([await _alone(client, deployment.id, name, wanted, there, troubled) for name in names])
+    for name in troubled.keys() - {*wanted, *there}:
+        del troubled[name]
+    del done[""]
+    if done:
+        log.info("schedules.reconciled", made=done["made"], changed=done["changed"], removed=done["removed"])
+    return done.total()
+
+
+async def _alone(
+    client: PrefectClient,
+    deployment: UUID,
+    name: str,
+    wanted: Mapping[str, int],
+    there: Mapping[str, DeploymentSchedule],
+    troubled: dict[str, str],
+) -> str:
+    """What was done: `made`, `changed`, `removed`, or nothing because it fits or it cannot be done."""
+    try:
+        async with asyncio.timeout(ONE_SECONDS):
+            done = await _fitted(client, deployment, name, wanted.get(name), there.get(name))
+    except Exception as error:
+        if prefect_server.is_of_all(error):
+            raise
+        reason = f"{refused.reason(error)}: {str(error)[:300]}"
+        if troubled.get(name) != reason:
+            log.warning("schedule.not_reconciled", connection_id=name, minutes=wanted.get(name), reason=reason)
+        troubled[name] = reason
+        return ""
+    troubled.pop(name, None)
+    return done
+
+
+async def _fitted(
+    client: PrefectClient, deployment: UUID, name: str, minutes: int | None, schedule: DeploymentSchedule | None
+) -> str:
+    if minutes is None:
+        if schedule is not None:
+            await client.delete_deployment_schedule(deployment, schedule.id)
+        return "removed"
+    if schedule is None:
+        await client.create_deployment_schedules(deployment, [_schedule(name, minutes)])
+        return "made"
+    if _fits(schedule, name, minutes):
+        return ""
+    await client.update_deployment_schedule(
+        deployment, schedule.id, schedule=_every(minutes), parameters=_parameters(name)
+    )
+    return "changed"
 
 
 def _schedule(connection_id: str, minutes: int) -> DeploymentScheduleCreate:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.exceptions import PrefectHTTPStatusError
 
 from connectors import registry
 from flows import schedules as prefect_schedules
@@ -61,6 +63,57 @@ def test_prefect_has_the_schedules_that_connections_ask_for(space, prefect_serve
     space.db.rows("update connections set status = 'REVOKED' where id = %(id)s", {"id": space.connection})
     assert asyncio.run(reconciled()) == 1
     assert asyncio.run(there()) == {}
+
+
+@pytest.mark.parametrize("trouble", ["an answer", "no answer", "a row"])
+def test_a_schedule_that_cannot_be_made_stops_no_other(space, prefect_server, monkeypatch, trouble):
+    """Neither those that come new nor those that go; and it is said once, with its connection."""
+    asyncio.run(register())
+    others = {f"con_{letter}": 30 for letter in "az"}
+    bad, troubled, rounds, warned = "con_m", {}, [], []
+    monkeypatch.setattr(prefect_schedules.log, "warning", lambda event, **said: warned.append((event, said)))
+    refusing = trouble != "a row"
+
+    async def reconciled(wanted):
+        async with get_client() as client:
+            make = client.create_deployment_schedules
+
+            async def create(deployment, made):
+                if refusing and any(one.slug == bad for one in made):
+                    if trouble == "no answer":
+                        raise httpx.ReadTimeout("")
+                    request = httpx.Request("POST", "http://prefect/api")
+                    raise PrefectHTTPStatusError("", request=request, response=httpx.Response(422, request=request))
+                return await make(deployment, made)
+
+            monkeypatch.setattr(client, "create_deployment_schedules", create)
+            return await prefect_schedules.reconcile(client, wanted, troubled)
+
+    for _ in range(2):
+        rounds.append(asyncio.run(reconciled({**others, bad: 0 if trouble == "a row" else 60})))  # noqa: PERF401
+    assert rounds == [2, 0]
+    assert set(asyncio.run(there())) == set(others)
+    assert [(event, said["connection_id"]) for event, said in warned] == [("schedule.not_reconciled", bad)]
+    refusing = False
+    assert asyncio.run(reconciled({bad: 60})) == 3
+    assert set(asyncio.run(there())) == {bad}
+    assert troubled == {}
+    assert asyncio.run(reconciled({})) == 1
+
+
+def test_a_server_that_is_away_is_no_schedules_fault(prefect_server, monkeypatch):
+    async def reconciled():
+        async with get_client() as client:
+
+            async def away(*_):
+                raise httpx.ConnectError("")
+
+            monkeypatch.setattr(client, "create_deployment_schedules", away)
+            await prefect_schedules.reconcile(client, {"con_a": 5})
+
+    asyncio.run(register())
+    with pytest.raises(httpx.ConnectError):
+        asyncio.run(reconciled())
 
 
 @pytest.mark.decision("H50")
