@@ -181,9 +181,10 @@ class Settings(BaseSettings):
     readback_seconds: float = Field(default=60, ge=0)
     """How long a vector store may take until it shows what was written; after that the document fails."""
     parse_seconds: float = 60
+    """Of processor time, for one file (H100)."""
     parse_memory_bytes: int = 512 * 1024 * 1024
     page_seconds: float = Field(default=20, gt=0)
-    """How long drawing one page of a PDF may take."""
+    """Of processor time, for drawing one page of a PDF."""
     archive_members: int = Field(default=1000, ge=1)
     """Files that one archive or mail may hold."""
     archive_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
@@ -195,6 +196,7 @@ class Settings(BaseSettings):
     ocr_languages: list[str] = ["eng"]
     """Languages of scans by tesseract's names; without it only Latin, Chinese and Japanese script is read."""
     ocr_page_seconds: float = Field(default=240, gt=0)
+    """Of processor time, for one page."""
     ocr_memory_bytes: int = Field(default=1536 * 1024 * 1024, ge=768 * 1024 * 1024)
     """For each process that recognises: the packaged engine alone takes about 820 MB."""
     ocr_pages: int = Field(default=2000, ge=1)

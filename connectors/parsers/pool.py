@@ -26,6 +26,8 @@ log = structlog.get_logger(__name__)
 _FILES_PER_CHILD = 200
 _GLANCE = 0.25
 _START_SECONDS = 60.0
+PATIENCE = 10
+"""How many times its processor time a file may take by the clock: a busy machine is not the file's fault."""
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "MALLOC_ARENA_MAX": "2",
@@ -47,7 +49,7 @@ class _Gone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one file may take: seconds by the clock and of processor time, and bytes of the child's memory."""
+    """What one file may take of its child: seconds of processor time, `PATIENCE` times as many by the clock, bytes."""
 
     seconds: float
     memory_bytes: int
@@ -101,12 +103,12 @@ class Child:
         """The child's answer. Skippable with the reason if it has none within the limits."""
         self.start()
         self.files += 1
-        deadline = time.monotonic() + self._limits.seconds
+        deadline = time.monotonic() + PATIENCE * self._limits.seconds
         try:
             self._in.write(messages.frame(self._room.bring(task)))
             return self._room.take(self._receive(deadline), task.unpack)
         except _Late:
-            reason = self._too_long()
+            reason = self._too_late()
         except (_Gone, BrokenPipeError):
             reason = self._death()
         finally:
@@ -155,6 +157,12 @@ class Child:
 
     def _too_long(self) -> str:
         return f"Reading the file took more than {self._limits.seconds:g} s and was given up. {_ADVICE}"
+
+    def _too_late(self) -> str:
+        """Its processor time was not used up: the machine is busy, or the child waits for what never comes."""
+        most = PATIENCE * self._limits.seconds
+        log.warning("parser.child_late", seconds=most)
+        return f"Reading the file came to no end within {most:g} s by the clock: upload it again when less is going on."
 
     def _death(self) -> str:
         """Why the child died, in words for the user."""

@@ -155,13 +155,14 @@ def test_a_page_of_any_size_costs_little(drawer: Drawer, tmp_path: Path) -> None
 def test_a_page_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     out = io.BytesIO()
     sheet = Canvas(out, pagesize=(2000, 2000))
-    for number in range(60_000):
-        sheet.circle(1000, 1000, 10 + number % 900, stroke=1, fill=1)
+    for number in range(900):
+        sheet.circle(1000, 1000, 10 + number, stroke=1, fill=1)
+    sheet._code *= 66
     sheet.save()
     pool = Pool(1, Limits(1, 512 * MB))
     try:
         started = time.monotonic()
-        with pytest.raises(Skippable, match="more than 1 s"):
+        with pytest.raises(Skippable, match=r"more than 1 s|within 10 s by the clock"):
             Drawer(pool, 1).draw(written(tmp_path, out.getvalue()), 1, PageMark())
         assert time.monotonic() - started < 30
     finally:
