@@ -231,11 +231,16 @@ class Tokenizer(Protocol):
 
 
 class Embedder(Protocol):
-    """An embedding model. `max_tokens` counts what fits into one text, special tokens left out."""
+    """An embedding model. `max_tokens` counts what fits into one text, special tokens left out.
+
+    `batch_size`: texts of one call, whose vectors are kept as soon as they are there. It should take no more than
+    seconds. `calls`: of them beside each other; what is under way is all that the loss of a process can cost.
+    """
 
     provider: str
     model: str
     batch_size: int
+    calls: int
     max_tokens: int
 
     @property

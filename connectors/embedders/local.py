@@ -66,7 +66,8 @@ class MiniLM:
     provider = PROVIDER
     model = MINILM
     dimensions = 384
-    batch_size = 64
+    batch_size = 16
+    calls = 1
     max_tokens = _POSITIONS - _SPECIALS
 
     def __init__(
@@ -103,7 +104,8 @@ class WordLlama:
     provider = PROVIDER
     model = WORDLLAMA
     dimensions = 256
-    batch_size = 1024
+    batch_size = 4096
+    calls = 1
     max_tokens = 8191
     """The mean has no limit of its own; this is the largest chunk that may be asked for."""
 

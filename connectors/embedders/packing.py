@@ -9,6 +9,8 @@ from retrieval.tokens import tokenizer_for
 
 LESSON = 20_000
 """Tokens of a request whose count is worth learning from."""
+USUAL = 1000
+"""Tokens of a chunk, unless a client asks for others."""
 ROOM = 1.01
 BYTES_A_TOKEN = 4
 """No fewer tokens than this are assumed: the fallback tokenizer takes a word that it does not know for one token."""
@@ -26,6 +28,11 @@ class Limits:
     concurrent: int = 16
     per_minute: float = 3000
     by_text: bool = False
+
+    @property
+    def full(self) -> int:
+        """About how many texts of a usual length fill a request."""
+        return self.texts if self.tokens is None else min(self.texts, self.tokens // USUAL)
 
 
 def estimate(provider: str, model: str, texts: Sequence[str]) -> list[int]:

@@ -55,7 +55,8 @@ class VendorEmbedder:
         self.provider = provider
         self.model = model
         self.max_tokens = max_tokens
-        self.batch_size = limits.texts
+        self.batch_size = limits.full
+        self.calls = limits.concurrent
         self._title = title
         self._known = dimensions
         self._limits = limits

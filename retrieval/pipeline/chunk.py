@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,24 +31,35 @@ def run(
     *,
     epoch: int = 0,
 ) -> None:
-    """Cut what is parsed. A document without text fails alone. `epoch`: of the namespace whose model this is."""
-    done: list[tuple[Item, Mapping[str, Any]]] = []
-    pieces: list[tuple[Item, str, list[Chunk]]] = []
+    """Cut what is parsed. A document without text fails alone. `epoch`: of the namespace whose model this is.
+
+    What is cut is recorded every other moment, so that the loss of the process takes little along.
+    """
+    cut: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
     failures: dict[Key, str] = {}
+    kept = time.monotonic()
     for item in items.at_stage(db, lease, window, "parsed"):
         try:
             chunks, found = _cut(item, files, tokenizer, embedder)
         except Skippable as error:
             failures[item.key] = str(error)
             continue
-        pieces.append((item, found["title"], chunks))
-        done.append((item, {**found, "epoch": epoch}))
+        cut.append((item, {**found, "epoch": epoch}, chunks))
+        if time.monotonic() - kept > items.KEEP_SECONDS:
+            _record(db, lease, cut, embedder)
+            cut, kept = [], time.monotonic()
+    _record(db, lease, cut, embedder)
+    items.fail(db, lease, failures)
+
+
+def _record(
+    db: Database, lease: Lease, cut: Sequence[tuple[Item, Mapping[str, Any], list[Chunk]]], embedder: Embedder
+) -> None:
     with db.transaction() as connection:
         _hold_vectors(connection, lease)
         batches.guard(connection, lease)
-        _write(connection, lease, pieces, embedder)
-        items.write_stage(connection, done, "chunked")
-    items.fail(db, lease, failures)
+        _write(connection, lease, [(item, found["title"], chunks) for item, found, chunks in cut], embedder)
+        items.write_stage(connection, [(item, found) for item, found, _ in cut], "chunked")
 
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:

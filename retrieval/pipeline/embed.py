@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from retrieval import batches
 from retrieval.batches import Lease
 from retrieval.chunking.titles import titled
 from retrieval.database import Database, Row
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, StepError
 from retrieval.pipeline import items, suspects
 from retrieval.pipeline.items import Item, Key
 from retrieval.ports import Embedder
 
 if TYPE_CHECKING:
     from retrieval.ports import Embeddings
-
-CALLS = 4
-"""Embedder batches between two commits: what a crash can cost."""
 
 
 def run(db: Database, lease: Lease, window: Sequence[Key], embedder: Embedder) -> int:
@@ -48,13 +47,41 @@ def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
     for row in texts:
         row["content"] = titled(titles[row["document_id"], row["generation"]], row["content"])
     texts.sort(key=lambda row: len(row["content"]))
-    size = embedder.batch_size * CALLS
-    for start in range(0, len(texts), size):
-        part = texts[start : start + size]
-        vectors = embedder.embed([row["content"] for row in part], "document")
-        _check(vectors, len(part), embedder)
-        _keep(db, lease, part, vectors)
+    _embed(db, lease, texts, embedder)
     return len(texts)
+
+
+def _embed(db: Database, lease: Lease, texts: Sequence[Row], embedder: Embedder) -> None:
+    """As many calls beside each other as the model takes. If one of them fails, what others bring is kept all the same.
+
+    No more is asked for then: the step's next try asks for what is left.
+    """
+    starts = iter(range(0, len(texts), embedder.batch_size))
+    waiting: dict[Future[Embeddings], Sequence[Row]] = {}
+    trouble: StepError | None = None
+    with ThreadPoolExecutor(embedder.calls, thread_name_prefix="embed") as pool:
+
+        def ask(start: int) -> None:
+            part = texts[start : start + embedder.batch_size]
+            waiting[pool.submit(embedder.embed, [row["content"] for row in part], "document")] = part
+
+        for first in islice(starts, embedder.calls):
+            ask(first)
+        while waiting:
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                part = waiting.pop(future)
+                try:
+                    vectors = future.result()
+                except StepError as error:
+                    trouble = trouble or error
+                    continue
+                if trouble is None and (start := next(starts, None)) is not None:
+                    ask(start)
+                _check(vectors, len(part), embedder)
+                _keep(db, lease, part, vectors)
+    if trouble is not None:
+        raise trouble
 
 
 def _check(vectors: Embeddings, count: int, embedder: Embedder) -> None:

@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,45 +24,64 @@ from retrieval.ports import FileStore, Parsed, Parser, RawContent
 ENCODING = "utf-8"
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What became of one file: what was found out and what was packed into it, or why it cannot be read."""
+
+    item: Item
+    found: Mapping[str, Any]
+    stored: Sequence[Stored] = ()
+    refused: str | None = None
+
+
 def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, parser: Parser) -> None:
-    """Parse what is fetched, several files beside each other. A file that cannot be read fails alone."""
+    """Parse what is fetched, several files beside each other. A file that cannot be read fails alone.
+
+    What is read is recorded every other moment, so that the loss of the process takes little along.
+    """
     work = items.at_stage(db, lease, window, "fetched")
-    failures: dict[Key, str] = {}
     trouble: list[Retryable] = []
 
-    def one(item: Item) -> tuple[Item, tuple[Mapping[str, Any], list[Stored]]] | None:
+    def one(item: Item) -> Read | None:
         try:
-            return item, _parse(db, item, lease, files, parser)
+            return Read(item, *_parse(db, item, lease, files, parser))
         except Skippable as error:
-            failures[item.key] = str(error)
+            return Read(item, {}, refused=str(error))
         except Retryable as error:
             trouble.append(error)
         return None
 
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="parse") as pool:
-        parsed = [result for result in pool.map(one, work) if result is not None]
-    failures |= _record(db, lease, parsed)
-    items.fail(db, lease, failures)
+        ordered = [pool.submit(one, item) for item in work]
+        waiting = set(ordered)
+        try:
+            while waiting:
+                done, waiting = wait(waiting, items.KEEP_SECONDS)
+                read = [future.result() for future in ordered if future in done]
+                _record(db, lease, [one for one in read if one is not None])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     if trouble:
         raise trouble[0]
 
 
-def _record(
-    db: Database, lease: Lease, parsed: Sequence[tuple[Item, tuple[Mapping[str, Any], list[Stored]]]]
-) -> dict[Key, str]:
-    """What was found out, and the files that were packed into others, in one transaction; those that are too many."""
-    refused: dict[Key, str] = {}
+def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
+    """What was found out, and the files that were packed into others, in one transaction; then what failed."""
+    refused = {one.item.key: one.refused for one in read if one.refused is not None}
     with db.transaction() as connection:
         batches.guard(connection, lease)
-        for item, (found, stored) in parsed:
-            reason = unpack.room(connection, item, stored)
-            if reason is not None:
-                refused[item.key] = reason
-                unpack.discard(connection, item, stored)
+        for one in read:
+            if one.item.key in refused:
                 continue
-            items.write_stage(connection, [(item, found)], "parsed")
-            unpack.record(connection, item, stored)
-    return refused
+            reason = unpack.room(connection, one.item, one.stored)
+            if reason is not None:
+                refused[one.item.key] = reason
+                unpack.discard(connection, one.item, one.stored)
+                continue
+            items.write_stage(connection, [(one.item, one.found)], "parsed")
+            unpack.record(connection, one.item, one.stored)
+    items.fail(db, lease, refused)
 
 
 def read_text(files: FileStore, key: str) -> str:

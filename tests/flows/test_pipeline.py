@@ -21,7 +21,7 @@ MODEL = {"provider": "LOCAL", "model": "counting", "dimensions": 8}
 class CountingModel:
     """A vector for each text from its hash; remembers every text it was asked for."""
 
-    provider, model, dimensions, batch_size, max_tokens = "LOCAL", "counting", 8, 4, 64
+    provider, model, dimensions, batch_size, calls, max_tokens = "LOCAL", "counting", 8, 16, 1, 64
 
     def __init__(self):
         self.texts = []

@@ -21,7 +21,7 @@ def axis(*weights):
 class FixedEmbedder:
     """Every query is the first axis."""
 
-    provider, model, dimensions, batch_size, max_tokens = "TEST", "fixed", 8, 8, 256
+    provider, model, dimensions, batch_size, calls, max_tokens = "TEST", "fixed", 8, 8, 1, 256
 
     def embed(self, texts, kind):
         assert kind == "query"
