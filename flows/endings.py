@@ -12,9 +12,14 @@ from prefect.context import FlowRunContext
 from prefect.states import Cancelled, Completed, Failed
 
 from flows import context
+from flows.prefect_server import GONE, SILENT
 from retrieval import batches, run_outcome, run_retry
 from retrieval.batches import Lease
+from retrieval.database import AWAY as DATABASE_AWAY
 from retrieval.run_outcome import CANCELLED, FAILED, SUCCEEDED
+
+AWAY = (*DATABASE_AWAY, *SILENT)
+"""What is raised, outside of the steps and their retries, where the database or Prefect does not answer."""
 
 
 async def claim(batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
@@ -36,6 +41,12 @@ def unclaimed(batch_id: str) -> State[None]:
     if ended:
         return state(ended, "Nothing was left to do here.")
     return Completed(name="Superseded", message="Another flow run holds this batch.")
+
+
+def away(error: Exception) -> State[None]:
+    """The database or Prefect was away, or a starved machine was too slow for them: no document is to blame."""
+    told = f"The database or Prefect did not answer ({type(error).__name__}); the batch is taken up again."
+    return Failed(name=GONE, message=told)
 
 
 def state(ended: Sequence[str], message: str) -> State[None]:

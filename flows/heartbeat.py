@@ -17,16 +17,18 @@ log = structlog.get_logger()
 
 @contextmanager
 def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
-    """Renew every third of the lease. A lost lease stops nothing here: the fence refuses the next write.
+    """Renew every third of the lease, by a connection that nobody else waits for.
+
+    A lost lease stops nothing here: the fence refuses the next write.
 
     Where the process is asked to end, which is no `Exception`, the lease is handed back at once.
     """
-    over = threading.Event()
+    over, own = threading.Event(), db.sibling(size=1, role="worker")
 
     def beat() -> None:
         while not over.wait(seconds / 3):
             try:
-                if not batches.renew(db, lease, seconds=seconds):
+                if not batches.renew(own, lease, seconds=seconds):
                     log.warning("lease.lost", batch_id=lease.batch_id)
                     return
             except AWAY:
@@ -46,3 +48,4 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+        own.close()

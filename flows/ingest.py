@@ -99,6 +99,13 @@ async def ingest_box(batch_id: str, attempt: int) -> State[None]:
 
 async def ingest(batch_id: str, attempt: int) -> State[None]:
     """Claim the batch, take every document through the pipeline, and say how each of them ended."""
+    try:
+        return await _ingest(batch_id, attempt)
+    except endings.AWAY as error:
+        return endings.away(error)
+
+
+async def _ingest(batch_id: str, attempt: int) -> State[None]:
     db, seconds = context.database(), settings.load().lease_seconds
     lease = await endings.claim(batch_id, attempt, seconds=seconds)
     if lease is None:

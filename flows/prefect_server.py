@@ -36,8 +36,14 @@ FLOWS = {
 AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
 """What the client raises while the server is away or does not know a deployment yet."""
 
+SILENT = (httpx.HTTPError,)
+"""What a flow run meets where Prefect does not answer it."""
+
 INTERRUPTED = "Interrupted"
 """Name of the crash of a run whose worker was stopped: nothing that the run did is to blame."""
+
+GONE = "Away"
+"""Name of the failure of a run for which the database or Prefect did not answer: the same, as far as one can tell."""
 
 TAGGED = 3
 """Job runs of a flow run that are named among its tags; more are in its table of results."""

@@ -9,7 +9,7 @@ from prefect.client.orchestration import PrefectClient
 
 from flows import prefect_server
 from flows.lanes import Lane
-from flows.prefect_server import INTERRUPTED, Seen
+from flows.prefect_server import GONE, INTERRUPTED, Seen
 from retrieval import batches, losses
 from retrieval.batches import Open
 from retrieval.database import Database, passing_over
@@ -39,7 +39,7 @@ def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) 
         lost = batch.lease_lost or (not batch.claimed and now - batch.dispatched_at > UNKNOWN_FOR)
         return "lost" if lost else "wait"
     if state.type in DEAD:
-        return "died"
+        return "lost" if state.name == GONE else "died"
     if batch.lease_lost or state.type not in LIVE:
         return "lost"
     stuck = not batch.claimed and state.type in BEGUN and now - state.since > lease

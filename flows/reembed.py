@@ -25,6 +25,13 @@ from retrieval.reembedding import Window
 @flow(name="reembed", persist_result=False)
 async def reembed(batch_id: str, attempt: int) -> State[None]:
     """All documents of a namespace, for its next model or vector store."""
+    try:
+        return await _reembed(batch_id, attempt)
+    except endings.AWAY as error:
+        return endings.away(error)
+
+
+async def _reembed(batch_id: str, attempt: int) -> State[None]:
     db, seconds = context.database(), settings.load().lease_seconds
     lease = batches.claim(db, batch_id, attempt, seconds=seconds)
     if lease is None:

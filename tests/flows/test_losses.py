@@ -1,11 +1,16 @@
 """Lost flow runs: an interruption costs nothing, and what takes its process with it fails alone."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
+from psycopg import OperationalError
+from psycopg_pool import PoolTimeout
 
-from flows import ingest, report
+from flows import ingest, reconcile, report
 from flows.heartbeat import beating
+from flows.prefect_server import Seen
 from retrieval import batches, losses
 from retrieval.pipeline import discover, items, outcomes, suspects
 from tests.flows.test_batches import _nothing_else_waits, post, read  # noqa: F401  (a fixture)
@@ -162,6 +167,36 @@ def test_a_flow_that_is_asked_to_end_hands_its_lease_back(db, new_scope, ends_by
         raise ends_by
     (seen,) = batches.open_batches(db)
     assert seen.released is released
+
+
+@pytest.mark.decision("H87")
+@pytest.mark.parametrize(
+    "error", [PoolTimeout("no connection"), OperationalError("gone"), httpx.ReadTimeout("Prefect")]
+)
+def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scope, monkeypatch, error):
+    scope = new_scope()
+    (run,) = post(db, scope, "a long one")
+
+    async def go_away(lease):
+        begin(db, lease)
+        raise error
+
+    monkeypatch.setattr(ingest, "_pipeline", go_away)
+    monkeypatch.setattr(ingest.context, "database", lambda: db)
+    for _ in range(2 * ATTEMPTS):
+        batches.form(db, size=64, batches=8)
+        (batch,) = batches.undispatched(db)
+        batches.dispatched(db, batch, "run")
+        ended = asyncio.run(ingest.ingest(batch.id, batch.attempt))
+        (opened,) = batches.open_batches(db)
+        seen = Seen(ended.type.value, datetime.now(UTC), ended.name)
+        action = reconcile.decide(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
+        db.rows(
+            "update batches set at_work = %(document)s where id = %(batch)s",
+            {"document": run.document_id, "batch": batch.id},
+        )
+        losses.again(db, opened, weight=reconcile.WEIGHTS[action], attempts=ATTEMPTS)
+    assert len(read(db, scope, run).processing) == 1
 
 
 def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monkeypatch):

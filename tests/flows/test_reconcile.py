@@ -37,6 +37,7 @@ def state(name, age, called=""):
         (batch(claimed=True, released=True), state("RUNNING", 1), "again"),
         (batch(claimed=True, released=True), None, "again"),
         (batch(claimed=True), state("CRASHED", 1, "Interrupted"), "again"),
+        (batch(claimed=True), state("FAILED", 1, "Away"), "lost"),
         (batch(claimed=True), state("CANCELLED", 1), "cancel"),
         (batch(), state("CANCELLED", 1), "cancel"),
         (batch(claimed=True, released=True), state("CANCELLED", 1), "cancel"),
