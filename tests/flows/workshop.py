@@ -51,7 +51,7 @@ class Workshop:
         while not (answer := condition()):
             assert time.monotonic() < deadline, f"not within {seconds} s\n{self.pool.log(len(self.pool.workers) - 1)}"
             self.turn()
-            time.sleep(0.1)
+            time.sleep(0.2)
         return answer
 
     def done(self, run: str) -> Any:
@@ -68,6 +68,12 @@ class Workshop:
 
     def flow_run(self, run: str) -> FlowRun:
         return self.pool.client.read_flow_run(self.batch(run)["flow_run_id"])
+
+    def child(self, run: str) -> int | None:
+        """The process that executes the flow run of the job run's batch, once the worker has said which."""
+        batch = self.batch(run)
+        named = batch.get("flow_run_id") and self.pool.client.read_flow_run(batch["flow_run_id"]).infrastructure_pid
+        return int(named.rpartition(":")[2]) if named else None
 
     def is_worked_on(self, run: str) -> bool:
         """Whether a worker holds the lease of the job run's batch."""
