@@ -25,6 +25,7 @@ from retrieval import schedules as connections_by_schedule
 from retrieval.database import AWAY, Database
 from retrieval.runs import CHANNEL
 from retrieval.settings import Settings
+from retrieval.upkeep import Upkeep
 
 log = structlog.get_logger()
 
@@ -79,8 +80,9 @@ class Dispatcher:
         }
         self.pulse = Pulse(*self.loops)
         self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT)}
-        swept = db.sibling(size=sweep.THREADS + 1, role="sweep")
-        self.sweeper = sweep.Sweeper(swept, partial(context.stores, db=swept))
+        swept = db.sibling(size=sweep.THREADS + 2, role="sweep")
+        stores = partial(context.stores, db=swept)
+        self.sweeper, self.upkeep = sweep.Sweeper(swept, stores), Upkeep(swept, stores)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
@@ -94,6 +96,7 @@ class Dispatcher:
         with contextlib.suppress(*AWAY):
             await self.lanes[REPORT].run(self.pulse.end)
         self.sweeper.close()
+        self.upkeep.close()
         for lane in self.lanes.values():
             lane.close()
 
@@ -141,7 +144,7 @@ class Dispatcher:
     async def maintain(self, lane: Lane) -> None:
         await asyncio.sleep(MAINTAIN_SECONDS)
         await lane.run(sweep.forget)
-        await lane.run(sweep.maintain, partial(context.stores, db=lane.db))
+        self.upkeep.begin()
         self.pulse.succeeded("maintain")
 
     async def listen(self, lane: Lane) -> None:

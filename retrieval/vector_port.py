@@ -65,8 +65,8 @@ class VectorStore(Protocol):
         """Remove everything of the scope."""
         ...
 
-    def maintain(self, scope: Scope) -> None:
-        """Whatever keeps a scope fast that has grown; called now and then, may take minutes."""
+    def maintain(self, scope: Scope, *, seconds: float) -> None:
+        """Whatever keeps a scope fast that has grown; called now and then. Retryable if it is not done in that time."""
         ...
 
     def check(self) -> None: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, LiteralString
 
 import psycopg
@@ -27,6 +27,7 @@ EF_MOST = 1_000
 """The highest ef_search that pgvector takes; beyond it the scan is exact."""
 DIMENSIONS_MOST = 4_000
 """What pgvector can index as half precision."""
+DROP_SECONDS, DROP_LOCK_SECONDS = 60.0, 5.0
 _PART = 5_000
 """Ids that one statement deletes or reads."""
 _COPY_HEAD, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
@@ -134,21 +135,28 @@ class PgVectorStore:
             if found := self._found(connection, scope):
                 connection.execute("delete from vectors where partition_id = %(partition)s", {"partition": found["id"]})
 
-    def maintain(self, scope: Scope) -> None:
+    def maintain(self, scope: Scope, *, seconds: float) -> None:
         """Give a large partition its index."""
-        self.ensure_index(scope)
+        self.ensure_index(scope, seconds=seconds)
 
-    def ensure_index(self, scope: Scope) -> bool:
+    def ensure_index(self, scope: Scope, *, seconds: float = 0) -> bool:
         """Give a large partition its index, without holding up readers or writers; whether one was built.
 
         Takes about a minute for 100,000 vectors: for maintenance after big ingestions, never within a request.
+        `seconds`: Retryable if it takes longer, and what was built of it is taken away; 0 for as long as it takes.
         """
         with self._connection() as connection:
             found = self._found(connection, scope)
             if found is None or found["indexed"] or self._is_small(connection, found["id"]):
                 return False
         with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
-            return self._build(connection, int(found["id"]))
+            _limit(connection, statement=seconds)
+            try:
+                return self._build(connection, int(found["id"]))
+            except psycopg.errors.QueryCanceled:
+                with suppress(psycopg.Error):
+                    self._drop(connection, int(found["id"]))
+                raise
 
     def drop_index(self, scope: Scope) -> None:
         """Take the partition's index away, whatever became of it."""
@@ -157,7 +165,12 @@ class PgVectorStore:
             self._indexed.pop(scope.tenant, None)
         if found is not None:
             with _errors(), psycopg.connect(self._db.url, autocommit=True) as connection:
-                connection.execute(f"drop index concurrently if exists {self._index(found['id'])}".encode())
+                self._drop(connection, int(found["id"]))
+
+    def _drop(self, connection: Connection[Any], partition: int) -> None:
+        """An index that another partition gets holds the table's lock for as long as it takes: not waited for."""
+        _limit(connection, statement=DROP_SECONDS, lock=DROP_LOCK_SECONDS)
+        connection.execute(f"drop index concurrently if exists {self._index(partition)}".encode())
 
     def _build(self, connection: Connection[Any], partition: int) -> bool:
         ours = connection.execute("select pg_try_advisory_lock(1986356071, %s)", [partition]).fetchone()
@@ -271,6 +284,11 @@ def _errors() -> Iterator[None]:
         raise Retryable("The vector store cannot be reached or is busy.") from error
     except psycopg.Error as error:
         raise Fatal("The vector store refused the request.") from error
+
+
+def _limit(connection: Connection[Any], *, statement: float, lock: float = 0) -> None:
+    connection.execute("select set_config('statement_timeout', %s, false)", [str(round(statement * 1000))])
+    connection.execute("select set_config('lock_timeout', %s, false)", [str(round(lock * 1000))])
 
 
 def _text(values: Sequence[float]) -> str:

@@ -141,7 +141,7 @@ class PineconeStore:
         with contextlib.suppress(Fatal):
             self._client.call("delete_namespace", name=place)
 
-    def maintain(self, scope: Scope) -> None:
+    def maintain(self, scope: Scope, *, seconds: float) -> None:
         """The vendor does."""
 
     def check(self) -> None:

@@ -2,13 +2,15 @@
 
 import math
 import random
+import time
 from dataclasses import dataclass, field
 
+import psycopg
 import pytest
 
 from connectors.vectors import pgvector
 from connectors.vectors.pgvector import PgVectorStore
-from retrieval.errors import Fatal
+from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
 from tests.standins.pinecone_place import pinecone_store
@@ -46,7 +48,7 @@ class MemoryStore:
     def drop(self, scope):
         self.rows.pop(scope, None)
 
-    def maintain(self, scope):
+    def maintain(self, scope, *, seconds):
         pass
 
     def check(self):
@@ -222,6 +224,41 @@ def test_pgvector_changes_its_dimensions_beside_an_index(store, db, monkeypatch)
     assert len(place.query(scope, [1.0] * DIMENSIONS, 50)) == 20
     place.drop_index(scope)
     assert len(place.query(scope, [1.0] * DIMENSIONS, 50)) == 20
+
+
+@pytest.mark.decision("H88")
+def test_an_index_that_is_not_built_in_time_is_taken_away_and_built_later(store, db, monkeypatch):
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "DROP_SECONDS", 1)
+    place, scope = store
+    place.upsert(scope, some_vectors(20))
+    with psycopg.connect(db.url) as older:
+        older.execute("set transaction isolation level repeatable read")
+        older.execute("select 1 from vectors limit 1")
+        began = time.monotonic()
+        with pytest.raises(Retryable):
+            place.maintain(scope, seconds=1)
+        assert time.monotonic() - began < 5
+    place.maintain(scope, seconds=60)
+    assert not place.ensure_index(scope)
+    assert len(place.query(scope, [1.0] * DIMENSIONS, 20)) == 20
+
+
+@pytest.mark.decision("H88")
+def test_who_is_dropped_does_not_wait_for_an_index_of_another(store, db, monkeypatch):
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "DROP_LOCK_SECONDS", 0.5)
+    place, scope = store
+    place.upsert(scope, some_vectors(20))
+    place.ensure_index(scope)
+    with psycopg.connect(db.url) as building:
+        building.execute("lock table vectors in share update exclusive mode")
+        began = time.monotonic()
+        with pytest.raises(Retryable):
+            place.drop(scope)
+        assert time.monotonic() - began < 5
+    place.drop(scope)
+    assert list(place.ids(scope, "")) == []
 
 
 def test_a_small_partition_gets_no_index(store):

@@ -1,13 +1,16 @@
 """Nothing that one namespace does stops another: locks, stores that hang, statements that never end."""
 
+import itertools
 import threading
 import time
 
 import psycopg
 import pytest
+from psycopg.types.json import Json
 
-from retrieval import batches, losses, runs, sweep
+from retrieval import batches, losses, runs, sweep, sweep_places, upkeep
 from retrieval.database import LIMITS, Database
+from retrieval.errors import Retryable
 from retrieval.ports import Scope
 from tests.flows.test_batches import post
 
@@ -181,6 +184,167 @@ def test_stores_that_hang_do_not_hold_up_the_sweeps_of_others(db, swept, new_sco
     finally:
         sweeper.close()
         over.set()
+
+
+def lie_at(db, scope, config):
+    db.rows("update namespaces set config = %(c)s where id = %(id)s", {"c": Json(config), "id": scope.namespace})
+
+
+def at_pinecone(host):
+    return {
+        "vectorStorageConfig": {"provider": "PINECONE", "indexHost": host},
+        "fileStorageConfig": {"type": "LOCAL"},
+    }
+
+
+def in_bucket(endpoint):
+    storage = {"type": "S3_COMPATIBLE", "endpoint": endpoint}
+    return {"vectorStorageConfig": {"provider": "PGVECTOR"}, "fileStorageConfig": storage}
+
+
+def swept_within(db, sweeper, partitions, seconds):
+    """Those of the partitions that have nothing left to sweep by then."""
+    deadline = time.monotonic() + seconds
+    while any(left(db, one) for one in partitions) and time.monotonic() < deadline:
+        sweeper.begin()
+        sweeper.wait(0.05)
+    return [one for one in partitions if not left(db, one)]
+
+
+@pytest.mark.decision("H88")
+@pytest.mark.parametrize("hosts", ["one", "many"])
+def test_a_vendor_that_hangs_over_many_namespaces_keeps_others_from_nothing(db, swept, new_scope, hosts):
+    """Neither those whose things lie here nor those at a host that answers, though all of the vendor's are older."""
+    over = threading.Event()
+    hanging = [new_scope() for _ in range(100)]
+    local, well = new_scope(), new_scope()
+    places = {scope.namespace: Place(lambda: over.wait(60)) for scope in hanging}
+    places |= {local.namespace: Place(), well.namespace: Place()}
+    lie_at(db, well, in_bucket("https://well.example"))
+    for number, scope in enumerate(hanging):
+        lie_at(db, scope, in_bucket("https://hangs.example" if hosts == "one" else f"https://hangs{number}.example"))
+    sweeper = sweep.Sweeper(swept, stores(places))
+    ours = [partition_of(db, local), partition_of(db, well)]
+    try:
+        due(db, ours[1], "key")
+        assert swept_within(db, sweeper, ours, 5) == ours
+        for scope in hanging:
+            due(db, partition_of(db, scope), "key")
+        db.rows("update sweeps set due_at = now() - interval '1 hour'")
+        for _ in range(3):
+            for partition in ours:
+                due(db, partition, "key")
+            assert swept_within(db, sweeper, ours, 5) == ours
+        at_work = sum(1 for turn in sweeper._turns.values() if not turn.work.done())
+        assert at_work == (1 if hosts == "one" else 2)
+    finally:
+        sweeper.close()
+        over.set()
+
+
+@pytest.mark.decision("H88")
+def test_a_host_that_fails_is_left_alone_longer_each_time(db, swept, new_scope, monkeypatch):
+    """Whichever of its namespaces asks; what answers again is swept at once."""
+    monkeypatch.setattr(sweep_places, "DELAY_SECONDS", 0.2)
+    asked = []
+    ill = [True]
+
+    def act():
+        asked.append(time.monotonic())
+        if ill[0]:
+            raise Retryable("The storage did not answer in time.")
+
+    scopes = [new_scope() for _ in range(20)]
+    partitions = [partition_of(db, scope) for scope in scopes]
+    for scope, partition in zip(scopes, partitions, strict=True):
+        lie_at(db, scope, in_bucket("https://fails.example"))
+        due(db, partition, "key")
+    sweeper = sweep.Sweeper(swept, stores({scope.namespace: Place(act) for scope in scopes}))
+    try:
+        assert swept_within(db, sweeper, partitions, 2) == []
+        pauses = [after - before for before, after in itertools.pairwise(asked)]
+        assert len(asked) in (3, 4), "at 0, 0.2, 0.6 and 1.4 s at the earliest"
+        assert all(pause > due for pause, due in zip(pauses, [0.2, 0.4, 0.8], strict=False))
+        ill[0] = False
+        db.rows("update sweeps set due_at = now()")
+        assert swept_within(db, sweeper, partitions, 5) == partitions
+    finally:
+        sweeper.close()
+
+
+@pytest.mark.decision("H88")
+def test_only_the_host_that_fails_is_to_blame(db, swept, new_scope):
+    """Not the one where the namespace's other things lie, which others use as well."""
+
+    class Empty(Place):
+        def ids(self, *_):
+            return []
+
+    class Failing(Place):
+        def delete(self, *_):
+            raise Retryable("The vector index did not answer in time.")
+
+    ill, well = new_scope(), new_scope()
+    both = [partition_of(db, ill), partition_of(db, well)]
+    lie_at(db, ill, at_pinecone("ill.example") | {"fileStorageConfig": in_bucket("https://s")["fileStorageConfig"]})
+    lie_at(db, well, in_bucket("https://s"))
+    db.rows(
+        'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
+        " embedding_key) values (%(p)s, 'doc_blame', 1, 0, 0, 1, 1, 'word', '')",
+        {"p": both[0]},
+    )
+    db.rows(
+        "insert into sweeps (partition_id, kind, document_id, generation, due_at)"
+        " values (%(p)s, 'generation', 'doc_blame', 1, now() - interval '1 hour')",
+        {"p": both[0]},
+    )
+    of = {ill.namespace: sweep.Stores(Failing(), Empty(), lambda _: None)}
+    of[well.namespace] = sweep.Stores(Empty(), Empty(), lambda _: None)
+    sweeper = sweep.Sweeper(swept, of.__getitem__)
+    try:
+        sweeper.begin()
+        sweeper.wait()
+        due(db, both[1], "key")
+        assert swept_within(db, sweeper, both, 3) == [both[1]]
+        assert sweeper._places.held() == ["ill.example"]
+    finally:
+        sweeper.close()
+        db.rows("delete from chunks where document_id = 'doc_blame'")
+
+
+@pytest.mark.decision("H88")
+def test_an_index_that_takes_long_keeps_others_waiting_once(db, swept, new_scope, monkeypatch):
+    """Small scopes come first; what did not come to its end is put back, and has longer the next time."""
+    monkeypatch.setattr(upkeep, "FIRST_SECONDS", 0.2)
+    db.rows("update partitions set chunks = 0")
+    small, slow, last, calls = new_scope(), new_scope(), new_scope(), []
+    for size, scope in enumerate((small, slow, last)):
+        values = {"p": partition_of(db, scope), "n": upkeep.LARGE + size}
+        db.rows("update partitions set chunks = %(n)s where id = %(p)s", values)
+
+    class Index:
+        def maintain(self, scope, *, seconds):
+            calls.append((scope, seconds))
+            if scope == slow and seconds < 0.5:
+                time.sleep(seconds)
+                raise Retryable("The index was not built in time.")
+
+    keeper = upkeep.Upkeep(swept, lambda _: sweep.Stores(Index(), Place(), lambda _: None))
+    try:
+        began = time.monotonic()
+        for _ in range(3):
+            keeper.begin()
+            keeper.wait(2)
+        while calls.count((slow, 0.8)) == 0 and time.monotonic() - began < 5:
+            keeper.begin()
+            keeper.wait(2)
+            time.sleep(0.02)
+    finally:
+        keeper.close()
+        db.rows("update partitions set chunks = 0")
+    assert [scope for scope, _ in calls[:3]] == [small, slow, last]
+    assert [seconds for scope, seconds in calls if scope == slow][:3] == [0.2, 0.4, 0.8]
+    assert calls.count((last, 0.2)) > 4
 
 
 def test_a_scope_with_very_many_sweeps_is_not_before_the_others(db, swept, new_scope):
