@@ -1,4 +1,7 @@
-"""Keeps a batch's lease alive from a thread of its own while the flow works; hands it back when that is cut short."""
+"""Keeps a batch's lease alive while the flow works, and hands it back when that is cut short.
+
+From a thread and by a connection of its own: a worker whose connections are all at work is not dead.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,12 @@ import structlog
 
 from retrieval import batches, losses
 from retrieval.batches import Lease
-from retrieval.database import AWAY, Database
+from retrieval.database import AWAY, HELD, Database
 
 log = structlog.get_logger()
+
+AGAIN_SECONDS = 1.0
+"""After which a lease is renewed again that could not be."""
 
 
 @contextmanager
@@ -21,17 +27,24 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
 
     A lost lease stops nothing here: the fence refuses the next write.
 
-    Where the process is asked to end, which is no `Exception`, the lease is handed back at once.
+    Where the process is asked to end, which is no `Exception`, the lease is handed back at once. What ends within a
+    third of the lease opens no connection.
     """
-    over, own = threading.Event(), db.sibling(size=1, role="worker")
+    own = db.sibling(size=1, role="heartbeat")
+    over = threading.Event()
 
     def beat() -> None:
-        while not over.wait(seconds / 3):
+        pause = seconds / 3
+        while not over.wait(pause):
             try:
                 if not batches.renew(own, lease, seconds=seconds):
                     log.warning("lease.lost", batch_id=lease.batch_id)
                     return
+                pause = seconds / 3
+            except HELD:  # by a write under this very fence: while it goes on nobody takes us for dead
+                pause = 0
             except AWAY:
+                pause = min(AGAIN_SECONDS, seconds / 3)
                 log.warning("lease.not_renewed", batch_id=lease.batch_id, reason="the database is away")
 
     thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
@@ -42,7 +55,7 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
         raise
     except BaseException:
         with suppress(*AWAY):
-            losses.release(db, lease)
+            losses.release(own, lease)
         log.info("lease.released", batch_id=lease.batch_id)
         raise
     finally:

@@ -51,6 +51,7 @@ LIMITS: Mapping[str, Limits] = {
     "api": Limits(lock=10, statement=60, idle=60),
     "dispatcher": Limits(lock=1, statement=20, idle=20),
     "sweep": Limits(lock=5, statement=60, idle=60),
+    "heartbeat": Limits(lock=5, statement=10, idle=10),
     "worker": Limits(lock=60, statement=600, idle=300),
 }
 """By role. Whoever has none (migrations, index builds, the command line) may take as long as it takes."""

@@ -1,6 +1,7 @@
 """Lost flow runs: an interruption costs nothing, and what takes its process with it fails alone."""
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -12,6 +13,7 @@ from flows import ingest, reconcile, report
 from flows.heartbeat import beating
 from flows.prefect_server import Seen
 from retrieval import batches, losses
+from retrieval.database import LIMITS, Database, Limits
 from retrieval.pipeline import discover, items, outcomes, suspects
 from tests.flows.test_batches import _nothing_else_waits, post, read  # noqa: F401  (a fixture)
 from tests.flows.test_discovery import Listing, accept
@@ -20,12 +22,12 @@ TEXTS = 12
 ATTEMPTS = 3
 
 
-def claim(db):
+def claim(db, seconds=30):
     """The next attempt of what waits, as a worker takes it."""
     batches.form(db, size=64, batches=8)
     (batch,) = batches.undispatched(db)
     batches.dispatched(db, batch, "run")
-    lease = batches.claim(db, batch.id, batch.attempt, seconds=30)
+    lease = batches.claim(db, batch.id, batch.attempt, seconds=seconds)
     assert lease is not None
     return lease
 
@@ -197,6 +199,45 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
         )
         losses.again(db, opened, weight=reconcile.WEIGHTS[action], attempts=ATTEMPTS)
     assert len(read(db, scope, run).processing) == 1
+
+
+@pytest.mark.decision("H89")
+def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url, db, new_scope):
+    post(db, new_scope(), "a")
+    lease = claim(db, seconds=3)
+    busy = Database(database_url, size=1, role="worker")
+    with busy.transaction(), beating(busy, lease, seconds=3):
+        for _ in range(8):
+            time.sleep(1)
+            (seen,) = batches.open_batches(db)
+            assert not seen.lease_lost
+    busy.close()
+
+
+@pytest.mark.decision("H89")
+def test_a_lease_is_renewed_as_soon_as_a_long_write_under_it_ends(db, new_scope, monkeypatch):
+    monkeypatch.setitem(LIMITS, "heartbeat", Limits(lock=0.2, statement=5, idle=5))
+    post(db, new_scope(), "a")
+    lease = claim(db, seconds=6)
+    with beating(db, lease, seconds=6):
+        with db.transaction() as connection:
+            batches.guard(connection, lease)
+            time.sleep(7)
+        time.sleep(0.5)
+        (seen,) = batches.open_batches(db)
+        assert not seen.lease_lost
+
+
+@pytest.mark.decision("H89")
+def test_a_worker_whose_connections_are_all_at_work_hands_its_lease_back(database_url, db, new_scope):
+    post(db, new_scope(), "a")
+    lease = claim(db)
+    busy = Database(database_url, size=1, role="worker")
+    with pytest.raises(KeyboardInterrupt), busy.transaction(), beating(busy, lease, seconds=30):
+        raise KeyboardInterrupt
+    busy.close()
+    (seen,) = batches.open_batches(db)
+    assert seen.released
 
 
 def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monkeypatch):
