@@ -184,7 +184,7 @@ class Settings(BaseSettings):
     """Of processor time, for one file (H100)."""
     parse_memory_bytes: int = 512 * 1024 * 1024
     page_seconds: float = Field(default=20, gt=0)
-    """Of processor time, for drawing one page of a PDF."""
+    """How long drawing one page of a PDF may take."""
     archive_members: int = Field(default=1000, ge=1)
     """Files that one archive or mail may hold."""
     archive_bytes: int = Field(default=512 * 1024 * 1024, ge=1)

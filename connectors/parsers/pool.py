@@ -49,12 +49,16 @@ class _Gone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one file may take of its child: seconds of processor time, `PATIENCE` times as many by the clock, bytes."""
+    """What one file may take of its child: seconds of processor time, and bytes of memory.
+
+    `patience`: how many times those seconds it may take by the clock.
+    """
 
     seconds: float
     memory_bytes: int
     program: str = ""
     """The path of the one program that the child may start, with what that starts."""
+    patience: int = PATIENCE
 
 
 class Child:
@@ -103,7 +107,7 @@ class Child:
         """The child's answer. Skippable with the reason if it has none within the limits."""
         self.start()
         self.files += 1
-        deadline = time.monotonic() + PATIENCE * self._limits.seconds
+        deadline = time.monotonic() + self._limits.patience * self._limits.seconds
         try:
             self._in.write(messages.frame(self._room.bring(task)))
             return self._room.take(self._receive(deadline), task.unpack)
@@ -160,9 +164,9 @@ class Child:
 
     def _too_late(self) -> str:
         """Its processor time was not used up: the machine is busy, or the child waits for what never comes."""
-        most = PATIENCE * self._limits.seconds
+        most = self._limits.patience * self._limits.seconds
         log.warning("parser.child_late", seconds=most)
-        return f"Reading the file came to no end within {most:g} s by the clock: upload it again when less is going on."
+        return f"Reading the file came to no end within {most:g} s by the clock: try again when less is going on."
 
     def _death(self) -> str:
         """Why the child died, in words for the user."""
