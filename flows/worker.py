@@ -157,14 +157,16 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
             if answer is None:
                 code = await self._lose(flow_run.id, job)
             else:
-                await self._settle(self.client, flow_run.id, Crashed(message="The engine left this run unfinished."))
+                left: State[None] = Crashed(message="The engine left this run unfinished.")
+                await self._settle(self.client, flow_run.id, left, taken=flow_run.state)
                 code = await self._release(child, answer, configuration)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._shut_down(flow_run.id, job, configuration.grace_seconds)
+                await self._shut_down(flow_run, job, configuration.grace_seconds)
             raise
         finally:
-            self._jobs.pop(flow_run.id, None)
+            if self._jobs.get(flow_run.id) is job:  # retried at once, the run may be with another child already
+                del self._jobs[flow_run.id]
             if code is None:
                 await self._children.retire(child)
         return WarmResult(identifier=child.name, status_code=code)
@@ -230,22 +232,29 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
             self._children.give_back(child)
         return 0
 
-    async def _shut_down(self, run_id: UUID, job: Job, grace_seconds: float) -> None:
+    async def _shut_down(self, flow_run: FlowRun, job: Job, grace_seconds: float) -> None:
         """The worker is leaving: wait for the run, then end it, and never leave it Running."""
         with anyio.move_on_after(grace_seconds):
             await job.child.answer()
         await job.child.stop()
         stopped: State[None] = Crashed(name=INTERRUPTED, message="The worker was stopped before this run ended.")
-        await self._settle(self.client, run_id, stopped)
+        await self._settle(self.client, flow_run.id, stopped, taken=flow_run.state)
 
-    async def _settle(self, client: PrefectClient, run_id: UUID, unfinished: State[Any]) -> None:
-        """A run that nobody executes any more must not look as if somebody did."""
+    async def _settle(
+        self, client: PrefectClient, run_id: UUID, unfinished: State[Any], *, taken: State[Any] | None = None
+    ) -> None:
+        """A run that nobody executes any more must not look as if somebody did.
+
+        `taken`: the state in which it came to us. If it has ended since, somebody retried it: it is another's now.
+        """
         with anyio.move_on_after(SETTLE_SECONDS):
             try:
                 state = (await client.read_flow_run(run_id)).state
             except ObjectNotFound:
                 return
             if state is None or state.is_running() or state.is_pending():
+                if taken and await _has_ended_since(client, run_id, taken):
+                    return
                 await client.set_flow_run_state(run_id, unfinished, force=True)
             elif state.is_cancelling():
                 await client.set_flow_run_state(run_id, Cancelled(), force=True)
@@ -275,3 +284,9 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
     async def _end_children(self) -> None:
         with anyio.CancelScope(shield=True):
             await self._children.close()
+
+
+async def _has_ended_since(client: PrefectClient, run_id: UUID, taken: State[Any]) -> bool:
+    states = await client.read_flow_run_states(run_id)
+    since = next((place for place, state in enumerate(states) if state.id == taken.id), 0)
+    return any(state.is_final() for state in states[since:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.states import Cancelling
+from prefect.states import AwaitingRetry, Cancelling, Completed, Crashed, Pending, Running, Scheduled
 
+from flows.worker import WarmWorker
 from tests.flows.conftest import PREFECT
+from tests.flows.sample_flows import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from uuid import UUID
 
-    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.objects import FlowRun, State
 
 PROJECT = Path(__file__).resolve().parents[2]
 SAMPLES = "tests/flows/sample_flows.py"
@@ -256,6 +259,32 @@ def block_document(client: SyncPrefectClient) -> UUID:
     schema_id = client._client.post("/block_schemas/", json=schema).json()["id"]
     document = {"name": "strange", "data": {}, "block_type_id": made, "block_schema_id": schema_id}
     return uuid.UUID(client._client.post("/block_documents/", json=document).json()["id"])
+
+
+@pytest.mark.parametrize(
+    ("states", "left"),
+    [
+        ((Pending, Running), "Crashed"),
+        ((Pending, Running, Completed, AwaitingRetry, Pending), "Pending"),
+        ((Pending, Running, Completed, AwaitingRetry, Pending, Running), "Running"),
+    ],
+)
+@pytest.mark.decision("H86")
+def test_what_is_retried_before_its_worker_has_settled_it_does_not_crash(
+    pool: Pool, states: tuple[Callable[[], State[Any]], ...], left: str
+) -> None:
+    """The worker was slow to look how a run had ended; meanwhile it runs again, here or elsewhere."""
+    run = pool.client.create_flow_run(note, parameters={"path": str(pool.notes)}, state=Scheduled()).id
+    taken = pool.run(run).state
+    for state in states:
+        pool.client.set_flow_run_state(run, state(), force=True)
+
+    async def settle() -> None:
+        async with get_client() as client:
+            await WarmWorker(pool.name, limit=1)._settle(client, run, Crashed(), taken=taken)
+
+    asyncio.run(settle())
+    assert pool.state(run) == left
 
 
 def test_a_killed_child_crashes_its_run_and_is_replaced(warm: Pool) -> None:
