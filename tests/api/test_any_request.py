@@ -23,4 +23,10 @@ schema = schemathesis.openapi.from_dict(document(HANDLERS))
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 def test_every_operation(case, base, org):
     headers = {"Authorization": f"Bearer {org.api_key}"}
-    case.call_and_validate(base_url=base, headers=headers, checks=CHECKS)
+    checks = [check for check in CHECKS if check is not not_a_server_error or may_not_be_unavailable(case)]
+    case.call_and_validate(base_url=base, headers=headers, checks=checks)
+
+
+def may_not_be_unavailable(case):
+    """`/ready` says so of itself, here because no dispatcher takes what other tests have ingested."""
+    return case.path != "/ready"

@@ -48,14 +48,15 @@ def test_the_job_run_counts_pages_as_they_are_fetched(space, broken, monkeypatch
 
 
 async def _flow_and_its_artifacts(batch):
-    """The artifacts of the flow run, each as often as it was changed."""
+    """The artifacts of the flow run, each as often as it was changed, in the order of the changes."""
     from prefect import get_client
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
     state = await ingest.ingest_website(batch.id, batch.attempt, return_state=True)
     chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[state.state_details.flow_run_id]))
     async with get_client() as client:
-        return state, await client.read_artifacts(artifact_filter=chosen)
+        found = await client.read_artifacts(artifact_filter=chosen)
+        return state, sorted(found, key=lambda artifact: artifact.updated)
 
 
 @pytest.mark.usefixtures("prefect_server")
