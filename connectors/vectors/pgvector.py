@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any, LiteralString
 
 import psycopg
@@ -129,11 +130,10 @@ class PgVectorStore:
             connection.execute("select '[1]'::halfvec(1) <=> '[1]'::halfvec(1)")
 
     def drop(self, scope: Scope) -> None:
-        """Remove everything of the scope, its index too."""
+        """Remove everything of the scope, its index too, in parts: it may stop anywhere and begin again."""
         self.drop_index(scope)
-        with self._connection() as connection:
-            if found := self._found(connection, scope):
-                connection.execute("delete from vectors where partition_id = %(partition)s", {"partition": found["id"]})
+        while part := list(islice(self.ids(scope, ""), _PART)):
+            self.delete(scope, part)
 
     def maintain(self, scope: Scope, *, seconds: float) -> None:
         """Give a large partition its index."""

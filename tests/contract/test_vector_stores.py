@@ -261,6 +261,29 @@ def test_who_is_dropped_does_not_wait_for_an_index_of_another(store, db, monkeyp
     assert list(place.ids(scope, "")) == []
 
 
+def test_a_large_scope_is_dropped_in_parts(store, db, new_scope, monkeypatch):
+    """One statement for all of it is ended by the limit of its role, again and again."""
+    monkeypatch.setattr(pgvector, "_PART", 7)
+    place, scope = store
+    place.upsert(scope, some_vectors(50))
+    db.rows(
+        """
+        create function at_most_seven() returns trigger language plpgsql as $$
+        begin if (select count(*) from gone) > 7 then raise 'too many at once'; end if; return null; end $$
+        """
+    )
+    db.rows(
+        "create trigger few after delete on vectors referencing old table as gone for each statement"
+        " execute function at_most_seven()"
+    )
+    try:
+        place.drop(scope)
+    finally:
+        db.rows("drop trigger few on vectors")
+        db.rows("drop function at_most_seven")
+    assert list(place.ids(scope, "")) == []
+
+
 def test_a_small_partition_gets_no_index(store):
     place, scope = store
     place.upsert(scope, some_vectors(20))
