@@ -51,7 +51,7 @@ class Workshop:
         while not (answer := condition()):
             assert time.monotonic() < deadline, f"not within {seconds} s\n{self.pool.log(len(self.pool.workers) - 1)}"
             self.turn()
-            time.sleep(0.2)
+            time.sleep(0.4)
         return answer
 
     def done(self, run: str) -> Any:
