@@ -6,6 +6,7 @@ import contextlib
 import re
 import socket
 from dataclasses import dataclass
+from typing import Self
 from urllib.parse import urlsplit
 
 
@@ -52,25 +53,28 @@ def read(made: socket.socket) -> Answer:
 
 
 class Session:
-    """A connection that is kept while the server keeps it."""
+    """A connection that is kept while the server keeps it, until the `with` ends, however it ends."""
 
     def __init__(self, base: str, source: str | None = None) -> None:
         self._base, self._source = base, source
         self._made: socket.socket | None = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._made:
+            self._made.close()
+        self._made = None
+
     def ask(self, sent: bytes) -> Answer:
-        made = self._made or connect(self._base, self._source)
+        self._made = made = self._made or connect(self._base, self._source)
         made.sendall(sent)
         answer = read(made)
         if answer.headers.get("connection") == "close" or "content-length" not in answer.headers:
             made.close()
-            made = None
-        self._made = made
+            self._made = None
         return answer
-
-    def close(self) -> None:
-        if self._made:
-            self._made.close()
 
 
 def _is_whole(got: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from itertools import product
 
 import pytest
 
@@ -119,23 +120,21 @@ def test_no_spelling_passes_the_key_check_or_fails(path, process, api_key):
     filled = re.sub(r"\{[^}]+\}", "x1", path)
     unready = {503} if path == "/ready" else set()  # no dispatcher runs here
     is_open = path in WITHOUT_A_KEY or path.startswith(("/v1/oauth/", "/v1/files/"))
-    session = raw.Session(address, source_of(path))
-    for target in spellings(filled):
-        for method in methods_of(path):
-            for header in ((), (f"Authorization: Bearer {api_key}",)):
-                what = f"{method} {target[:200]!r} {'with' if header else 'without'} a key"
-                answer = session.ask(raw.request(method, target, *header))
-                assert 200 <= answer.status < 500 or answer.status in unready, (
-                    f"{what}: {answer.status} {answer.body[:300]!r}"
-                )
-                if not header and not is_open:
-                    assert answer.status in {400, 401, 404}, f"{what}: {answer.status}"
-                if header:
-                    assert answer.status != 401, what
-                assert is_marked(answer), f"{what}: {answer.status} {answer.headers}"
-                if answer.status >= 400 and answer.status not in unready:
-                    assert json.loads(answer.body)["error"], what
-    session.close()
+    asked = product(spellings(filled), methods_of(path), ((), (f"Authorization: Bearer {api_key}",)))
+    with raw.Session(address, source_of(path)) as session:
+        for target, method, header in asked:
+            what = f"{method} {target[:200]!r} {'with' if header else 'without'} a key"
+            answer = session.ask(raw.request(method, target, *header))
+            assert 200 <= answer.status < 500 or answer.status in unready, (
+                f"{what}: {answer.status} {answer.body[:300]!r}"
+            )
+            if not header and not is_open:
+                assert answer.status in {400, 401, 404}, f"{what}: {answer.status}"
+            if header:
+                assert answer.status != 401, what
+            assert is_marked(answer), f"{what}: {answer.status} {answer.headers}"
+            if answer.status >= 400 and answer.status not in unready:
+                assert json.loads(answer.body)["error"], what
     assert "Traceback" not in log.read_text(), log.read_text()[-3000:]
 
 

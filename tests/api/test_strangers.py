@@ -41,10 +41,9 @@ def writes(monkeypatch):
 def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
     wait_for_a_fresh_minute(30)
     address = "127.0.3.1"
-    session = raw.Session(org.base, address)
-    statuses = [session.ask(raw.request("GET", "/v1/namespaces", WRONG)).status for _ in range(LIMIT + 200)]
+    with raw.Session(org.base, address) as session:
+        statuses = [session.ask(raw.request("GET", "/v1/namespaces", WRONG)).status for _ in range(LIMIT + 200)]
     assert statuses == [401] * LIMIT + [429] * 200
-    session.close()
     mine = [one for one in writes if one["caller"] == f"address:{address}"]
     assert len(mine) <= LIMIT / BLOCK + 1
     row = org.db.row("select requests from rate_windows where caller = %(a)s", {"a": f"address:{address}"})
@@ -59,11 +58,9 @@ def test_guessing_keys_is_limited_and_hardly_writes(org, writes):
 def test_two_processes_share_what_they_count(org, api_settings, api_database, ring):
     wait_for_a_fresh_minute(30)
     with serve(api_settings, api_database, ring) as second:
-        sessions = [raw.Session(base, "127.0.3.2") for base in (org.base, second)]
         sent = raw.request("GET", "/v1/namespaces")
-        statuses = [sessions[number % 2].ask(sent).status for number in range(LIMIT + 200)]
-        for session in sessions:
-            session.close()
+        with raw.Session(org.base, "127.0.3.2") as one, raw.Session(second, "127.0.3.2") as other:
+            statuses = [(one, other)[number % 2].ask(sent).status for number in range(LIMIT + 200)]
     assert LIMIT <= statuses.count(401) <= LIMIT + 2 * BLOCK
 
 
@@ -71,8 +68,11 @@ def test_two_processes_share_what_they_count(org, api_settings, api_database, ri
 def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_database, ring):
     trusting = api_settings.model_copy(update={"trusted_proxies": [ip_network("127.0.3.3/32")]})
     wait_for_a_fresh_minute(30)
-    with serve(trusting, api_database, ring) as base:
-        proxy, other = raw.Session(base, "127.0.3.3"), raw.Session(base, "127.0.3.4")
+    with (
+        serve(trusting, api_database, ring) as base,
+        raw.Session(base, "127.0.3.3") as proxy,
+        raw.Session(base, "127.0.3.4") as other,
+    ):
 
         def ask(session, client):
             return session.ask(raw.request("GET", "/v1/namespaces", WRONG, f"X-Forwarded-For: {client}")).status
@@ -87,8 +87,6 @@ def test_behind_a_trusted_proxy_clients_are_told_apart(org, api_settings, api_da
         assert other.ask(raw.request("GET", "/v1/namespaces", WRONG)).headers["x-ratelimit-remaining"] == str(
             LIMIT - 201
         )
-        proxy.close()
-        other.close()
 
 
 def test_a_revoked_and_a_malformed_key_are_strangers_too(org):
