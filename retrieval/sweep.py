@@ -49,10 +49,11 @@ _DUE: LiteralString = (
     + """], null) as places
         from scopes cross join lateral (
             select s.partition_id, s.due_at, s.tries from sweeps s
-            where s.partition_id = scopes.partition_id and s.due_at <= now() and s.partition_id <> all(%(busy)s)
+            where s.partition_id = scopes.partition_id and s.partition_id <> all(%(busy)s)
             order by s.due_at limit 1
         ) first
         join partitions p on p.id = first.partition_id join namespaces n on n.id = p.namespace_id
+        where first.due_at <= now()
     )
     select partition_id, failed, places from (
         select *, row_number() over (
@@ -63,8 +64,9 @@ _DUE: LiteralString = (
     where turn <= %(most)s order by due_at
 """
 )
-"""Scopes with something due, however much it is, by its age: one row of the index for each scope. So many of each kind
-that those which have to wait hide no others."""
+"""Scopes with something due, however much it is, by its age: one row of the index for each scope, due or
+not: asked for what is due, the plan would hang on statistics of yesterday. So many of each kind that those which have
+to wait hide no others."""
 
 _TAKE: LiteralString = (
     """

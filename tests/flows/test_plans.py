@@ -210,6 +210,30 @@ def is_explained(text):
     return isinstance(text, str) and text.split(None, 1)[0].lower() in ("select", "insert", "update", "delete", "with")
 
 
+def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_database):
+    """Though the statistics say that nothing is due, as they do for a while."""
+    url, scopes = fresh_database("plans_due"), 2000
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("set session_replication_role = replica")
+        connection.execute(
+            "insert into namespaces (id, organization_id, name, secrets) select n::text, 'o', 'n', ''"
+            f" from generate_series(1, {scopes}) n"
+        )
+        connection.execute("insert into partitions (namespace_id, tenant) select id, '' from namespaces")
+        connection.execute(
+            "insert into sweeps (partition_id, kind, due_at)"
+            " select id, 'file', now() + interval '1 day' from partitions"
+        )
+        connection.execute("vacuum analyze")
+        connection.execute("update sweeps set due_at = now()")
+        asked = {"busy": [], "good": [], "held": [], "most": 40, "partition": 1}
+        for text in (sweep._DUE, sweep._TAKE):
+            where, most = visited(explained(connection, f"due_{len(text)}", text, asked))
+            assert most <= 2 * scopes + 2, f"{most} rows by {where}"
+    with psycopg.connect(url.replace("/plans_due?", "/retrieval?"), autocommit=True) as connection:
+        connection.execute("drop database plans_due with (force)")
+
+
 @pytest.mark.timeout(3000)
 def test_no_statement_reads_more_than_it_handles(db, new_scope, tmp_path, recorded, rows):
     house = House(db, new_scope(), tmp_path)
