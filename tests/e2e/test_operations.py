@@ -53,6 +53,7 @@ def test_a_backup_of_a_running_instance_is_restored_into_a_fresh_home(new_servic
             assert fresh.search("sleeping seals")[0]["document"]["name"] == "seals"
             assert fresh.unexpected_errors() == []
         finally:
+            fresh.client.close()
             fresh.down()
     finally:
         for folder in (backup, home):
