@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 
-from api.door import Door
+from api.middleware import Door
 from retrieval.settings import Settings
 
 
@@ -18,8 +18,8 @@ def application() -> Door:
     """What each server process calls: any ASGI server can, by `--factory api.__main__:application`."""
     from api.app import create_app
     from retrieval import logs, settings
-    from retrieval.database import Database
-    from retrieval.secrets import KeyRing
+    from retrieval.database.database import Database
+    from retrieval.security.secrets import KeyRing
 
     loaded = settings.load()
     url, key = _required(loaded)
@@ -34,7 +34,7 @@ def main() -> None:
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-    from api.protocol import BoundedProtocol
+    from api.server.protocol import BoundedProtocol
     from retrieval import settings
 
     loaded = settings.load()

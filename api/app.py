@@ -13,14 +13,14 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 
-from api import exchange, pages
+from api import html_pages, request_context
 from api.auth import Authenticator, unauthorized
-from api.door import Door
-from api.drawings import Drawings
-from api.ending import announce_on_sigterm
 from api.errors import render, understand
 from api.links import Links
+from api.middleware import Door
 from api.operation import Operation
+from api.probe_threads import SpareThreads
+from api.rendering_limit import Drawings
 from api.routes import (
     activity,
     admin,
@@ -40,15 +40,15 @@ from api.routes import (
     search,
     web,
 )
+from api.server.draining import announce_on_sigterm
 from api.server_secret import ServerSecret
 from api.services import PROBES, THREADS, Services
-from api.spare_threads import SpareThreads
-from retrieval import cursors
-from retrieval.activity import SearchTimes
-from retrieval.database import Database
+from retrieval.database import cursors
+from retrieval.database.database import Database
 from retrieval.errors import ErrorCode
-from retrieval.notices import Notices
-from retrieval.secrets import KeyRing
+from retrieval.jobs.activity import SearchTimes
+from retrieval.jobs.notifications import Notices
+from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
 ROUTES = (
@@ -113,7 +113,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
 
 async def _with_a_caller(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """By the route that was matched, whatever the path looked like: no operation of the contract runs for nobody."""
-    if "operation" in handler.opt and exchange.of(connection.scope).caller is None:
+    if "operation" in handler.opt and request_context.of(connection.scope).caller is None:
         raise unauthorized()
 
 
@@ -122,9 +122,9 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     handler = request.scope.get("route_handler")
     about: Operation | None = handler.opt.get("operation") if handler else None
     understood = understand(error, failed=about.failed if about else ErrorCode.INTERNAL_ERROR)
-    exchange.of(request.scope).code = understood.code
-    if handler and "page" in handler.opt and pages.wanted(request):
-        return pages.error(understood)
+    request_context.of(request.scope).code = understood.code
+    if handler and "page" in handler.opt and html_pages.wanted(request):
+        return html_pages.error(understood)
     rendered = render(understood)
     return Response(
         rendered.body, status_code=rendered.status, media_type="application/json", headers=dict(rendered.headers)

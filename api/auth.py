@@ -8,13 +8,14 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import LiteralString
 
-from api.addresses import LIMIT, AddressCounts
+from api.client_addresses import LIMIT, AddressCounts
 from api.errors import understand
 from api.permissions import Permission, Reach
-from retrieval import tenants, vault
-from retrieval.database import AWAY, Database, Row
+from retrieval.accounts import tenants
+from retrieval.database.database import AWAY, Database, Row
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.secrets import KeyRing, hash_api_key
+from retrieval.security import server_secrets
+from retrieval.security.secrets import KeyRing, hash_api_key
 
 _REMEMBERED = 4096
 
@@ -121,7 +122,9 @@ class Authenticator:
             async with self._opening:
                 if self._pepper is None:
                     await self._db.async_rows("select 1")
-                    self._pepper = await asyncio.to_thread(vault.server_secret, self._db, self._ring, vault.PEPPER)
+                    self._pepper = await asyncio.to_thread(
+                        server_secrets.server_secret, self._db, self._ring, server_secrets.PEPPER
+                    )
         return self._pepper
 
     def _remember(self, key_hash: bytes, rate: Rate) -> None:

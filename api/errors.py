@@ -9,10 +9,10 @@ import msgspec
 import structlog
 from litestar.exceptions import HTTPException
 
-from api.limits import Disconnected
+from api.request_limits import Disconnected
 from api.wire.common import ErrorAnswer, ErrorDetails, ErrorInfo, TenantErrorAnswer
-from retrieval import disk_full
-from retrieval.database import AWAY
+from retrieval.database import disk_full
+from retrieval.database.database import AWAY
 from retrieval.errors import ErrorCode, ServiceError, StepError
 
 log = structlog.get_logger()

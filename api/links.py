@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from api.server_secret import ServerSecret
-from retrieval.database import Database
-from retrieval.secrets import KeyRing
+from retrieval.database.database import Database
+from retrieval.security.secrets import KeyRing
 
 PREFIX = "/v1/files/"
 SECRET = "file-links"  # noqa: S105  (its name, not the secret)

@@ -14,17 +14,18 @@ import msgspec
 from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler, route
 
-from api import auth, decode, exchange, limits, permissions
-from api import once as idempotent
+from api import auth, decode, permissions, request_context, request_limits
+from api import idempotency as idempotent
 from api.auth import Caller
 from api.permissions import Permission, Reach
 from api.services import Services
 from api.wire.common import Answer
-from retrieval import idempotency, namespaces, tenants
-from retrieval.cursors import Cursors
+from retrieval.accounts import idempotency, tenants
+from retrieval.accounts.idempotency import Asked
+from retrieval.database.cursors import Cursors
+from retrieval.database.pages import Part
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.idempotency import Asked
-from retrieval.list_parts import Part
+from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
 B = TypeVar("B")
@@ -153,7 +154,7 @@ def operation(
     def register(handler: Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]) -> HTTPRouteHandler:
         async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
             services = cast("Services", request.app.state.services)
-            caller = cast("Caller", exchange.of(request.scope).caller)
+            caller = cast("Caller", request_context.of(request.scope).caller)
             tenant = _tenant(caller, about.tenant)
             reach = auth.allow(caller, about.permission)
             query = read_query(request.scope["query_string"])
@@ -193,7 +194,7 @@ def _tenant(caller: Caller, use: TenantUse) -> str:
 
 async def _json(request: Request[Any, Any, Any], services: Services, invalid: ErrorCode) -> bytes:
     settings = services.settings
-    return await limits.read_json(
+    return await request_limits.read_json(
         request.receive,
         list(request.scope["headers"]),
         cap=settings.max_body_bytes,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.keys import SCOPES
+from retrieval.accounts.api_keys import SCOPES
 from retrieval.sources import APPS
 
 

@@ -11,7 +11,7 @@ import structlog
 
 from api.services import Services
 from retrieval.errors import ErrorCode, Fatal, ServiceError, StepError
-from retrieval.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, NamespaceConfig
+from retrieval.namespaces.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, NamespaceConfig
 
 log = structlog.get_logger()
 

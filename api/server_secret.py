@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from retrieval import vault
-from retrieval.database import Database
-from retrieval.secrets import KeyRing
+from retrieval.database.database import Database
+from retrieval.security import server_secrets
+from retrieval.security.secrets import KeyRing
 
 
 class ServerSecret:
@@ -20,5 +20,5 @@ class ServerSecret:
 
     async def read(self) -> bytes:
         if self._secret is None:
-            self._secret = await asyncio.to_thread(vault.server_secret, self._db, self._ring, self._name)
+            self._secret = await asyncio.to_thread(server_secrets.server_secret, self._db, self._ring, self._name)
         return self._secret

@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
-from api.drawings import Drawings
 from api.links import Links
+from api.probe_threads import SpareThreads
+from api.rendering_limit import Drawings
 from api.server_secret import ServerSecret
-from api.spare_threads import SpareThreads
-from retrieval.activity import SearchTimes
-from retrieval.database import Database
-from retrieval.notices import Notices
-from retrieval.secrets import KeyRing
+from retrieval.database.database import Database
+from retrieval.jobs.activity import SearchTimes
+from retrieval.jobs.notifications import Notices
+from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
 THREADS = 8

@@ -15,7 +15,7 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
-from api import limits
+from api import request_limits
 from api.services import Services
 from retrieval.errors import ErrorCode, ServiceError
 
@@ -57,13 +57,13 @@ class Form:
 async def read_form(request: Request[Any, Any, Any], services: Services) -> AsyncIterator[Form]:
     """The whole form, in any order of fields; the file is gone from disk when the block ends."""
     headers = list(request.scope["headers"])
-    limits.require_media_type(headers, "multipart/form-data")
+    request_limits.require_media_type(headers, "multipart/form-data")
     folder = services.settings.home / "uploads"
     await services.in_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     spool = await services.in_thread(lambda: tempfile.TemporaryFile(dir=folder))  # noqa: SIM115  (closed below)
     try:
         reader = _Reader(Form(spool), _boundary(headers), services.settings.max_file_bytes)
-        chunks = limits.body_chunks(
+        chunks = request_limits.body_chunks(
             request.receive,
             headers,
             cap=services.settings.max_file_bytes + _OVERHEAD,
@@ -155,7 +155,7 @@ class _Reader:
         if self.form.name is not None:
             raise _invalid("The form has more than one file: send one request for each.", "too_many_files", FILE)
         self.form.name = clean_name(options.get(b"filename", b"").decode("utf-8", "replace"))
-        self.form.media_type = limits.media_type([(b"content-type", self._headers.get("content-type", b""))])
+        self.form.media_type = request_limits.media_type([(b"content-type", self._headers.get("content-type", b""))])
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
         if self._part == FILE:

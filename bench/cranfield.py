@@ -180,9 +180,9 @@ class Service:
 def _embedder_alone(model: str, documents: list[tuple[str, str]], home: Path) -> float:
     """Seconds that the model needs for the same chunks, in one process with the machine to itself."""
     from connectors.embedders import local
-    from retrieval.chunking.split import effective_size, split
+    from retrieval.ingestion.chunking.split import effective_size, split
+    from retrieval.ingestion.chunking.tokenizer import tokenizer_for
     from retrieval.ports import Parsed
-    from retrieval.tokens import tokenizer_for
 
     embedder = local.load(model, home)
     size, overlap = effective_size(1000, 200, embedder.max_tokens)

@@ -94,7 +94,7 @@ def crawl(start: str) -> tuple[int, float]:
     }
     from flows import steps
     from local import postgres
-    from retrieval import database
+    from retrieval.database import database
     from tests.flows.configured import Configured
     from tests.flows.crawling import accept, listing, names
 

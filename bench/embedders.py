@@ -20,9 +20,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from connectors.embedders import local  # noqa: E402
-from retrieval.chunking.split import split  # noqa: E402
+from retrieval.ingestion.chunking.split import split  # noqa: E402
+from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for  # noqa: E402
 from retrieval.ports import Embedder, Parsed  # noqa: E402
-from retrieval.tokens import MINILM, tokenizer_for  # noqa: E402
 
 CRANFIELD = PROJECT.parent / "shared" / "data" / "cranfield" / "corpus.jsonl"
 BATCHES = (8, 16, 32, 64)

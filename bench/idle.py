@@ -166,9 +166,10 @@ def _fresh(base: str, path: str, headers: dict[str, str]) -> int:
 def service() -> Iterator[tuple[str, str]]:
     """An API of its own: its address and a key."""
     from local import postgres
-    from retrieval import database, keys, organizations
-    from retrieval.database import Database
-    from retrieval.secrets import KeyRing
+    from retrieval.accounts import api_keys, organizations
+    from retrieval.database import database
+    from retrieval.database.database import Database
+    from retrieval.security.secrets import KeyRing
 
     with ExitStack() as stack:
         home = Path(tempfile.mkdtemp(prefix="ri-"))
@@ -180,7 +181,7 @@ def service() -> Iterator[tuple[str, str]]:
         db = Database(url)
         stack.callback(db.close)
         owner = organizations.create(db, "bench", requests_per_minute=1_000_000)
-        key = keys.create(db, KeyRing.parse(secret), owner.id, "bench").api_key
+        key = api_keys.create(db, KeyRing.parse(secret), owner.id, "bench").api_key
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]

@@ -102,7 +102,7 @@ def shifted(way: Way, text: str, tokenizer: Any, size: int, overlap: int, skippe
 
 
 def ours(text: str, tokenizer: Any, size: int, overlap: int) -> list[Range]:
-    from retrieval.chunking.split import split
+    from retrieval.ingestion.chunking.split import split
     from retrieval.ports import Parsed
 
     return [(chunk.start, chunk.end) for chunk in split(Parsed(text), tokenizer, size, overlap)]
@@ -130,15 +130,15 @@ def lines(name: str) -> list[dict[str, Any]]:
 def ports(model: str) -> tuple[Any, Any]:
     from connectors.embedders import local
     from retrieval import settings
-    from retrieval.tokens import tokenizer_for
+    from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 
     return local.load(model, settings.load().home), tokenizer_for("LOCAL", model)
 
 
 def cost(documents: dict[str, str], tokenizer: Any) -> None:
     """The best of several measurements of each, in turn."""
-    from retrieval.chunking import units
-    from retrieval.chunking.split import split
+    from retrieval.ingestion.chunking import units
+    from retrieval.ingestion.chunking.split import split
     from retrieval.ports import Parsed
 
     text = "\n\n".join(documents.values())

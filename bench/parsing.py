@@ -62,7 +62,7 @@ def row(name: str, baseline: str, bare: Callable[[Path, int], float], rounds: in
 
 
 def ours(path: Path, rounds: int) -> float:
-    from connectors.parsers.documents import parser
+    from connectors.parsers.parser import parser
     from retrieval.ports import OcrStrategy, RawContent
 
     raw = RawContent(path=path, name=path.name, media_type="", size=path.stat().st_size)
@@ -81,9 +81,9 @@ def ours(path: Path, rounds: int) -> float:
 def bare(path: Path, rounds: int) -> float:
     import kreuzberg
 
-    from connectors.parsers import kinds
+    from connectors.parsers.detect import file_types
 
-    kind: Any = kinds.named(path.name, "")
+    kind: Any = file_types.named(path.name, "")
     config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
     kreuzberg.extract_file_sync(path, kind.media_type, config=config)
     started = time.process_time()
@@ -129,7 +129,7 @@ def _seconds(pid: int) -> float:
 def long_pdf(pages: int) -> None:
     from reportlab.pdfgen.canvas import Canvas
 
-    from connectors.parsers.documents import parser
+    from connectors.parsers.parser import parser
     from retrieval.ports import OcrStrategy, RawContent
 
     file = io.BytesIO()

@@ -26,8 +26,10 @@ import psycopg
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from connectors.vectors.pgvector import EF_SEARCH, PgVectorStore
-from retrieval import database, ids, keyword, search
+from retrieval import ids
+from retrieval.database import database
 from retrieval.ports import Scope
+from retrieval.search import bm25, search
 
 DIMENSIONS, CENTRES, VOCABULARY, PER_DOCUMENT, PART = 384, 300, 30_000, 20, 2_000
 RESULTS = Path(__file__).resolve().parent / "results" / "search_scale.json"
@@ -79,7 +81,7 @@ def _measure(
 
     def words(text: str, _: Any) -> None:
         with db.transaction() as connection:
-            keyword.best(connection, keyword.terms(connection, partition, text, "english"), search.CANDIDATES)
+            bm25.best(connection, bm25.terms(connection, partition, text, "english"), search.CANDIDATES)
 
     kinds: dict[str, Callable[[str, Any], None]] = {
         "pgvector's own, 10 with text": lambda _, values: _own(db, partition, values, 10),
@@ -174,7 +176,7 @@ def _put(db: database.Database, partition: int, start: int, texts: list[str], ve
             " sha256((name || index)::bytea) from given returning id",
             values,
         ).fetchall()
-        gained = keyword.index(connection, partition, [row["id"] for row in made], "english")
+        gained = bm25.index(connection, partition, [row["id"] for row in made], "english")
         connection.execute(
             "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
             {"chunks": gained[0], "terms": gained[1], "partition": partition},

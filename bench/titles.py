@@ -22,8 +22,8 @@ sys.path.insert(0, str(PROJECT))
 
 from bench.cranfield import CRANFIELD, _ndcg  # noqa: E402
 from bench.longdocs import ports  # noqa: E402
-from retrieval.chunking.split import split  # noqa: E402
-from retrieval.chunking.titles import titled, usable  # noqa: E402
+from retrieval.ingestion.chunking.split import split  # noqa: E402
+from retrieval.ingestion.chunking.titles import titled, usable  # noqa: E402
 from retrieval.ports import Parsed  # noqa: E402
 
 

@@ -30,7 +30,8 @@ from playwright.sync_api import BrowserContext, sync_playwright
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from local import postgres
-from retrieval import database, keyword
+from retrieval.database import database
+from retrieval.search import bm25
 
 RESULTS = Path(__file__).resolve().parent / "results" / "ui_pages.json"
 COMMAND = Path(sys.executable).with_name("retrieval")
@@ -164,7 +165,7 @@ def _part(db: database.Database, values: dict[str, Any], dice: Any, start: int, 
     with db.transaction() as connection:
         connection.execute(_DOCUMENTS, given)
         made = connection.execute(_CHUNKS, given).fetchall()
-        chunks, terms = keyword.index(connection, values["partition"], [row["id"] for row in made], "english")
+        chunks, terms = bm25.index(connection, values["partition"], [row["id"] for row in made], "english")
         connection.execute(
             "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
             {"chunks": chunks, "terms": terms, "partition": values["partition"]},

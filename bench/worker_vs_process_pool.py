@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "bench" / "results" / "worker_vs_process_pool.json"
 PREFECT = str(Path(sys.executable).with_name("prefect"))
-SERVER = (sys.executable, "-m", "flows.embedded_prefect", "server", "start")
+SERVER = (sys.executable, "-m", "flows.bundled_prefect.server", "server", "start")
 BEGAN = time.perf_counter()
 KINDS = ("warm", "process")
 LIMIT = 4

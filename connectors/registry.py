@@ -10,13 +10,15 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from retrieval import connections, destinations, settings
+from retrieval import settings
+from retrieval.connections import connections
+from retrieval.connections.connected_source import Connected
 from retrieval.errors import Fatal, ServiceError
-from retrieval.pipeline.connected import Connected
+from retrieval.namespaces import destinations
 
 if TYPE_CHECKING:
-    from retrieval.database import Database
-    from retrieval.namespaces import NamespaceConfig
+    from retrieval.database.database import Database
+    from retrieval.namespaces.namespaces import NamespaceConfig
     from retrieval.ports import (
         Authorizer,
         Connector,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
         Source,
         VectorStore,
     )
-    from retrieval.secrets import KeyRing
+    from retrieval.security.secrets import KeyRing
 
 EMBEDDERS = {
     "LOCAL": "connectors.embedders.local:make",
@@ -38,37 +40,37 @@ EMBEDDERS = {
 }
 """embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
 
-VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone:make"}
+VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone.store:make"}
 """vectorStorageConfig.provider to `make(config, db, namespace_id, dimensions) -> VectorStore`."""
 
-FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3:make"}
+FILE_STORES = {"LOCAL": "connectors.files.local:make", "S3_COMPATIBLE": "connectors.files.s3.store:make"}
 """fileStorageConfig.type to `make(config, settings) -> FileStore`."""
 
 SCRAPERS: dict[str, str] = {
-    "BUILTIN": "connectors.web.builtin:make",
-    "FIRECRAWL": "connectors.web.firecrawl:make",
+    "BUILTIN": "connectors.web.builtin.scraper:make",
+    "FIRECRAWL": "connectors.web.firecrawl.scraper:make",
     "JINA": "connectors.web.jina:make",
     "SCRAPINGBEE": "connectors.web.scrapingbee:make",
 }
 """webScraperConfig.provider to `make(config, settings) -> Scraper`."""
 
 SOURCES: dict[str, str] = {
-    "URLS_LIST": "connectors.web.url_list:make",
-    "SITEMAP": "connectors.web.sitemap:make",
-    "WEBSITE": "connectors.web.website:make",
+    "URLS_LIST": "connectors.web.crawl.url_list:make",
+    "SITEMAP": "connectors.web.crawl.sitemap:make",
+    "WEBSITE": "connectors.web.crawl.website:make",
 }
 """Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
 
-CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl_site:make"}
+CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
 """Source and scraper to another `make` of that kind: the service walks websites itself."""
 
 CONNECTORS: dict[str, str] = {
-    "NOTION": "connectors.sources.notion:make",
-    "GOOGLE_DRIVE": "connectors.sources.google_drive:make",
-    "DROPBOX": "connectors.sources.dropbox:make",
-    "ONEDRIVE": "connectors.sources.onedrive:make",
-    "SHAREPOINT": "connectors.sources.sharepoint:make",
-    "BOX": "connectors.sources.box:make",
+    "NOTION": "connectors.sources.notion.connector:make",
+    "GOOGLE_DRIVE": "connectors.sources.google_drive.connector:make",
+    "DROPBOX": "connectors.sources.dropbox.connector:make",
+    "ONEDRIVE": "connectors.sources.onedrive.connector:make",
+    "SHAREPOINT": "connectors.sources.sharepoint.connector:make",
+    "BOX": "connectors.sources.box.connector:make",
 }
 """Connector, such as BOX, to `make(app, settings) -> Connector`; `app` is the namespace's config of it."""
 
@@ -120,7 +122,7 @@ def scraper(config: NamespaceConfig) -> Scraper:
 
 def is_selector(text: str) -> bool:
     """Whether this is CSS that web pages are read with."""
-    return bool(importlib.import_module("connectors.html").is_selector(text))
+    return bool(importlib.import_module("connectors.http.html").is_selector(text))
 
 
 def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> Source:
@@ -141,12 +143,12 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
 @lru_cache(maxsize=1)
 def parser() -> Parser:
     """The parser of every kind of file."""
-    return cast("Parser", importlib.import_module("connectors.parsers.documents").parser())
+    return cast("Parser", importlib.import_module("connectors.parsers.parser").parser())
 
 
 def page_drawer() -> PageDrawer:
     """What draws pages of PDFs."""
-    return cast("PageDrawer", importlib.import_module("connectors.parsers.drawer").drawer())
+    return cast("PageDrawer", importlib.import_module("connectors.parsers.pdf.page_renderer").drawer())
 
 
 def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:

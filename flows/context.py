@@ -8,13 +8,16 @@ from functools import lru_cache
 import structlog
 
 from connectors import registry
-from retrieval import authorizations, connections, namespaces, reembedding, settings
-from retrieval.database import Database
+from retrieval import settings
+from retrieval.connections import connections, tokens
+from retrieval.database.database import Database
 from retrieval.errors import StepError
-from retrieval.namespaces import NamespaceConfig
+from retrieval.ingestion import reembedding
+from retrieval.maintenance.garbage import Stores
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Authorizer, VectorStore
-from retrieval.secrets import KeyRing
-from retrieval.sweep import Stores
+from retrieval.security.secrets import KeyRing
 
 log = structlog.get_logger()
 
@@ -49,7 +52,7 @@ def stores(namespace_id: str, *, db: Database | None = None) -> Stores:
         )
 
     def end(partition_id: int) -> None:
-        authorizations.end_all(db, keys(), partition_id, authorizer)
+        tokens.end_all(db, keys(), partition_id, authorizer)
 
     others = tuple(_other_stores(db, config))
     return Stores(registry.vector_store(config, db), registry.file_store(config), end, others)

@@ -17,15 +17,17 @@ import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.exceptions import ObjectNotFound
 
-from flows import context, prefect_server, reconcile, refused, schedules
+from flows import context, prefect_client, prefect_login, reconcile, schedules
 from flows.lanes import Lane
 from flows.pulse import WRITE_SECONDS, Pulse
-from retrieval import batches, logs, settings, sweep
-from retrieval import schedules as connections_by_schedule
-from retrieval.database import AWAY, Database
-from retrieval.runs import CHANNEL
+from retrieval import logs, settings
+from retrieval.connections import schedules as connections_by_schedule
+from retrieval.database.database import AWAY, Database
+from retrieval.jobs import batches
+from retrieval.jobs.runs import CHANNEL
+from retrieval.maintenance import garbage
+from retrieval.maintenance.index_upkeep import Upkeep
 from retrieval.settings import Settings
-from retrieval.upkeep import Upkeep
 
 log = structlog.get_logger()
 
@@ -53,7 +55,7 @@ async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) 
     started = 0
     for batch in waiting:
         try:
-            flow_run = await prefect_server.start(client, batch)
+            flow_run = await prefect_client.start(client, batch)
         except ObjectNotFound:
             log.warning("batch.not_dispatched", batch_id=batch.id, source=batch.source, reason="no deployment")
             continue
@@ -80,9 +82,9 @@ class Dispatcher:
         }
         self.pulse = Pulse(*self.loops)
         self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT)}
-        swept = db.sibling(size=sweep.THREADS + 2, role="sweep")
+        swept = db.sibling(size=garbage.THREADS + 2, role="sweep")
         stores = partial(context.stores, db=swept)
-        self.sweeper, self.upkeep = sweep.Sweeper(swept, stores), Upkeep(swept, stores)
+        self.sweeper, self.upkeep = garbage.Sweeper(swept, stores), Upkeep(swept, stores)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
@@ -117,7 +119,7 @@ class Dispatcher:
         async with get_client() as client:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
-                    self.workers = await prefect_server.workers(client, self.config.work_pool)
+                    self.workers = await prefect_client.workers(client, self.config.work_pool)
                     if await reconcile.once(lane, client, attempts=attempts, lease=lease):
                         self.wake.set()
                 self.pulse.succeeded("reconcile")
@@ -143,7 +145,7 @@ class Dispatcher:
 
     async def maintain(self, lane: Lane) -> None:
         await asyncio.sleep(MAINTAIN_SECONDS)
-        await lane.run(sweep.forget)
+        await lane.run(garbage.forget)
         self.upkeep.begin()
         self.pulse.succeeded("maintain")
 
@@ -168,9 +170,9 @@ class Dispatcher:
         while True:
             try:
                 await step(self.lanes[name])
-            except (*AWAY, *prefect_server.AWAY) as error:
+            except (*AWAY, *prefect_client.AWAY) as error:
                 self.pulse.failed(name, error)
-                log.warning("dispatcher.waiting", loop=name, reason=refused.reason(error))
+                log.warning("dispatcher.waiting", loop=name, reason=prefect_login.reason(error))
                 await asyncio.sleep(1)
             except Exception as error:
                 self.pulse.failed(name, error)

@@ -12,11 +12,11 @@ from prefect.context import FlowRunContext
 from prefect.states import Cancelled, Completed, Failed
 
 from flows import context
-from flows.prefect_server import GONE, SILENT
-from retrieval import batches, run_outcome, run_retry
-from retrieval.batches import Lease
-from retrieval.database import AWAY as DATABASE_AWAY
-from retrieval.run_outcome import CANCELLED, FAILED, SUCCEEDED
+from flows.prefect_client import GONE, SILENT
+from retrieval.database.database import AWAY as DATABASE_AWAY
+from retrieval.jobs import batches, outcome, retry
+from retrieval.jobs.batches import Lease
+from retrieval.jobs.outcome import CANCELLED, FAILED, SUCCEEDED
 
 AWAY = (*DATABASE_AWAY, *SILENT)
 """What is raised, outside of the steps and their retries, where the database or Prefect does not answer."""
@@ -29,15 +29,15 @@ async def claim(batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
     run = _flow_run_id()
     if lease is not None or run is None or not await _has_ended_before(run):
         return lease
-    again = await asyncio.to_thread(run_retry.of_batch, db, batch_id, str(run))
+    again = await asyncio.to_thread(retry.of_batch, db, batch_id, str(run))
     return batches.claim(db, again, 1, seconds=seconds) if again else None
 
 
 def unclaimed(batch_id: str) -> State[None]:
     """There is nothing to do: how the batch ended, or that another works on it."""
     db = context.database()
-    batch_id = run_retry.newest(db, batch_id, str(_flow_run_id()))
-    ended = run_outcome.of_batch(db, batch_id) if run_retry.is_finished(db, batch_id) else []
+    batch_id = retry.newest(db, batch_id, str(_flow_run_id()))
+    ended = outcome.of_batch(db, batch_id) if retry.is_finished(db, batch_id) else []
     if ended:
         return state(ended, "Nothing was left to do here.")
     return Completed(name="Superseded", message="Another flow run holds this batch.")

@@ -11,9 +11,10 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
-from retrieval import batches, losses
-from retrieval.batches import Lease
-from retrieval.database import AWAY, HELD, Database
+from retrieval.database.database import AWAY, HELD, Database
+from retrieval.ingestion import losses
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
 
 log = structlog.get_logger()
 

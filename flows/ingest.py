@@ -13,17 +13,18 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
-from flows import context, endings, report, tasks, waits
+from flows import context, endings, long_waits, report, tasks
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
-from retrieval import batches, losses, run_names, run_outcome, run_progress, settings
-from retrieval.batches import Lease, Superseded
+from retrieval import settings
 from retrieval.errors import Fatal, Moved, Retryable, StepError
-from retrieval.pipeline import discover as discovering
-from retrieval.pipeline import items, outcomes, suspects
-from retrieval.pipeline.items import Key
-from retrieval.pipeline.outcomes import Progress
-from retrieval.shown import without_query
+from retrieval.ingestion import discover as discovering
+from retrieval.ingestion import items, losses, results, suspects
+from retrieval.ingestion.items import Key
+from retrieval.ingestion.results import Progress
+from retrieval.jobs import batches, names, outcome, progress
+from retrieval.jobs.batches import Lease, Superseded
+from retrieval.redaction import without_query
 
 WINDOW_DOCUMENTS = 64
 WINDOW_BYTES = 16 * 1024 * 1024
@@ -116,14 +117,14 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
             await _pipeline(lease)
         except Superseded:
             return endings.unclaimed(lease.batch_id)
-        outcomes.settle(db, lease)
+        results.settle(db, lease)
         batches.finish(db, lease)
-    await report.results(outcomes.table(db, lease), outcomes.skipped(db, lease), outcomes.left(db, lease))
-    return endings.state(run_outcome.of_batch(db, lease.batch_id), _told(outcomes.progress(db, lease)))
+    await report.results(results.table(db, lease), results.skipped(db, lease), results.left(db, lease))
+    return endings.state(outcome.of_batch(db, lease.batch_id), _told(results.progress(db, lease)))
 
 
 def _told(counts: Progress) -> str:
-    total = run_names.counted(counts.documents, "document")
+    total = names.counted(counts.documents, "document")
     if counts.failed or counts.cancelled:
         return f"{total}: {counts.failed} failed, {counts.cancelled} cancelled. See the result table."
     return f"{total} ingested."
@@ -134,11 +135,11 @@ async def _discover(lease: Lease) -> None:
     db = context.database()
     for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
         try:
-            async with report.finding(partial(run_progress.read, db, wanted.job_run_id)):
+            async with report.finding(partial(progress.read, db, wanted.job_run_id)):
                 named = tasks.named(tasks.discover, wanted.job_run_id)
                 step = partial(named, Discovery(db, context.keys(), lease, wanted))
                 with losses.alone(db, lease, wanted.job_run_id):
-                    await waits.patiently(db, lease, step)
+                    await long_waits.patiently(db, lease, step)
         except Superseded:
             raise
         except StepError as error:
@@ -194,7 +195,7 @@ async def _through(lease: Lease, window: Sequence[Key], label: str = "alone") ->
         raise
     except Fatal as error:
         items.fail(db, lease, dict.fromkeys(window, str(error)))
-        outcomes.settle(db, lease)
+        results.settle(db, lease)
 
 
 async def _attempt(lease: Lease, window: Sequence[Key], label: str) -> bool:
@@ -204,7 +205,7 @@ async def _attempt(lease: Lease, window: Sequence[Key], label: str) -> bool:
     try:
         for step in tasks.PIPELINE:
             await run_step(step, work)
-            outcomes.settle(db, lease)
+            results.settle(db, lease)
     except Moved:
         return False
     return True
@@ -213,11 +214,11 @@ async def _attempt(lease: Lease, window: Sequence[Key], label: str) -> bool:
 async def run_step(step: tasks.Pipeline, work: Work) -> None:
     """A step with its retries; what it could not do then fails, its reason named."""
     try:
-        await waits.patiently(work.db, work.lease, partial(tasks.named(step, work.label), work))
+        await long_waits.patiently(work.db, work.lease, partial(tasks.named(step, work.label), work))
     except Retryable as error:
         get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
         left = items.not_past(work.db, work.lease, work.window, step.name)
         tried = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
         later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
-        reason = f"{step.name}: {error} {tried if waits.is_soon(error) else later}"
+        reason = f"{step.name}: {error} {tried if long_waits.is_soon(error) else later}"
         items.fail(work.db, work.lease, dict.fromkeys(left, reason))

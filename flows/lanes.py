@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from retrieval.database import Database
+from retrieval.database.database import Database
 
 P = ParamSpec("P")
 T = TypeVar("T")

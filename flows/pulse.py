@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 
 from retrieval import readiness
-from retrieval.database import Database
+from retrieval.database.database import Database
 from retrieval.readiness import Beat
 
 WRITE_SECONDS = 3.0

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from prefect.client.orchestration import PrefectClient
 
-from flows import prefect_server
+from flows import prefect_client
 from flows.lanes import Lane
-from flows.prefect_server import GONE, INTERRUPTED, Seen
-from retrieval import batches, losses
-from retrieval.batches import Open
-from retrieval.database import Database, passing_over
+from flows.prefect_client import GONE, INTERRUPTED, Seen
+from retrieval.database.database import Database, passing_over
+from retrieval.ingestion import losses
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Open
 
 log = structlog.get_logger()
 
@@ -55,7 +56,7 @@ def _is_cancelled(batch: Open, state: Seen) -> bool:
 async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Look at every open batch; how many were taken back or ended."""
     opened = await lane.run(batches.open_batches)
-    states = await prefect_server.states(client, [batch.flow_run_id for batch in opened])
+    states = await prefect_client.states(client, [batch.flow_run_id for batch in opened])
     acted = 0
     for batch in opened:
         state = states.get(batch.flow_run_id)
@@ -68,7 +69,7 @@ async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timed
         prefect = state.name if state else "unknown"
         log.warning("batch.recovered", batch_id=batch.id, attempt=batch.attempt, prefect_state=prefect, action=action)
         if state is not None and state.type in LIVE:
-            await prefect_server.declare_ended(client, batch.flow_run_id, cancelled=action == "cancel")
+            await prefect_client.declare_ended(client, batch.flow_run_id, cancelled=action == "cancel")
     return acted
 
 

@@ -14,12 +14,13 @@ from flows import context, endings, report, tasks
 from flows.heartbeat import beating
 from flows.ingest import WINDOW_DOCUMENTS, run_step
 from flows.steps import Work
-from retrieval import batches, losses, reembedding, reembedding_swap, run_outcome, settings
-from retrieval.batches import Lease, Superseded
+from retrieval import settings
 from retrieval.errors import Fatal
-from retrieval.namespaces import NamespaceConfig
-from retrieval.pipeline import items, outcomes
-from retrieval.reembedding import Window
+from retrieval.ingestion import items, losses, reembedding, reembedding_swap, results
+from retrieval.ingestion.reembedding import Window
+from retrieval.jobs import batches, outcome
+from retrieval.jobs.batches import Lease, Superseded
+from retrieval.namespaces.namespaces import NamespaceConfig
 
 
 @flow(name="reembed", persist_result=False)
@@ -43,11 +44,11 @@ async def _reembed(batch_id: str, attempt: int) -> State[None]:
             return endings.unclaimed(batch_id)
         reembedding.drop(db, lease)
         batches.finish(db, lease)
-    await report.results(outcomes.table(db, lease))
+    await report.results(results.table(db, lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
     told = "Search stays with the old model and vector store; see the result table."
-    return endings.state(run_outcome.of_batch(db, batch_id), told)
+    return endings.state(outcome.of_batch(db, batch_id), told)
 
 
 async def rebuild(lease: Lease) -> bool:
@@ -77,7 +78,7 @@ async def _through(window: Window, later: NamespaceConfig, label: str) -> None:
     try:
         for step in tasks.REBUILDING:
             await run_step(step, Work(db, context.keys(), window.lease, window.keys, later, label=label))
-            outcomes.settle(db, window.lease)
+            results.settle(db, window.lease)
     except Superseded:
         raise
     except Fatal as error:

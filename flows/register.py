@@ -13,8 +13,9 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 
-from flows import own_flows, refused
-from flows.worker import WarmWorker
+from flows import prefect_login
+from flows.warm_worker import allowed_flows
+from flows.warm_worker.worker import WarmWorker
 from retrieval import settings
 
 
@@ -24,7 +25,7 @@ class RegistrationError(Exception):
 
 async def register() -> list[str]:
     """Create or update everything that prefect.yaml names; the deployments' names."""
-    plan = own_flows.plan()
+    plan = allowed_flows.plan()
     pool = settings.load().work_pool
     async with get_client() as client:
         await _ensure_pool(client, pool, plan["work_pool"]["type"])
@@ -83,7 +84,7 @@ def main() -> list[str]:
     try:
         return asyncio.run(register())
     except PrefectHTTPStatusError as error:
-        if told := refused.sentence(error):
+        if told := prefect_login.sentence(error):
             raise RegistrationError(told) from error
         raise
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
 from prefect.logging import get_run_logger
 
-from retrieval.pipeline import outcomes
-from retrieval.shown import without_query
+from retrieval.ingestion import results as outcomes
+from retrieval.redaction import without_query
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from retrieval.pipeline.outcomes import Outcome
+    from retrieval.ingestion.results import Outcome
 
 ROWS = 500
 LOOK_SECONDS = 2.0

@@ -12,7 +12,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import IntervalSchedule
 
-from flows import prefect_server, refused
+from flows import prefect_client, prefect_login
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,9 +60,9 @@ async def _alone(
         async with asyncio.timeout(ONE_SECONDS):
             done = await _fitted(client, deployment, name, wanted.get(name), there.get(name))
     except Exception as error:
-        if prefect_server.is_of_all(error):
+        if prefect_client.is_of_all(error):
             raise
-        reason = f"{refused.reason(error)}: {str(error)[:300]}"
+        reason = f"{prefect_login.reason(error)}: {str(error)[:300]}"
         if troubled.get(name) != reason:
             log.warning("schedule.not_reconciled", connection_id=name, minutes=wanted.get(name), reason=reason)
         troubled[name] = reason

@@ -10,23 +10,25 @@ from functools import wraps
 import psycopg
 
 from connectors import registry
-from retrieval import disk_full, namespaces, settings, sources
-from retrieval.batches import Lease
-from retrieval.database import AWAY, Database
+from retrieval import settings, sources
+from retrieval.database import disk_full
+from retrieval.database.database import AWAY, Database
 from retrieval.errors import Fatal, Retryable, ServiceError
-from retrieval.namespaces import NamespaceConfig
-from retrieval.pipeline import chunk as chunking
-from retrieval.pipeline import discover as discovering
-from retrieval.pipeline import embed as embedding
-from retrieval.pipeline import fetch as fetching
-from retrieval.pipeline import items
-from retrieval.pipeline import parse as parsing
-from retrieval.pipeline import upsert as upserting
-from retrieval.pipeline.discover import Waiting
-from retrieval.pipeline.items import Key
+from retrieval.ingestion import chunk as chunking
+from retrieval.ingestion import discover as discovering
+from retrieval.ingestion import embed as embedding
+from retrieval.ingestion import fetch as fetching
+from retrieval.ingestion import items
+from retrieval.ingestion import parse as parsing
+from retrieval.ingestion import upsert as upserting
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.ingestion.discover import Waiting
+from retrieval.ingestion.items import Key
+from retrieval.jobs.batches import Lease
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Embedder, FileStore, Source, VectorStore
-from retrieval.secrets import KeyRing
-from retrieval.tokens import tokenizer_for
+from retrieval.security.secrets import KeyRing
 
 
 class Work:

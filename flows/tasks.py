@@ -13,7 +13,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task, exponential_backoff
 
-from flows import steps, waits
+from flows import long_waits, steps
 from retrieval.errors import Retryable
 
 W = TypeVar("W", steps.Work, steps.Discovery)
@@ -23,7 +23,7 @@ RETRIES = 4
 
 def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
     """Prefect's question before each retry."""
-    return isinstance(state.data, Retryable) and waits.is_soon(state.data)
+    return isinstance(state.data, Retryable) and long_waits.is_soon(state.data)
 
 
 def _task(step: Callable[[W], None]) -> Task[[W], None]:

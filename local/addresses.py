@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
-from local.trouble import LocalError
+from local.errors import LocalError
 
 
 def settle(wanted: Mapping[str, tuple[str, int]]) -> dict[str, int]:

@@ -8,11 +8,12 @@ from contextlib import closing
 
 from api import permissions
 from local import environment
-from local.trouble import LocalError
-from retrieval import keys, organizations, rotation, tenants
-from retrieval.database import AWAY, Database
-from retrieval.organizations import Organization, Plan, TenantRule
-from retrieval.secrets import KeyRing, SecretError
+from local.errors import LocalError
+from retrieval.accounts import api_keys, organizations, tenants
+from retrieval.accounts.organizations import Organization, Plan, TenantRule
+from retrieval.database.database import AWAY, Database
+from retrieval.maintenance import key_rotation
+from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.settings import Settings
 
 Options = argparse.Namespace
@@ -38,7 +39,7 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> None:
         else tuple(permissions.default_scopes(namespace=bool(options.namespace), tenant=bool(options.tenant)))
     )
     organization = _organization(db, options.org)
-    made = keys.create(
+    made = api_keys.create(
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant
     )
     print(f"{made.id}\n{made.api_key}\nThe second line is the key. It is not shown again.")
@@ -55,13 +56,13 @@ def _key_list(db: Database, _ring: KeyRing, options: Options) -> None:
             key.tenant or "any",
             ",".join(key.scopes),
         )
-        for key in keys.list_all(db, _organization(db, options.org))
+        for key in api_keys.list_all(db, _organization(db, options.org))
     ]
     _print_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows)
 
 
 def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> None:
-    if not any(keys.revoke(db, organization.id, options.id) for organization in organizations.list_all(db)):
+    if not any(api_keys.revoke(db, organization.id, options.id) for organization in organizations.list_all(db)):
         raise LocalError(f"There is no key {options.id}: `retrieval key list` shows them.")
     print(f"{options.id} is revoked.")
 
@@ -115,7 +116,7 @@ def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> None:
 
 
 def _rotate_secrets(db: Database, ring: KeyRing, _options: Options) -> None:
-    outcome = rotation.reseal(db, ring)
+    outcome = key_rotation.reseal(db, ring)
     print(f"{outcome.resealed} stored secrets are sealed anew, with the key {ring.active}.")
     if outcome.left:
         raise LocalError(

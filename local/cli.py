@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from local.trouble import LocalError
+from local.errors import LocalError
 from retrieval.settings import Settings, WrongSetting
 
 
@@ -54,9 +54,9 @@ def _run(options: argparse.Namespace) -> int:
 
             return ready.run(options.role, settings)
         case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "migrate":
-            from local import alone
+            from local import single_role
 
-            return alone.run(options.command, settings)
+            return single_role.run(options.command, settings)
         case _:
             from local import admin
 

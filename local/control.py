@@ -12,10 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from local import banner, compose, dispatching, instance, logs, postgres, processes
+from local import banner, dispatch_status, instance, logs, postgres, processes
+from local import up as compose
+from local.errors import LocalError
 from local.instance import Record, RoleRecord
 from local.processes import Process
-from local.trouble import LocalError
 from retrieval.settings import PROJECT, Settings
 
 _DETACHED_SECONDS = 300.0
@@ -82,20 +83,20 @@ def status(settings: Settings, *, as_json: bool) -> int:
     roles = [_seen(role, alive=alive) for role in record.roles] if record else []
     ready = alive and record is not None and record.phase == "ready"
     asked = ready and any(map(_dispatches, roles))
-    dispatch = dispatching.seen(settings) if asked else None
+    dispatch = dispatch_status.seen(settings) if asked else None
     if dispatch and dispatch.stalled:
         roles = [{**role, "state": "stalled"} if _dispatches(role) else role for role in roles]
     healthy = ready and all(role["state"] in ("up", "done") for role in roles) and (not asked or dispatch is not None)
     if as_json:
         phase = record.phase if record and alive else "stopped"
-        shown = dispatching.as_json(dispatch) if dispatch else None
+        shown = dispatch_status.as_json(dispatch) if dispatch else None
         whole = {"home": str(home), "phase": phase, "healthy": healthy, "roles": roles, "dispatch": shown}
         say(json.dumps(whole, indent=2))
     elif record is None or not alive:
         say(f"Nothing runs in {home}." + (" The last instance did not end in order." if record else ""))
     else:
         say(_table(record, roles))
-        for line in (*_repeated(home, record), *(dispatching.lines(dispatch) if asked else ())):
+        for line in (*_repeated(home, record), *(dispatch_status.lines(dispatch) if asked else ())):
             say(line)
     return 0 if healthy else 3
 

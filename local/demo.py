@@ -13,7 +13,7 @@ from pathlib import Path
 
 from local import instance
 from local.demo_client import Client, Hit
-from local.trouble import LocalError
+from local.errors import LocalError
 from retrieval.settings import PROJECT
 
 _CORPUS = Path(__file__).parent / "corpus"

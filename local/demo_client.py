@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import httpx
 
-from local.trouble import LocalError
+from local.errors import LocalError
 
 _EMBEDDED = {
     "fileStorageConfig": {"type": "LOCAL"},

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from local import instance, postgres
-from local.files import write_private
-from local.trouble import LocalError
-from retrieval.secrets import SecretError, load_or_create_key_file
+from local.errors import LocalError
+from local.private_files import write_private
+from retrieval.security.secrets import SecretError, load_or_create_key_file
 from retrieval.settings import PROJECT, Settings
 
 _MAKE_A_KEY = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"

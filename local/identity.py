@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.trouble import LocalError
+from local.errors import LocalError
 
 _UNMAPPED = 65534
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from local import processes
-from local.files import read_json, write_private
 from local.log_errors import Series
+from local.private_files import read_json, write_private
 from local.processes import Process
 
 Phase = Literal["starting", "ready", "stopping"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from local.trouble import LocalError
-from retrieval import database
+from local.errors import LocalError
+from retrieval.database import database
 
 
 def run(url: str) -> None:

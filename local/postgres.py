@@ -23,9 +23,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from local import identity, processes
-from local.files import write_private
+from local.errors import LocalError
 from local.identity import Identity
-from local.trouble import LocalError
+from local.private_files import write_private
 
 USER = DATABASE = "retrieval"
 _SOCKET_LIMIT = 107

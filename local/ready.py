@@ -8,7 +8,7 @@ from contextlib import closing
 import psycopg
 
 from local import environment, instance, probes
-from retrieval.database import AWAY, Database
+from retrieval.database.database import AWAY, Database
 from retrieval.readiness import roles
 from retrieval.settings import Settings
 

@@ -107,12 +107,12 @@ def worker(settings: Settings, at: Addresses, environment: dict[str, str], name:
 
 def first_steps(environment: dict[str, str]) -> Role:
     """Migrations, and the first organization, key and namespace; prints what it made as JSON."""
-    return Role("migrate", [_PYTHON, "-m", "local.first_steps"], environment, lambda: True, PROJECT)
+    return Role("migrate", [_PYTHON, "-m", "local.initialize"], environment, lambda: True, PROJECT)
 
 
 def model(environment: dict[str, str]) -> Role:
     """The file of the local embedding model, built once in a home."""
-    return Role("model", [_PYTHON, "-m", "local.model"], environment, lambda: True, PROJECT)
+    return Role("model", [_PYTHON, "-m", "local.build_model"], environment, lambda: True, PROJECT)
 
 
 def registration(environment: dict[str, str]) -> Role:
@@ -137,7 +137,7 @@ def _worker(settings: Settings, name: str) -> list[str]:
 
 def _prefect_server(settings: Settings) -> list[str]:
     options = ("--host", "127.0.0.1", "--port", str(settings.prefect_port), "--analytics-off")
-    return [_PYTHON, "-m", "flows.embedded_prefect", "server", "start", *options]
+    return [_PYTHON, "-m", "flows.bundled_prefect.server", "server", "start", *options]
 
 
 def _ui(settings: Settings) -> list[str]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from local import instance, logs, processes
+from local.errors import LocalError
 from local.identity import Identity
 from local.instance import Record, RoleRecord
 from local.log_errors import Watch
 from local.processes import Process
-from local.trouble import LocalError
 
 _TICK = 0.1
 _WINDOW = 60.0

@@ -4,7 +4,7 @@ from alembic import context
 from sqlalchemy import create_engine, text
 from sqlmodel import SQLModel
 
-import retrieval.tables  # noqa: F401  (fills SQLModel.metadata)
+import retrieval.database.schema  # noqa: F401  (fills SQLModel.metadata)
 
 LOCK = 0x72657472
 """Advisory lock: of several processes that start at once, one migrates and the others wait."""

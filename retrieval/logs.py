@@ -7,7 +7,7 @@ import sys
 
 import structlog
 
-from retrieval import shown
+from retrieval import redaction
 from retrieval.settings import Settings
 
 
@@ -24,7 +24,7 @@ def configure(settings: Settings, *, role: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            shown.of_event,
+            redaction.of_event,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level.upper())),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
-from retrieval.secrets import KeyRing, SecretError
+from retrieval.security.secrets import KeyRing, SecretError
 
 PROJECT = Path(__file__).resolve().parent.parent
 

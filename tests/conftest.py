@@ -13,8 +13,9 @@ import structlog
 from xdist.scheduler import LoadScopeScheduling
 
 from local import postgres
-from retrieval import database, ids
-from retrieval.database import Database
+from retrieval import ids
+from retrieval.database import database
+from retrieval.database.database import Database
 from retrieval.ports import Scope
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from api.operation import Call, operation
 from api.wire.activity import ActivityAnswer, ActivityData, ActivityQuery
-from retrieval import activity, namespaces
 from retrieval.errors import ErrorCode
+from retrieval.jobs import activity
+from retrieval.namespaces import namespaces
 
 
 @operation(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from api import exchange, permissions
+from api import permissions, request_context
 from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
 from api.wire.common import Answer, PartQuery
-from retrieval import keys, namespaces, tenants, usage, vault
+from retrieval.accounts import api_keys, tenants, usage
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+from retrieval.security import server_secrets
 
 _INVALID = ErrorCode.INVALID_REQUEST
 _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=_INVALID)
@@ -19,7 +21,7 @@ _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, 
 async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
     """Newest first, revoked ones too. The keys themselves are not kept."""
     part = await call.part(call.query.part())
-    found, cursor = await keys.list_part(call.services.db, call.caller.organization, part)
+    found, cursor = await api_keys.list_part(call.services.db, call.caller.organization, part)
     data = wire.KeysData(keys=[wire.Key.of(key) for key in found]).lead_on(part, await call.cursor(cursor))
     return wire.KeysAnswer(message="API keys fetched successfully", data=data)
 
@@ -27,7 +29,7 @@ async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
 @_operation("GET", "/v1/keys/current", summary="The key that asks", answer=wire.KeyAnswer)
 async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
     """What the key of this very request may do, and what it is bound to. Any valid key may ask."""
-    key = await keys.one(call.services.db, call.caller.organization, call.caller.key_id)
+    key = await api_keys.one(call.services.db, call.caller.organization, call.caller.key_id)
     if key is None:
         raise RuntimeError("the key that was let in is gone")
     return wire.KeyAnswer(message="API key fetched successfully", data=wire.KeyData(wire.Key.of(key)))
@@ -48,16 +50,16 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
     services, body, organization = call.services, call.body, call.caller.organization
     usual = permissions.default_scopes(namespace=body.namespace_id is not None, tenant=body.tenant_id is not None)
     chosen = usual if body.scopes is None else body.scopes
-    if set(chosen) - set(keys.SCOPES):
+    if set(chosen) - set(api_keys.SCOPES):
         raise ServiceError(_INVALID, "scopes holds a value that is no scope.", field="scopes", reason="not_allowed")
     _require_name(body.tenant_id, "tenantId")
     if body.namespace_id is not None:
         call.require_namespace(body.namespace_id)
         await namespaces.require(services.db, organization, body.namespace_id)
-    pepper = await services.in_thread(vault.server_secret, services.db, services.ring, vault.PEPPER)
+    pepper = await services.in_thread(server_secrets.server_secret, services.db, services.ring, server_secrets.PEPPER)
 
     async def create() -> Answer:
-        made, key = await keys.add(
+        made, key = await api_keys.add(
             services.db,
             pepper,
             organization,
@@ -82,7 +84,7 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
 )
 async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
     """It is refused from now on, for good. Revoking it again changes nothing."""
-    key = await keys.end(call.services.db, call.caller.organization, call.path["key_id"])
+    key = await api_keys.end(call.services.db, call.caller.organization, call.path["key_id"])
     if key is None:
         raise ServiceError(ErrorCode.NOT_FOUND, "There is no such API key.")
     return wire.KeyAnswer(message="API key revoked successfully", data=wire.KeyData(wire.Key.of(key)))
@@ -140,7 +142,7 @@ async def read_usage(call: Call[None, None]) -> wire.UsageAnswer:
     """Of the whole organization, over all tenants; the requests are those of this calendar minute."""
     services = call.services
     found = await usage.read(services.db, call.caller.organization)
-    rate = exchange.of(call.request.scope).rate
+    rate = request_context.of(call.request.scope).rate
     limit, left = (rate.limit, rate.remaining) if rate else (0, 0)
     allowed = services.settings.namespace_limit if found.namespace_limit is None else found.namespace_limit
     data = wire.UsageData(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.operation import Call, operation
 from api.wire.chunks import Chunk, ChunksAnswer, ChunksData, ChunksQuery
-from retrieval import chunk_listing
+from retrieval.documents import chunks
 from retrieval.errors import ErrorCode
 
 
@@ -21,13 +21,13 @@ from retrieval.errors import ErrorCode
 async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
     """In their order, 50 a page unless `pageSize` says otherwise. Those that search shows."""
     query = call.query
-    page = await chunk_listing.list_page(
+    page = await chunks.list_page(
         call.services.db,
         call.scope(query.namespace_id),
         call.path["document_id"],
         cursor=await call.place(query.cursor, query.namespace_id),
         first=query.first_index or 0,
-        size=query.page_size or chunk_listing.PAGE,
+        size=query.page_size or chunks.PAGE,
     )
     shown = [Chunk.of(row) for row in page.items]
     data = ChunksData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))

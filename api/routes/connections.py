@@ -34,9 +34,12 @@ from api.wire.connections import (
     UpdatedConnectionData,
 )
 from connectors import registry
-from retrieval import connections, holders, namespaces, oauth_states, redirects
+from retrieval.connections import connections, oauth_states
+from retrieval.connections.oauth_states import Start
+from retrieval.documents import connection_documents
 from retrieval.errors import ErrorCode, ServiceError, StepError
-from retrieval.oauth_states import Start
+from retrieval.namespaces import namespaces
+from retrieval.network import redirects
 from retrieval.ports import Scope, Tokens
 
 log = structlog.get_logger()
@@ -141,7 +144,7 @@ async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
         call.path["connection_id"],
         namespace=named or bound,
     )
-    held = await holders.count(services.db, found.id)
+    held = await connection_documents.count(services.db, found.id)
     data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared))
     return ConnectionAnswer(message="Connection fetched successfully", data=data)
 
@@ -188,7 +191,7 @@ async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRev
     if revoked.tokens is not None:
         await tell_vendor(services, scope, revoked.connection.connector, revoked.tokens)
     if revoked.documents.own or revoked.documents.shared:
-        release = partial(holders.release, services.db, connection_id, keep=keep, seconds=RELEASE_SECONDS)
+        release = partial(connection_documents.release, services.db, connection_id, keep=keep, seconds=RELEASE_SECONDS)
         await services.in_thread(release)
     own = revoked.documents.own
     told = RevokedDocuments(kept=own if keep else 0, deleted=0 if keep else own, shared=revoked.documents.shared)

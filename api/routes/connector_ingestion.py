@@ -23,8 +23,11 @@ from api.wire.connector_ingestion import (
     SharepointConfig,
 )
 from api.wire.ingest import IngestAnswer, ingestion
-from retrieval import connections, metadata, namespaces, runs
+from retrieval.connections import connections
+from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.jobs import runs
+from retrieval.namespaces import namespaces
 
 AT = "ingestConfig.config"
 

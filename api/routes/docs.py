@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get
 
-from api.openapi import document
-from retrieval.namespace_rules import models
+from api.openapi.document import document
+from retrieval.namespaces.validation import models
 
 _PAGE = Path(__file__).resolve().parent.parent / "docs.html"
 _POLICY = (

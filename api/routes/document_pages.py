@@ -10,10 +10,11 @@ from pathlib import Path
 from api.operation import Call, operation
 from api.wire.document_pages import PageQuery
 from connectors import registry
-from retrieval import document_pages, namespaces
-from retrieval.document_pages import PagedDocument
+from retrieval.documents import page_images
+from retrieval.documents.page_images import PagedDocument
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
-from retrieval.namespaces import NamespaceConfig
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import PageMark
 
 _NUMBER = re.compile(r"[0-9]{1,6}")
@@ -41,7 +42,7 @@ async def draw_document_page(call: Call[None, PageQuery]) -> bytes:
     """
     scope = call.scope(call.query.namespace_id)
     services = call.services
-    found = await document_pages.find(services.db, scope, call.path["document_id"], call.query.chunk)
+    found = await page_images.find(services.db, scope, call.path["document_id"], call.query.chunk)
     page = int(call.path["page"]) if _NUMBER.fullmatch(call.path["page"]) else 0
     if page < 1:
         raise _refused("The pages of a document count from 1.", "no_such_page")

@@ -20,8 +20,10 @@ from api.wire.documents import (
     UpdateDocuments,
 )
 from api.wire.resync import ResyncAnswer, ResyncData, ResyncDocuments
-from retrieval import documents, namespaces, resync
+from retrieval.documents import documents
 from retrieval.errors import ErrorCode
+from retrieval.jobs import resync
+from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
 _operation = partial(operation, path="/v1/documents", tag="Documents", invalid=ErrorCode.INVALID_FILTER_CONFIG)

@@ -13,9 +13,10 @@ from litestar.response import Stream
 from api.links import PREFIX, Kind
 from api.services import Services
 from connectors import registry
-from retrieval import namespaces, stored_files
+from retrieval.documents import stored_files
+from retrieval.documents.stored_files import StoredFiles
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
-from retrieval.stored_files import StoredFiles
+from retrieval.namespaces import namespaces
 
 PIECE = 256 * 1024
 TEXT = "text/plain"

@@ -11,7 +11,7 @@ from litestar import Request, Response, get
 
 from api.services import Services
 from api.wire.health import Health, Readiness
-from retrieval.database import AWAY
+from retrieval.database.database import AWAY
 from retrieval.readiness import roles
 
 _SECONDS = 2.0

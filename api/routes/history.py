@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.operation import Call, operation
 from api.wire.history import HistoryAnswer, HistoryData, HistoryEntry, HistoryQuery
-from retrieval import document_history
+from retrieval.documents import history
 from retrieval.errors import ErrorCode
 
 
@@ -21,12 +21,12 @@ from retrieval.errors import ErrorCode
 async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
     """Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows."""
     query = call.query
-    page = await document_history.list_page(
+    page = await history.list_page(
         call.services.db,
         call.scope(query.namespace_id),
         call.path["document_id"],
         cursor=await call.place(query.cursor, query.namespace_id),
-        size=query.page_size or document_history.PAGE,
+        size=query.page_size or history.PAGE,
     )
     shown = [HistoryEntry.of(entry) for entry in page.items]
     data = HistoryData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api import decode, limits, uploads
+from api import decode, request_limits, uploads
 from api.ingestion_operation import INVALID, ingestion_operation
 from api.operation import Call
 from api.services import Services
@@ -12,10 +12,12 @@ from api.uploads import Form
 from api.wire.common import Answer
 from api.wire.ingest import ChunkConfig, FileForm, IngestAnswer, IngestText, OcrConfig, TextIngestion, ingestion
 from connectors import registry
-from retrieval import metadata, namespaces, runs
+from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.jobs import runs
+from retrieval.jobs.runs import Upload
+from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
-from retrieval.runs import Upload
 
 ABSENT = frozenset({b"", b"undefined", b"null"})
 """What form libraries write into a JSON field that nobody set (D87)."""
@@ -125,10 +127,10 @@ def _fields(form: Form) -> FileForm:
     members: dict[str, Any] = {}
     for name, value in form.fields.items():
         if name in JSON_FIELDS and value.strip() not in ABSENT:
-            limits.check_json(value, INVALID, name)
+            request_limits.check_json(value, INVALID, name)
             members[name] = JSON_FIELDS[name](value)
         elif name == "namespaceId" or (name in {"source", "externalId"} and value):
-            limits.check_json(value, INVALID, name)
+            request_limits.check_json(value, INVALID, name)
             members[name] = value.decode()
     if form.name is None:
         raise ServiceError(INVALID, "The form has no part named file.", field=uploads.FILE, reason="missing")

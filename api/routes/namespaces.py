@@ -26,9 +26,18 @@ from api.wire.namespaces import (
     NamespacesData,
     UpdateNamespace,
 )
-from retrieval import destinations, ids, masks, namespace_rules, namespaces, reembedding
+from retrieval import ids
 from retrieval.errors import ErrorCode
-from retrieval.namespaces import CONFIGS, EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, Config, NamespaceConfig
+from retrieval.ingestion import reembedding
+from retrieval.namespaces import destinations, masks, namespaces, validation
+from retrieval.namespaces.namespaces import (
+    CONFIGS,
+    EMBEDDING_MODEL,
+    FILE_STORAGE,
+    VECTOR_STORAGE,
+    Config,
+    NamespaceConfig,
+)
 
 _operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
 _CONFIG_NAME = re.compile("[a-z][A-Za-z]{0,40}Config")
@@ -59,7 +68,7 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
     services = call.services
     name, sent = _parts(call.body)
     configs = {key: masks.unmask(value, {}, key) for key, value in sent.items() if value is not None}
-    namespace_rules.check_allowed(services.settings, configs)
+    validation.check_allowed(services.settings, configs)
     now = datetime.now(UTC)
     draft = NamespaceConfig(
         id=ids.namespace_id(),
@@ -130,7 +139,7 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     name, sent = _parts(call.body)
     before = stored.configs()
     changes = {key: value and _unmasked(services, stored, key, value) for key, value in sent.items()}
-    namespace_rules.check_allowed(services.settings, changes)
+    validation.check_allowed(services.settings, changes)
     changed = replace(
         stored,
         name=name or stored.name,
@@ -220,14 +229,14 @@ async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, cha
     if not moved or not await namespaces.has_documents(call.services.db, stored.id):
         return False
     if moved[0] == FILE_STORAGE:
-        raise namespace_rules.invalid(
+        raise validation.invalid(
             FILE_STORAGE,
             "fileStorageConfig cannot lead to another place while the namespace has documents: their files lie in the"
             " present one. Keys and region may change.",
             "has_files",
         )
     if not call.body.reembed:
-        raise namespace_rules.invalid(
+        raise validation.invalid(
             moved[0],
             f"{moved[0]} cannot change while the namespace has documents: their vectors belong to the present one."
             " Send reembed: true to have them made again.",

@@ -9,13 +9,17 @@ from urllib.parse import parse_qsl
 import structlog
 from litestar import Request, Response, get
 
-from api import pages
+from api import html_pages
 from api.routes.connections import redirect_uri, tell_vendor
 from api.services import Services
 from connectors import registry
-from retrieval import authorizations, connections, namespaces, oauth_states, redirects, sources
+from retrieval import sources
+from retrieval.connections import connections, oauth_states
+from retrieval.connections import tokens as authorizations
+from retrieval.connections.oauth_states import Taken
 from retrieval.errors import ErrorCode, ServiceError, StepError
-from retrieval.oauth_states import Taken
+from retrieval.namespaces import namespaces
+from retrieval.network import redirects
 
 log = structlog.get_logger()
 
@@ -36,8 +40,8 @@ async def oauth_callback(request: Request[Any, Any, Any]) -> Response[bytes]:
     outcome = await _settle(services, taken, connector, sent)
     log.info("connection.callback", connection_id=taken.connection_id, connector=connector, status=outcome.status)
     if taken.client_redirect_url is None:
-        return pages.result(outcome.status, done=outcome.done)
-    return pages.redirect(redirects.target(taken.client_redirect_url, taken.connection_id, outcome.status))
+        return html_pages.result(outcome.status, done=outcome.done)
+    return html_pages.redirect(redirects.target(taken.client_redirect_url, taken.connection_id, outcome.status))
 
 
 HANDLERS = (oauth_callback,)

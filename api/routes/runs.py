@@ -11,8 +11,10 @@ from api.operation import Call, operation
 from api.wire.common import Answer
 from api.wire.ingest import JobRunAnswer, JobRunData
 from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, RunQuery, RunRequest
-from retrieval import namespaces, reembedding, run_control, runs
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ingestion import reembedding
+from retrieval.jobs import control, runs
+from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.settings import Settings
 
@@ -36,13 +38,13 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
     scope = call.scope(query.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
     place = await call.place(query.cursor, query.namespace_id)
-    page = await run_control.list_page(
+    page = await control.list_page(
         services.db,
         scope,
         status=query.status,
         outcome=query.outcome,
         cursor=place,
-        size=query.page_size or run_control.PAGE,
+        size=query.page_size or control.PAGE,
     )
     shown = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
     data = JobRunsData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
@@ -84,7 +86,7 @@ async def cancel_job_run(call: Call[RunRequest, None]) -> JobRunAnswer:
             run = await runs.read(services.db, scope, call.path["ingest_job_run_id"], most=0)
             if run.source == reembedding.SOURCE:
                 raise auth.bound_key()
-        await services.in_thread(run_control.cancel, services.db, scope, call.path["ingest_job_run_id"])
+        await services.in_thread(control.cancel, services.db, scope, call.path["ingest_job_run_id"])
     except ServiceError:
         await namespaces.require(services.db, scope.organization, scope.namespace)
         raise
@@ -108,7 +110,7 @@ async def retry_job_run(call: Call[RunRequest, None]) -> Answer | bytes:
 
     async def queue_again() -> Answer:
         try:
-            new = await run_control.retry(db, scope, call.path["ingest_job_run_id"])
+            new = await control.retry(db, scope, call.path["ingest_job_run_id"])
         except ServiceError:
             await namespaces.require(db, scope.organization, scope.namespace)
             raise

@@ -8,10 +8,11 @@ from functools import partial
 from api.operation import Call, operation
 from api.wire.search import HybridSearchRequest, SearchAnswer, SearchData, SearchRequest, SearchResult, SearchTimings
 from connectors import registry
-from retrieval import namespaces, search
 from retrieval.errors import ErrorCode
-from retrieval.namespaces import NamespaceConfig
-from retrieval.search import Query
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.search import search
+from retrieval.search.search import Query
 
 _operation = partial(
     operation,

@@ -21,10 +21,13 @@ from api.wire.web import (
     WebsiteConfig,
     WebsiteIngestion,
 )
-from retrieval import metadata, namespaces, runs, url_lists, web_addresses
+from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.jobs import runs, url_lists
+from retrieval.jobs.runs import Ingestion, Receipt
+from retrieval.namespaces import namespaces
+from retrieval.network import urls as web_addresses
 from retrieval.ports import Scope
-from retrieval.runs import Ingestion, Receipt
 
 AT = "ingestConfig.config"
 _NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from api.wire.common import Answer, Timestamp
 from api.wire.ingest import NamespaceId
-from retrieval import activity
+from retrieval.jobs import activity
 
 
 class ActivityQuery(Struct, rename="camel"):

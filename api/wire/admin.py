@@ -7,8 +7,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from api.wire.common import Answer, Listing, Timestamp
-from retrieval import keys, tenants
-from retrieval.keys import SCOPES
+from retrieval.accounts import api_keys as keys
+from retrieval.accounts import tenants
+from retrieval.accounts.api_keys import SCOPES
 
 KeyName = Annotated[str, Meta(min_length=1, max_length=200, examples=["Website"])]
 TenantId = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$", examples=["alice"])]

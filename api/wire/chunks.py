@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from api.wire.common import Answer
 from api.wire.ingest import NamespaceId
-from retrieval.chunk_listing import ChunkRow
+from retrieval.documents.chunks import ChunkRow
 
 
 class ChunksQuery(Struct, rename="camel"):

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from retrieval.database.pages import PAGE, Part
 from retrieval.errors import ErrorCode
-from retrieval.list_parts import PAGE, Part
 
 
 class Timestamp(Struct, rename="camel"):

@@ -10,10 +10,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.common import Answer, Identified, Listing, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.ingest import NamespaceId
-from retrieval import connections
-from retrieval.connections import Change
+from retrieval.connections import connections
+from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
-from retrieval.secrets import mask
+from retrieval.security.secrets import mask
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Team drive"])]
 RedirectUrl = Annotated[

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from api.wire.common import Timestamp
-from retrieval.documents import DocumentRow
-from retrieval.pipeline.items import ARCHIVE_PATH
+from retrieval.documents.documents import DocumentRow
+from retrieval.ingestion.items import ARCHIVE_PATH
 from retrieval.sources import WEB
 
 

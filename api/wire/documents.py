@@ -14,10 +14,10 @@ from api.wire.common import Answer, Identified, Timestamp
 from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters
-from retrieval.documents import DocumentRow, Stats
+from retrieval.documents.documents import DocumentRow, Stats
 from retrieval.errors import ErrorCode
 from retrieval.filters import SOURCES, STATUSES, TYPES, DocumentFilter
-from retrieval.namespaces import NamespaceConfig
+from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 
 INVALID = ErrorCode.INVALID_FILTER_CONFIG

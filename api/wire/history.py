@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from api.wire.common import Answer, Identified, Timestamp
 from api.wire.ingest import NamespaceId
-from retrieval.document_history import Entry
+from retrieval.documents.history import Entry
 
 
 class HistoryQuery(Struct, rename="camel"):

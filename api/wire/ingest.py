@@ -10,9 +10,9 @@ from msgspec import Meta, Struct, convert
 
 from api.wire.common import Answer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.jobs.outcome import Notice
+from retrieval.jobs.runs import Accepted, Entry, Ingestion, JobRun, Receipt
 from retrieval.ports import OcrStrategy
-from retrieval.run_outcome import Notice
-from retrieval.runs import Accepted, Entry, Ingestion, JobRun, Receipt
 
 Metadata = Annotated[
     dict[str, Any],

@@ -18,8 +18,8 @@ from api.wire.connector_apps import (
     Secret,
     Text,
 )
-from retrieval.namespaces import CONNECTORS, NamespaceConfig
-from retrieval.secrets import mask
+from retrieval.namespaces.namespaces import CONNECTORS, NamespaceConfig
+from retrieval.security.secrets import mask
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Product manuals"])]
 

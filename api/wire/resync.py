@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from api.wire.common import Answer
 from api.wire.documents import FilterConfig
 from api.wire.ingest import NamespaceId
-from retrieval import resync
-from retrieval.resync import Resync
+from retrieval.jobs import resync
+from retrieval.jobs.resync import Resync
 
 
 class ResyncDocuments(Struct, rename="camel", kw_only=True):

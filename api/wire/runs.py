@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, convert
 
 from api.wire.common import Answer, Identified, Timestamp
 from api.wire.ingest import NamespaceId, Outcome, PrefectUrl, RunNotice, RunOutcome, RunProgress, Timings
-from retrieval.run_control import Summary
+from retrieval.jobs.control import Summary
 
 RunStatus = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
 

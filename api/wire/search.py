@@ -11,7 +11,7 @@ from api.wire.common import Answer
 from api.wire.ingest import NamespaceId
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter, parse_metadata
-from retrieval.search import Hit, Query
+from retrieval.search.search import Hit, Query
 
 QUERY_BYTES = 8 * 1024
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
 from connectors.embedders.vendor import VendorEmbedder, understand
-from connectors.patience import Passing
+from connectors.http.retries import Passing
 
 if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind

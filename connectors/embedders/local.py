@@ -18,7 +18,7 @@ import numpy as np
 from connectors.embedders import minilm_graph
 from connectors.embedders.minilm_graph import Precision
 from retrieval.errors import Fatal, Retryable
-from retrieval.tokens import MINILM, WORDLLAMA, raw_tokenizer, well_formed, wheel_file
+from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, well_formed, wheel_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt

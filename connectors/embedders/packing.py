@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from retrieval.tokens import tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 
 LESSON = 20_000
 """Tokens of a request whose count is worth learning from."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from connectors.embedders.packing import Limits, Meter, estimate
-from connectors.patience import TRIES, WAITING, Bucket, Busy, Passing, Patience
+from connectors.http.retries import TRIES, WAITING, Bucket, Busy, Passing, Patience
 from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:

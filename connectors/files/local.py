@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from retrieval.documents.file_keys import checked
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.file_keys import checked
 from retrieval.settings import Settings
 
 

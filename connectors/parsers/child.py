@@ -1,7 +1,7 @@
 """The limited child process: reads one file after another, as told on stdin, until stdin closes.
 
-Started by `connectors.parsers.pool` as `python -m connectors.parsers.child MEMORY_BYTES GIVEN MADE [PROGRAM]`: it reads
-below the folder GIVEN, writes below MADE, and may start PROGRAM.
+Started by `connectors.parsers.process.pool` as `python -m connectors.parsers.child MEMORY_BYTES GIVEN MADE [PROGRAM]`:
+it reads below the folder GIVEN, writes below MADE, and may start PROGRAM.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from connectors.parsers import landlock, limits, messages
+from connectors.parsers import messages
 from connectors.parsers.messages import Reply, Task
+from connectors.parsers.process import landlock, limits
 from retrieval.errors import Retryable, Skippable
 
 _UNSOUND = ("panicked", "poisoned")
@@ -28,7 +29,9 @@ def main() -> None:
     memory_bytes, given, made = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     program = "".join(sys.argv[4:])
     limits.confine(memory_bytes, programs=bool(program))
-    from connectors.parsers import reading  # before it is confined to its room, so that compiled modules are kept
+    from connectors.parsers.formats import (
+        kreuzberg,  # before it is confined to its room, so that compiled modules are kept
+    )
 
     confined = landlock.restrict(given, made, program)
     requests = os.fdopen(os.dup(0), "rb")
@@ -39,7 +42,7 @@ def main() -> None:
     grown = limits.data_bytes() + memory_bytes // 4
     while task := _next(requests):
         limits.allow_cpu(task.cpu_seconds)
-        reply = _answer(reading.read, task)
+        reply = _answer(kreuzberg.read, task)
         if limits.data_bytes() > grown:
             reply = msgspec.structs.replace(reply, spent=True)
         _say(replies, reply)

@@ -15,7 +15,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection
 
-from retrieval.database import AWAY, Database, Row
+from retrieval.database.database import AWAY, Database, Row
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector

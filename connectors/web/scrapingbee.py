@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from connectors import html
-from connectors.web import brought
-from connectors.web.vendors import KEY_FIELD, Answer, Service, is_file, key_of, require_allowed, site_said
+from connectors.http import html
+from connectors.web import fetched_pages
+from connectors.web.scraping_api import KEY_FIELD, Answer, Service, is_file, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
@@ -44,8 +44,8 @@ class ScrapingBee:
         if final:
             final = require_allowed(final, self._service.guard, options)
         named = answer.headers.get("spb-content-type") or answer.headers.get("content-type", "")
-        made = brought.file(answer.content, url, to, self._service.most, named, final)
-        return brought.html(made, options) if html.is_html(named) else made
+        made = fetched_pages.file(answer.content, url, to, self._service.most, named, final)
+        return fetched_pages.html(made, options) if html.is_html(named) else made
 
     def check(self) -> None:
         """Ask how much of the account is used up, which costs nothing."""

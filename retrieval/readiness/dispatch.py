@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval import outbox
-from retrieval.database import Database, Row
+from retrieval.database.database import Database, Row
+from retrieval.jobs import outbox
 from retrieval.sources import APPS
 
 LATE: Mapping[str, float] = {

@@ -16,9 +16,8 @@ from typing import LiteralString
 
 from psycopg.errors import UndefinedTable
 
-from retrieval import files_folder
-from retrieval.database import Database, Row
-from retrieval.readiness import dispatch
+from retrieval.database.database import Database, Row
+from retrieval.readiness import dispatch, files_folder
 from retrieval.settings import Settings
 
 NOT_MIGRATED = "The database is not migrated yet."

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from retrieval import keys, organizations, settings
-from retrieval.database import Database
-from retrieval.secrets import KeyRing
+from retrieval import settings
+from retrieval.accounts import api_keys, organizations
+from retrieval.database.database import Database
+from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 from tests.api.support import Organization, client_of, serve
 
@@ -66,7 +67,7 @@ def organization(base: str, api_db: Database, ring: KeyRing):
 
     def make(**limits: Any) -> Organization:
         owner = organizations.create(api_db, "test", **limits)
-        api_key = keys.create(api_db, ring, owner.id, "test").api_key
+        api_key = api_keys.create(api_db, ring, owner.id, "test").api_key
         client = client_of(base, api_key)
         made.append(client)
         return Organization(owner.id, client, api_key, api_db, ring, base)

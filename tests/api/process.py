@@ -17,7 +17,7 @@ import httpx
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from retrieval.secrets import KeyRing
+    from retrieval.security.secrets import KeyRing
 
 PROJECT = Path(__file__).resolve().parents[2]
 

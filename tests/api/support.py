@@ -12,14 +12,14 @@ import httpx
 import uvicorn
 
 from api.app import create_app
-from api.protocol import BoundedProtocol
-from retrieval import keys
-from retrieval.database import Database
+from api.server.protocol import BoundedProtocol
+from retrieval.accounts import api_keys
+from retrieval.database.database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from retrieval.secrets import KeyRing
+    from retrieval.security.secrets import KeyRing
     from retrieval.settings import Settings
 
 EMBEDDED = {
@@ -42,7 +42,7 @@ class Organization:
 
     def key(self, **limits: Any) -> httpx.Client:
         """A client with another key of the organization."""
-        made = keys.create(self.db, self.ring, self.id, "limited", **limits)
+        made = api_keys.create(self.db, self.ring, self.id, "limited", **limits)
         return client_of(self.base, made.api_key)
 
     def namespace(self, **more: Any) -> str:

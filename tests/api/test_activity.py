@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from retrieval.activity import bucket, percentile
+from retrieval.jobs.activity import bucket, percentile
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.unit.conftest import Library

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.keys import SCOPES
+from retrieval.accounts.api_keys import SCOPES
 from retrieval.ports import Scope
 from tests.api.support import EMBEDDED, assert_error, client_of
 from tests.unit.conftest import Library

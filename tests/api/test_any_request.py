@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from api.app import HANDLERS
-from api.openapi import document
+from api.openapi.document import document
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 

@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from api.app import HANDLERS
-from api.openapi import document
-from retrieval import keys, organizations
+from api.openapi.document import document
+from retrieval.accounts import api_keys, organizations
 from tests.api.support import Organization, client_of
 from tests.api.test_any_request import may_not_be_unavailable
 
@@ -37,7 +37,7 @@ schema = schemathesis.openapi.from_dict(document(HANDLERS))
 def known(base, api_db, ring):
     """An organization that may ask as often as it likes, with a namespace and what lies in it."""
     owner = organizations.create(api_db, "long", requests_per_minute=10_000_000, namespace_limit=100_000)
-    api_key = keys.create(api_db, ring, owner.id, "long").api_key
+    api_key = api_keys.create(api_db, ring, owner.id, "long").api_key
     with client_of(base, api_key) as client:
         org = Organization(owner.id, client, api_key, api_db, ring, base)
         space = org.namespace(webScraperConfig={"provider": "BUILTIN"})

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from retrieval import keys, organizations, tenants
+from retrieval.accounts import api_keys, organizations, tenants
 from tests.api.support import EMBEDDED, assert_error, serve
 
 RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
@@ -36,16 +36,16 @@ def test_the_scheme_may_have_any_case(org, anonymous, scheme):
 
 @pytest.mark.decision("D39")
 def test_a_key_is_stored_only_as_a_hash_and_revoked_at_once(org):
-    made = keys.create(org.db, org.ring, org.id, "short-lived")
+    made = api_keys.create(org.db, org.ring, org.id, "short-lived")
     assert made.api_key not in repr(made)
     row = org.db.row("select * from api_keys where id = %(id)s", {"id": made.id})
     assert made.api_key not in str(row)
     client = httpx.Client(base_url=org.base, headers={"Authorization": f"Bearer {made.api_key}"}, trust_env=False)
     with client:
         assert client.get("/v1/namespaces").status_code == 200
-        assert keys.revoke(org.db, org.id, made.id)
+        assert api_keys.revoke(org.db, org.id, made.id)
         assert_error(client.get("/v1/namespaces"), 401, "UNAUTHORIZED")
-    assert not keys.revoke(org.db, "org_other", made.id)
+    assert not api_keys.revoke(org.db, "org_other", made.id)
 
 
 @pytest.mark.decision("D57")
@@ -67,14 +67,14 @@ def test_each_operation_needs_its_scope(org):
         ("search", "POST", "/v1/search/hybrid", query, 200),
     ]
     for scope, method, path, body, status in asks:
-        with org.key(scopes=[scope]) as allowed, org.key(scopes=sorted(set(keys.SCOPES) - {scope})) as refused:
+        with org.key(scopes=[scope]) as allowed, org.key(scopes=sorted(set(api_keys.SCOPES) - {scope})) as refused:
             assert allowed.request(method, path, json=body).status_code == status, (method, path)
             assert_error(refused.request(method, path, json=body), 403, "FORBIDDEN")
 
 
 def test_an_unknown_scope_is_not_granted(org):
     with pytest.raises(ValueError, match="Unknown scope"):
-        keys.create(org.db, org.ring, org.id, "x", scopes=["everything"])
+        api_keys.create(org.db, org.ring, org.id, "x", scopes=["everything"])
 
 
 @pytest.mark.decision("D39")

@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from local import postgres
-from retrieval import bootstrap, database
-from retrieval.database import Database
+from retrieval.accounts import bootstrap
+from retrieval.database import database
+from retrieval.database.database import Database
 from tests.api.support import assert_error, serve
 
 RATE = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")

@@ -15,8 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from api.addresses import LIMIT
-from retrieval import keys, organizations
+from api.client_addresses import LIMIT
+from retrieval.accounts import api_keys, organizations
 from tests.api.process import PROJECT, free_port, running
 from tests.api.support import Organization, client_of
 
@@ -104,7 +104,7 @@ def client_from(base: str, source: str) -> httpx.Client:
 def test_the_documented_proxy_tells_clients_apart_and_passes_files(behind, api_db, ring):
     base, home = behind
     owner = organizations.create(api_db, "proxied", requests_per_minute=1_000_000)
-    made = keys.create(api_db, ring, owner.id, "proxied")
+    made = api_keys.create(api_db, ring, owner.id, "proxied")
     with client_of(base, made.api_key) as client:
         org = Organization(owner.id, client, made.api_key, api_db, ring, base)
         space = org.namespace()

@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 
 from api.permissions import PERMISSIONS, Reach, default_scopes, of
-from retrieval import keys, reembedding
-from retrieval.keys import SCOPES
+from retrieval.accounts import api_keys
+from retrieval.accounts.api_keys import SCOPES
+from retrieval.ingestion import reembedding
 from retrieval.ports import Scope
 from tests.api.support import EMBEDDED, assert_error
 from tests.api.test_isolation import APP, ROUTES, TENANT_OWNED, Worlds, case_name, holds
@@ -54,7 +55,7 @@ class Bounds:
         }
         values = {"namespace": self.inside.own["namespace"], "tenant": "alice"}
         made = {
-            kind: keys.create(worlds.db, worlds.ring, org.id, kind, **{name: values[name] for name in bounds})
+            kind: api_keys.create(worlds.db, worlds.ring, org.id, kind, **{name: values[name] for name in bounds})
             for kind, bounds in KINDS.items()
         }
         self.clients = {kind: worlds.client(key.api_key) for kind, key in made.items()}

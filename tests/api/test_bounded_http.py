@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from retrieval import keys, organizations
+from retrieval.accounts import api_keys, organizations
 from tests.api import raw
 from tests.api.process import running
 from tests.api.support import Organization, client_of
@@ -30,7 +30,7 @@ def process(api_database, ring, tmp_path_factory):
 @pytest.fixture(scope="module")
 def good(process, api_db, ring):
     owner = organizations.create(api_db, "bounded", requests_per_minute=1_000_000)
-    made = keys.create(api_db, ring, owner.id, "bounded")
+    made = api_keys.create(api_db, ring, owner.id, "bounded")
     with client_of(process[0], made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
 

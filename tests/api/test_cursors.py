@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.app import HANDLERS
-from api.openapi import document
+from api.openapi.document import document
 from tests.api.support import assert_error
 
 DOCUMENT = document(HANDLERS)

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from api.app import HANDLERS
-from api.openapi import document
-from retrieval import disk_full
+from api.openapi.document import document
+from retrieval.database import disk_full
 from tests.api.support import EMBEDDED, assert_error
 
 WRITES = {"post", "put", "patch", "delete"}

@@ -10,8 +10,8 @@ from itertools import product
 import pytest
 
 from api.app import HANDLERS
-from api.openapi import document
-from retrieval import keys, organizations
+from api.openapi.document import document
+from retrieval.accounts import api_keys, organizations
 from tests.api import raw
 from tests.api.process import running
 
@@ -92,7 +92,7 @@ def process(api_database, ring, tmp_path_factory):
 @pytest.fixture(scope="module")
 def api_key(api_db, ring):
     owner = organizations.create(api_db, "paths", requests_per_minute=1_000_000)
-    return keys.create(api_db, ring, owner.id, "paths").api_key
+    return api_keys.create(api_db, ring, owner.id, "paths").api_key
 
 
 def source_of(path: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval import bootstrap
-from retrieval.database import Database
+from retrieval.accounts import bootstrap
+from retrieval.database.database import Database
 from tests.api.support import client_of, serve
 
 

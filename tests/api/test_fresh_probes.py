@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 SLOW = {"openai", "openai.resources.embeddings", "cohere", "pinecone", "pinecone.index", "boto3",
-        "connectors.files.s3_trouble", "numpy", "tokenizers"}
+        "connectors.files.s3.errors", "numpy", "tokenizers"}
 
 class Slowly:
     def find_spec(self, name, path=None, target=None):
@@ -29,7 +29,7 @@ class Slowly:
 SECONDS = 2.5
 sys.meta_path.insert(0, Slowly())
 from api import probes
-from api.spare_threads import SpareThreads
+from api.probe_threads import SpareThreads
 from retrieval import namespaces, settings
 from retrieval.errors import ServiceError
 

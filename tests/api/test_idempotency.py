@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from api.app import HANDLERS
-from retrieval import idempotency, sweep
+from retrieval.accounts import idempotency
+from retrieval.accounts.idempotency import Asked
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.idempotency import Asked
+from retrieval.maintenance import garbage
 from tests.api.support import EMBEDDED, assert_error
 
 NOT_CREATING = {
@@ -146,17 +147,17 @@ def test_answers_are_kept_sealed_for_a_day(org, key):
     org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
     second = org.client.post("/v1/ingest/text", json=text_body(space, "Another."), headers=key).json()["data"]
     assert second["ingestJobRunId"] != first["ingestJobRunId"]
-    sweep.forget(org.db)
+    garbage.forget(org.db)
     assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where)
     org.db.rows("update idempotent_answers set created_at = now() - interval '25 hours' where key = %(key)s", where)
-    sweep.forget(org.db)
+    garbage.forget(org.db)
     assert org.db.row("select 1 from idempotent_answers where key = %(key)s", where) is None
 
 
 def test_counts_of_addresses_do_not_pile_up(org):
     org.db.rows("insert into rate_windows (caller, minute, requests) values ('address:10.9.9.9', 5, 3)")
     org.db.rows("insert into rate_windows (caller, minute, requests) values ('org_old', 5, 3)")
-    sweep.forget(org.db)
+    garbage.forget(org.db)
     left = org.db.rows("select caller from rate_windows where caller in ('address:10.9.9.9', 'org_old')")
     assert [row["caller"] for row in left] == ["org_old"]
 

@@ -15,8 +15,9 @@ import httpx
 import pytest
 
 from api.app import HANDLERS
-from api.openapi import document
-from retrieval import ids, keys, organizations, tenants
+from api.openapi.document import document
+from retrieval import ids
+from retrieval.accounts import api_keys, organizations, tenants
 from retrieval.ports import Scope
 from tests.api.support import Organization, client_of
 from tests.unit.conftest import Library
@@ -215,7 +216,7 @@ class Worlds:
 
     def organization(self) -> Organization:
         owner = organizations.create(self.db, "test", requests_per_minute=100_000)
-        api_key = keys.create(self.db, self.ring, owner.id, "test").api_key
+        api_key = api_keys.create(self.db, self.ring, owner.id, "test").api_key
         return Organization(owner.id, self.client(api_key), api_key, self.db, self.ring, self.base)
 
     def fill(self, org: Organization, tenant: str | None, namespace: str | None = None) -> World:
@@ -236,7 +237,7 @@ class Worlds:
             "external": external,
             "archive": archive,
             "connection": connection,
-            "key": keys.create(self.db, self.ring, org.id, "spare").id,
+            "key": api_keys.create(self.db, self.ring, org.id, "spare").id,
             "tenant": ids.new_id("t_")[:30],
         }
         tenants.create(self.db, org.id, own["tenant"])
@@ -272,9 +273,9 @@ def strangers(worlds, owner):
     org = Organization("", owner.client, "", worlds.db, worlds.ring, worlds.base)
     org.id = organization_of(worlds, owner)
     elsewhere = worlds.fill(org, "alice")
-    bound = keys.create(worlds.db, worlds.ring, org.id, "bound", namespace=elsewhere.own["namespace"])
-    revoked = keys.create(worlds.db, worlds.ring, org.id, "revoked")
-    keys.revoke(worlds.db, org.id, revoked.id)
+    bound = api_keys.create(worlds.db, worlds.ring, org.id, "bound", namespace=elsewhere.own["namespace"])
+    revoked = api_keys.create(worlds.db, worlds.ring, org.id, "revoked")
+    api_keys.revoke(worlds.db, org.id, revoked.id)
     return {
         "another organization": worlds.fill(worlds.organization(), "alice"),
         "another tenant": worlds.fill(org, "bob", owner.own["namespace"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval import tenants
+from retrieval.accounts import tenants
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.unit.conftest import Library

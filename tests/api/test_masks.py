@@ -16,10 +16,12 @@ from msgspec import inspect
 
 from api.wire.namespaces import CreateNamespace
 from connectors import registry
-from retrieval import connections, destinations, masks, namespaces, settings
+from retrieval import settings
+from retrieval.connections import connections
 from retrieval.errors import Fatal, ServiceError
-from retrieval.secret_fields import NAMES
-from retrieval.secrets import HIDDEN, mask
+from retrieval.namespaces import destinations, masks, namespaces
+from retrieval.namespaces.secret_fields import NAMES
+from retrieval.security.secrets import HIDDEN, mask
 from retrieval.settings import Endpoint, OAuthEndpoints
 from retrieval.sources import APPS
 from tests.api.support import EMBEDDED, assert_error, client_of, serve
@@ -118,10 +120,10 @@ def name_of(value: Any) -> str:
 @pytest.fixture(scope="module")
 def made(base, api_settings, api_database, api_db, ring):
     """A function that makes a namespace with one config, and answers its client and path."""
-    from retrieval import keys, organizations
+    from retrieval.accounts import api_keys, organizations
 
     owner = organizations.create(api_db, "masks", requests_per_minute=100_000, namespace_limit=10_000)
-    key = keys.create(api_db, ring, owner.id, "masks").api_key
+    key = api_keys.create(api_db, ring, owner.id, "masks").api_key
     with client_of(base, key) as client:
 
         def make(variant: Variant):

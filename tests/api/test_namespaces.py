@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from retrieval import organizations
+from retrieval.accounts import organizations
 from tests.api.support import EMBEDDED, assert_error
 
 S3 = {
@@ -118,7 +118,7 @@ def test_secrets_are_absent_or_masked_and_sealed_at_rest(org):
 
 
 def stored(org, namespace_id):
-    from retrieval import namespaces
+    from retrieval.namespaces import namespaces
 
     return namespaces.load(org.db, org.ring, namespace_id).configs()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from api.app import HANDLERS
-from api.openapi import document
+from api.openapi.document import document
 
 KEPT = Path(__file__).resolve().parents[1] / "fixtures" / "v1_surface.json"
 DOCUMENT = document(HANDLERS)

@@ -9,11 +9,11 @@ import openapi_spec_validator
 import pytest
 
 from api.app import HANDLERS
-from api.openapi import document
-from api.wire import words
+from api.openapi.document import document
+from api.wire import descriptions
+from retrieval.accounts.api_keys import SCOPES
 from retrieval.errors import ErrorCode
-from retrieval.keys import SCOPES
-from retrieval.namespace_rules import LOCAL_MODELS, MODELS
+from retrieval.namespaces.validation import LOCAL_MODELS, MODELS
 
 DOCUMENT = document(HANDLERS)
 OPERATIONS = [
@@ -68,16 +68,20 @@ def test_operation_ids_are_unique_and_everything_is_described():
 def test_every_property_and_every_parameter_is_described():
     for name, schema in DOCUMENT["components"]["schemas"].items():
         for key, said in schema.get("properties", {}).items():
-            assert words.is_described(said) or "const" in said, f"say in api/wire/words.py what {name}.{key} means"
+            assert descriptions.is_described(said) or "const" in said, (
+                f"say in api/wire/descriptions.py what {name}.{key} means"
+            )
     for (_, _, operation), name in zip(OPERATIONS, NAMES, strict=True):
         for parameter in operation.get("parameters", []):
-            assert parameter.get("description"), f"say in api/wire/words.py what {name} {parameter['name']} means"
+            assert parameter.get("description"), (
+                f"say in api/wire/descriptions.py what {name} {parameter['name']} means"
+            )
 
 
 def test_no_word_is_left_over():
     schemas = DOCUMENT["components"]["schemas"]
     properties = {key for schema in schemas.values() for key in schema.get("properties", {})}
-    for word in words.WORDS:
+    for word in descriptions.WORDS:
         schema, _, key = word.rpartition(".")
         assert key in (schemas[schema]["properties"] if schema else properties), word
 

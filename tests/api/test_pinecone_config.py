@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval import keys, organizations, settings
+from retrieval import settings
+from retrieval.accounts import api_keys, organizations
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 from tests.standins import pinecone
 
@@ -17,7 +18,7 @@ def checking(api_settings, api_database, api_db, ring, monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
     settings.load.cache_clear()
     owner = organizations.create(api_db, "indexed")
-    made = keys.create(api_db, ring, owner.id, "indexed")
+    made = api_keys.create(api_db, ring, owner.id, "indexed")
     checked = api_settings.model_copy(update={"check_configs": True})
     with serve(checked, api_database, ring) as base, client_of(base, made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, base)

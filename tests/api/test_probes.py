@@ -13,8 +13,9 @@ import pytest
 
 from api.services import PROBES
 from connectors import registry
-from retrieval import keys, namespace_rules, organizations
+from retrieval.accounts import api_keys, organizations
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError
+from retrieval.namespaces import validation
 from retrieval.settings import Settings
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 
@@ -69,7 +70,7 @@ def probed(ports, api_settings, api_database, api_db, ring):
     """An organization at an API that checks configs."""
     checking = api_settings.model_copy(update={"check_configs": True})
     owner = organizations.create(api_db, "probed")
-    made = keys.create(api_db, ring, owner.id, "probed")
+    made = api_keys.create(api_db, ring, owner.id, "probed")
     with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, base)
 
@@ -165,7 +166,7 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
 def test_a_call_that_never_ends_keeps_no_process():
     code = (
         "import asyncio, threading\n"
-        "from api.spare_threads import SpareThreads\n"
+        "from api.probe_threads import SpareThreads\n"
         "async def main():\n"
         "    try:\n"
         "        async with asyncio.timeout(0.2):\n"
@@ -180,12 +181,12 @@ def test_a_call_that_never_ends_keeps_no_process():
 
 @pytest.mark.decision("D43")
 @pytest.mark.decision("H21")
-@pytest.mark.parametrize("model", namespace_rules.LOCAL_MODELS)
+@pytest.mark.parametrize("model", validation.LOCAL_MODELS)
 def test_the_embedded_values_pass_their_checks(api_settings, api_database, api_db, ring, monkeypatch, model):
     monkeypatch.setattr(registry, "_made", {})
     checking = api_settings.model_copy(update={"check_configs": True})
     owner = organizations.create(api_db, "embedded")
-    made = keys.create(api_db, ring, owner.id, "embedded")
+    made = api_keys.create(api_db, ring, owner.id, "embedded")
     chosen = {**EMBEDDED, "embeddingModelConfig": {"provider": "LOCAL", "model": model}}
     with serve(checking, api_database, ring) as base, client_of(base, made.api_key) as client:
         for name in ("first", "second"):  # the first one on a home where no model was built yet
@@ -222,7 +223,7 @@ def test_a_patch_checks_what_it_changes(probed, ports):
     path = f"/v1/namespaces/{space}"
     assert probed.client.patch(path, json={"name": "new", **EMBEDDED}).status_code == 200
     assert ports.asked == []
-    other = {"embeddingModelConfig": {"provider": "LOCAL", "model": namespace_rules.LOCAL_MODELS[1]}}
+    other = {"embeddingModelConfig": {"provider": "LOCAL", "model": validation.LOCAL_MODELS[1]}}
     assert_error(probed.client.patch(path, json=other), 400, "EMBEDDING_CONFIG_ERROR")
     assert ports.asked == ["model"]
     shown = probed.client.get(path).json()["data"]["namespace"]
@@ -247,8 +248,8 @@ def test_a_model_that_is_not_there_is_the_models_error(probed):
     ],
 )
 def test_embedded_values_can_be_switched_off(api_settings, setting, config):
-    namespace_rules.check_allowed(api_settings, config)
+    validation.check_allowed(api_settings, config)
     with pytest.raises(ServiceError) as refused:
-        namespace_rules.check_allowed(api_settings.model_copy(update={setting: False}), config)
+        validation.check_allowed(api_settings.model_copy(update={setting: False}), config)
     assert refused.value.code == ErrorCode.INVALID_NAMESPACE_CONFIG
     assert refused.value.reason == "switched_off"

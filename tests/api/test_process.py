@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from retrieval import keys, organizations
+from retrieval.accounts import api_keys, organizations
 from tests.api.process import PROJECT, environment, running
 from tests.api.support import Organization, client_of
 
@@ -40,7 +40,7 @@ def process(api_database, ring, tmp_path):
 @pytest.fixture
 def at_process(process, api_db, ring):
     owner = organizations.create(api_db, "process")
-    made = keys.create(api_db, ring, owner.id, "process")
+    made = api_keys.create(api_db, ring, owner.id, "process")
     with client_of(process[0], made.api_key) as client:
         yield Organization(owner.id, client, made.api_key, api_db, ring, process[0])
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from api.auth import Authenticator
-from retrieval import database as databases
+from retrieval.database import database as databases
 from tests.api.process import running
 from tests.api.support import assert_error, client_of
 
@@ -97,7 +97,7 @@ def test_they_are_on_a_fault_of_ours_too(org, monkeypatch):
 
     before = org.client.get("/v1/namespaces")
     with monkeypatch.context() as patch:
-        patch.setattr("retrieval.namespaces.opened", fail)
+        patch.setattr("retrieval.namespaces.namespaces.opened", fail)
         org_space = org.client.post(
             "/v1/namespaces",
             json={
@@ -123,7 +123,7 @@ def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkey
 
     before = org.client.get("/v1/namespaces")
     with monkeypatch.context() as patch:
-        patch.setattr("retrieval.namespaces.list_part", away)
+        patch.setattr("retrieval.namespaces.namespaces.list_part", away)
         answer = org.client.get("/v1/namespaces")
     assert_error(answer, 503, "SERVICE_UNAVAILABLE")
     assert int(answer.headers["retry-after"]) >= 1

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from local import ready
-from local.trouble import LocalError
-from retrieval import files_folder, readiness
-from retrieval.database import Database
-from retrieval.readiness import Beat
+from local.errors import LocalError
+from retrieval import readiness
+from retrieval.database.database import Database
+from retrieval.readiness import Beat, files_folder
 from retrieval.readiness.roles import newest_revision
 from retrieval.settings import Settings
 from tests.api import process
@@ -92,7 +92,7 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(own_db, tmp_path):
 
 def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monkeypatch):
     """As an operator starts it: `retrieval worker` on a machine that has a folder of its own."""
-    from local import alone
+    from local import single_role
 
     assert files_folder.claim(own_db, Settings(home=tmp_path / "one")) is None
     key = ",".join(f"{name}:{base64.b64encode(value).decode()}" for name, value in ring.keys.items())
@@ -101,7 +101,7 @@ def test_a_role_does_not_start_with_another_folder(own_db, tmp_path, ring, monke
     )
     for role in ("worker", "dispatcher", "api"):
         with pytest.raises(LocalError, match="is not the one that this service's files are in"):
-            alone.run(role, given)
+            single_role.run(role, given)
 
 
 def test_an_installation_of_before_is_claimed_only_where_its_files_are(own_db, new_namespace_with_file, tmp_path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval import batches
-from retrieval.pipeline import activate, items
+from retrieval.ingestion import activate, items
+from retrieval.jobs import batches
 from tests.api.support import assert_error
 
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from retrieval import keys, organizations
+from retrieval.accounts import api_keys, organizations
 from tests.api.process import PROJECT, free_port, running
 
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
@@ -42,7 +42,7 @@ def configuration(front: int, first: int, second: int) -> str:
 @pytest.mark.skipif(HAPROXY is None, reason="haproxy is not installed; continuous integration installs it")
 def test_a_rolling_restart_loses_no_request(api_database, api_db, ring, tmp_path) -> None:
     owner = organizations.create(api_db, "rolling", requests_per_minute=1_000_000)
-    key = keys.create(api_db, ring, owner.id, "rolling").api_key
+    key = api_keys.create(api_db, ring, owner.id, "rolling").api_key
     front, ports = free_port(), (free_port(), free_port())
     (tmp_path / "haproxy.cfg").write_text(configuration(front, *ports))
     with ExitStack() as first, ExitStack() as second, ExitStack() as proxy:

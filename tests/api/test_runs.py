@@ -8,9 +8,10 @@ import pytest
 
 from api.routes.runs import prefect_url
 from connectors.files.local import LocalFiles
-from retrieval import batches, ids
-from retrieval.pipeline import fetch, items, outcomes
-from retrieval.pipeline.items import Key
+from retrieval import ids
+from retrieval.ingestion import fetch, items, results
+from retrieval.ingestion.items import Key
+from retrieval.jobs import batches
 from tests.api.support import assert_error
 
 
@@ -59,7 +60,7 @@ def failed(org, run, error="The file is damaged."):
     lease, window = claimed(org, run), keys_of(org, run)
     items.start(org.db, lease, window)
     items.fail(org.db, lease, dict.fromkeys(window, error))
-    outcomes.settle(org.db, lease)
+    results.settle(org.db, lease)
     batches.finish(org.db, lease)
 
 
@@ -178,7 +179,7 @@ def test_a_run_that_is_worked_on_ends_between_two_steps(org):
     data = act(org, space, run, "cancel").json()["data"]
     assert (data["status"], len(data["documents"]["processing"])) == ("PROCESSING", 1)
     assert items.at_stage(org.db, lease, window, "accepted") == []
-    outcomes.settle(org.db, lease)
+    results.settle(org.db, lease)
     data = get(org, space, run)
     assert (data["status"], len(data["documents"]["cancelled"])) == ("COMPLETED", 1)
 
@@ -246,7 +247,7 @@ def test_a_retried_run_finds_its_content(org, api_settings, kind, begun):
     if begun:
         fetch.run(org.db, lease, window, files, {"provider": "LOCAL"})
     items.fail(org.db, lease, {window[0]: "The worker had no memory left."})
-    outcomes.settle(org.db, lease)
+    results.settle(org.db, lease)
     batches.finish(org.db, lease)
     new = act(org, space, run, "retry").json()["data"]["id"]
     lease, window = claimed(org, new), keys_of(org, new)
@@ -273,7 +274,7 @@ def test_a_run_that_could_not_find_out_what_to_ingest_tries_again(org):
     lease = claimed(org, run)
     with org.db.transaction() as connection:
         batches.refuse(connection, run, "The site cannot be reached.")
-    outcomes.settle(org.db, lease)
+    results.settle(org.db, lease)
     new = act(org, space, run, "retry").json()["data"]
     assert new["progress"]["found"] == 0
     row = org.db.row("select to_discover from job_runs where id = %(run)s", {"run": new["id"]})

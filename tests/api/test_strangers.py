@@ -7,8 +7,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from api.addresses import BLOCK, LIMIT
-from retrieval.database import Database
+from api.client_addresses import BLOCK, LIMIT
+from retrieval.database.database import Database
 from tests.api import raw
 from tests.api.support import assert_error, client_of, serve
 

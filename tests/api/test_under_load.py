@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from bench.idle import Load, under
-from retrieval import keys, organizations
+from retrieval.accounts import api_keys, organizations
 from tests.api.process import running
 from tests.api.support import client_of
 
@@ -19,7 +19,7 @@ def test_a_good_client_goes_on_beside_idle_connections_guesses_and_stalled_uploa
     api_database, api_db, ring, tmp_path
 ):
     owner = organizations.create(api_db, "loaded", requests_per_minute=1_000_000)
-    api_key = keys.create(api_db, ring, owner.id, "loaded").api_key
+    api_key = api_keys.create(api_db, ring, owner.id, "loaded").api_key
     with running(tmp_path, api_database, ring) as (base, process, log):
         host, _, port = base.removeprefix("http://").rpartition(":")
         with under(Load((host, int(port)), api_key)) as load:

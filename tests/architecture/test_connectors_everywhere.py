@@ -9,8 +9,8 @@ import yaml
 from api.routes.connector_ingestion import HANDLERS
 from api.wire.connections import ConnectorName
 from connectors import registry
-from flows import prefect_server
-from retrieval import namespaces
+from flows import prefect_client
+from retrieval.namespaces import namespaces
 from retrieval.sources import APPS
 from tests.contract.test_connectors import ACCOUNTS
 
@@ -42,8 +42,8 @@ def test_every_list_of_connectors_names_the_same_ones():
     assert {one.value for one in ConnectorName} == wanted
     assert set(namespaces.CONNECTORS) == set(APPS.values())
     assert {f"ingest-{slug(name)}" for name in APPS} <= {one["name"] for one in deployments}
-    assert wanted <= set(prefect_server.FLOWS)
-    assert wanted <= tables_of("ui/parts/words.py")["SOURCES"]
+    assert wanted <= set(prefect_client.FLOWS)
+    assert wanted <= tables_of("ui/parts/labels.py")["SOURCES"]
 
 
 @pytest.mark.parametrize("name", APPS)

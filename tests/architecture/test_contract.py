@@ -9,9 +9,9 @@ import pytest
 from api.app import HANDLERS
 from api.errors import STATUS
 from api.wire.common import ErrorAnswer
+from retrieval.accounts.api_keys import SCOPES
 from retrieval.filters import SOURCES, STATUSES, TYPES
-from retrieval.keys import SCOPES
-from retrieval.namespace_rules import models
+from retrieval.namespaces.validation import models
 from retrieval.settings import PROJECT, Settings
 
 TEXT = (PROJECT / "docs" / "contract.md").read_text(encoding="utf-8")

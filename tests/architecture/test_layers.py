@@ -70,6 +70,6 @@ def test_only_the_settings_read_the_environment():
     assert readers == []
 
 
-def test_no_module_is_longer_than_300_lines():
-    long = {str(path.relative_to(PROJECT)): n for path in SOURCES if (n := len(path.read_text().splitlines())) > 300}
+def test_no_module_is_longer_than_400_lines():
+    long = {str(path.relative_to(PROJECT)): n for path in SOURCES if (n := len(path.read_text().splitlines())) > 400}
     assert long == {}

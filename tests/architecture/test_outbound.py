@@ -20,25 +20,25 @@ DIALLERS = (
 )
 """What can open a connection; of `urllib` it is `urllib.request`, of `http` it is `http.client`."""
 
-THE_GUARD = ("retrieval/fetch_guard.py", "retrieval/guarded_transport.py")
+THE_GUARD = ("retrieval/network/fetch_guard.py", "retrieval/network/transport.py")
 GUARDED = (
-    "connectors/web/client.py",
+    "connectors/web/builtin/client.py",
     "connectors/files/s3*.py",
     "connectors/vectors/pinecone*.py",
 )
-"""Addresses that users name: a page's, a namespace's. Each dials through `retrieval.fetch_guard`."""
+"""Addresses that users name: a page's, a namespace's. Each dials through `retrieval.network.fetch_guard`."""
 
 TRUSTED = {
-    "connectors/oauth.py": "a content service's own endpoints, or those that the operator names",
+    "connectors/http/oauth.py": "a content service's own endpoints, or those that the operator names",
+    "connectors/microsoft_graph/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/sources/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/embedders/*.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/web/firecrawl*.py": "the scraping service's own endpoint, or the one that the operator names",
     "connectors/web/jina*.py": "the scraping service's own endpoint, or the one that the operator names",
     "connectors/web/scrapingbee*.py": "the scraping service's own endpoint, or the one that the operator names",
-    "connectors/web/vendors*.py": "the scraping services' own endpoints, or those that the operator names",
-    "connectors/vendors.py": "vendors' own endpoints, or those that the operator names",
-    "flows/prefect_server.py": "the Prefect server that the operator names",
-    "flows/warm_pool.py": "a pair of sockets within this machine",
+    "connectors/web/scraping_api.py": "the scraping services' own endpoints, or those that the operator names",
+    "flows/prefect_client.py": "the Prefect server that the operator names",
+    "flows/warm_worker/children.py": "a pair of sockets within this machine",
     "local/*.py": "this machine, for the operator who started it",
 }
 """No user has a say in these addresses."""
@@ -94,7 +94,7 @@ def test_only_named_modules_can_dial(path):
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_no_module_opens_a_connection_by_a_back_door(path):
     """The calls that dial without the guard, from whatever library; and clients that take proxies from outside."""
-    if any(fnmatch(name(path), pattern) for pattern in TRUSTED) or name(path) == "retrieval/guarded_transport.py":
+    if any(fnmatch(name(path), pattern) for pattern in TRUSTED) or name(path) == "retrieval/network/transport.py":
         return
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):

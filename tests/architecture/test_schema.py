@@ -5,7 +5,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
 from sqlmodel import SQLModel
 
-import retrieval.tables  # noqa: F401  (fills SQLModel.metadata)
+import retrieval.database.schema  # noqa: F401  (fills SQLModel.metadata)
 
 
 def test_migrations_and_tables_agree(database_url):

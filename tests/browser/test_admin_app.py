@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from local import addresses, environment, roles
 from local.roles import PROJECT
-from retrieval import namespaces
+from retrieval.namespaces import namespaces
 from retrieval.settings import Settings
 from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from connectors import patience, registry
+from connectors import registry
+from connectors.http import retries
 from tests.standins.place import APP, TestTokens
 
 
 @pytest.fixture
 def account(request, monkeypatch):
     """Asked again without a pause."""
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     with request.module.STANDIN.serving() as made:
         yield made
 

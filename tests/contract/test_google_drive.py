@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from connectors import registry
-from connectors.sources import google_drive_listing, google_drive_wire
+from connectors.sources.google_drive import listing, transport
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import SourceItem, Tokens
 from retrieval.settings import Endpoint
@@ -186,7 +186,7 @@ def test_forms_and_sites_are_counted_with_their_reason(account, listed, fetch):
 
 
 def test_a_file_is_fetched_in_parts_and_whole(account, fetch, monkeypatch):
-    monkeypatch.setattr(google_drive_wire, "PIECE", 1000)
+    monkeypatch.setattr(transport, "PIECE", 1000)
     text = "".join(f"line {number}\n" for number in range(500))
     one = account.put("long.txt", text)
     assert fetch(one).path.read_text() == text
@@ -412,11 +412,11 @@ def test_what_was_deleted_for_ever_is_gone(account, listed, connector, tokens):
 def test_everything_is_listed_again_after_a_week(account, listed, monkeypatch):
     one = account.put("one.txt", "x")
     _, _, page = listed()
-    today = google_drive_listing._today()
-    monkeypatch.setattr(google_drive_listing, "_today", lambda: today + 6)
+    today = listing._today()
+    monkeypatch.setattr(listing, "_today", lambda: today + 6)
     _, _, page = listed(page.cursor)
     assert not page.whole
-    monkeypatch.setattr(google_drive_listing, "_today", lambda: today + 7)
+    monkeypatch.setattr(listing, "_today", lambda: today + 7)
     after, _, page = listed(page.cursor)
     assert page.whole
     assert set(after) == {one}
@@ -643,7 +643,7 @@ def test_a_folder_shared_by_its_link_is_found_by_a_shortcut_to_it(account, liste
 
 
 def test_folders_of_others_are_looked_into_in_bounds(account, listed, monkeypatch):
-    monkeypatch.setattr(google_drive_listing, "SHARED", 3)
+    monkeypatch.setattr(listing, "SHARED", 3)
     folders = [account.share_folder(f"Folder {number}") for number in range(5)]
     inside = [account.put_inside(folder, "one.txt", "x") for folder in folders]
     items, skipped, _ = listed()
@@ -702,7 +702,7 @@ def stranger():
 
 def test_no_bearer_goes_to_another_host(account, fetch, listed, stranger, monkeypatch):
     address, seen = stranger
-    monkeypatch.setattr(google_drive_wire, "PIECE", 1000)
+    monkeypatch.setattr(transport, "PIECE", 1000)
     one = account.put("one.txt", "x" * 3000)
     account.fault = lambda _request: lambda handler: handler.reply(302, b"", {"Location": address}) or True
     with pytest.raises(Retryable):

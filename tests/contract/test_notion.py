@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from connectors import registry
-from connectors.sources import notion_content, notion_listing, notion_wire
+from connectors.sources.notion import content, transport
+from connectors.sources.notion import listing as notion_listing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Endpoint
 from tests.standins import faults, notion
@@ -322,8 +323,8 @@ def test_what_notion_left_out_of_a_large_page_is_put_in_its_place(account, fetch
 
 
 def test_what_is_not_shared_costs_one_request_and_pages_below_none(account, fetched, monkeypatch):
-    monkeypatch.setattr(notion_content, "REQUESTS", 3)
-    monkeypatch.setattr(notion_wire, "MANNERS", replace(notion_wire.MANNERS, burst=100))
+    monkeypatch.setattr(content, "REQUESTS", 3)
+    monkeypatch.setattr(transport, "MANNERS", replace(transport.MANNERS, burst=100))
     secrets, below = [str(uuid.uuid4()) for _ in range(6)], str(uuid.uuid4())
     account.left_out = {**dict.fromkeys(secrets), below: "another document"}
     lines = [unknown(one) for one in secrets]
@@ -405,8 +406,8 @@ def test_a_page_beyond_the_limit_of_a_file_is_skipped_with_words(account, tokens
 
 
 def test_a_page_of_ever_more_parts_is_given_up(account, fetched, monkeypatch):
-    monkeypatch.setattr(notion_content, "REQUESTS", 10)
-    monkeypatch.setattr(notion_wire, "MANNERS", replace(notion_wire.MANNERS, burst=100))
+    monkeypatch.setattr(content, "REQUESTS", 10)
+    monkeypatch.setattr(transport, "MANNERS", replace(transport.MANNERS, burst=100))
     ids = [str(uuid.uuid4()) for _ in range(30)]
     account.left_out = dict.fromkeys(ids, "part")
     page = account.add("Endless", "\n".join(unknown(one) for one in ids))

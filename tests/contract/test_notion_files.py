@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from connectors import registry
-from connectors.sources import notion_blocks, notion_listing, notion_place
+from connectors.sources.notion import blocks, listing
+from connectors.sources.notion import cursor as notion_place
 from retrieval.errors import Retryable, Skippable
 from tests.standins import faults, notion
 from tests.standins.account import Served
@@ -125,7 +126,7 @@ def test_pages_are_looked_into_once_until_they_change_and_each_week(account, lis
 
 
 def test_a_page_with_very_many_blocks_is_looked_into_in_bounds(account, listed, monkeypatch):
-    monkeypatch.setattr(notion_blocks, "REQUESTS", 3)
+    monkeypatch.setattr(blocks, "REQUESTS", 3)
     top = account.add("Top")
     for _ in range(5):
         toggle = account.put_block(top, "toggle", {"rich_text": []})
@@ -136,7 +137,7 @@ def test_a_page_with_very_many_blocks_is_looked_into_in_bounds(account, listed, 
 
 
 def test_what_is_remembered_is_bounded(account, listed, monkeypatch):
-    monkeypatch.setattr(notion_listing, "HIDDEN", 2)
+    monkeypatch.setattr(listing, "HIDDEN", 2)
     top = account.add("Top")
     children = [account.add(f"{number}", "x", inside(top), is_searchable=False) for number in range(3)]
     items, skipped, _ = listed()

@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from connectors import registry
-from connectors.sources import graph_feed
+from connectors.microsoft_graph import changes
 from retrieval.errors import Fatal, Retryable, Skippable
 from tests.standins import faults, onedrive
 from tests.standins.account import Served
@@ -236,7 +236,7 @@ def test_everything_is_listed_again_after_a_week(account, connector, tokens, mon
     account.rename(account.items[one]["parent"], "new name")
     after = pages(connector, tokens, before[-1].cursor)
     assert one not in items(after)
-    monkeypatch.setattr(graph_feed, "WEEK", -1)
+    monkeypatch.setattr(changes, "WEEK", -1)
     later = pages(connector, tokens, after[-1].cursor)
     assert later[-1].whole
     assert items(later)[one].properties["path"] == "new name/one.txt"
@@ -338,7 +338,7 @@ def test_the_same_page_again_and_again_is_no_listing(account, connector, tokens)
 
 
 def test_ever_new_pages_of_the_same_items_are_no_listing(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(graph_feed, "IDLE_PAGES", 5)
+    monkeypatch.setattr(changes, "IDLE_PAGES", 5)
     numbers = itertools.count(9)
     account.put("one.txt", "x")
 

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from connectors import cursors
-from connectors.vectors import pinecone as adapter
-from connectors.vectors import pinecone_client
-from connectors.vectors.pinecone import PineconeStore
-from connectors.vectors.pinecone_client import Client
-from retrieval import labels
+from connectors.http import paging
+from connectors.vectors.pinecone import client as pinecone_client
+from connectors.vectors.pinecone import store as adapter
+from connectors.vectors.pinecone.client import Client
+from connectors.vectors.pinecone.store import PineconeStore
+from retrieval.documents import vector_metadata
 from retrieval.errors import Fatal, Retryable
-from retrieval.fetch_guard import Guard
 from retrieval.filters import DocumentFilter
+from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope, Vector
 from tests.standins.pinecone import KEY, cut, html, reset, slow, status
 from tests.standins.pinecone_place import LOOPBACK, pinecone_store
@@ -67,7 +67,7 @@ def test_deletions_name_at_most_a_thousand_ids(index, store):
 
 
 def test_only_ids_vectors_and_labels_are_sent(index, store):
-    marks = labels.of("doc_1", "TEXT", "TEXT", {"team": "red"})
+    marks = vector_metadata.of("doc_1", "TEXT", "TEXT", {"team": "red"})
     store.upsert(SCOPE, vectors(1, marks=marks))
     (record,) = index.bodies("/vectors/upsert")[0]["vectors"]
     assert set(record) == {"id", "values", "metadata"}
@@ -264,14 +264,14 @@ def filtered(store, where):
 @pytest.fixture
 def shelf(store):
     """Documents with labels, as ingestion puts them there."""
-    many = {f"k{n}": n for n in range(labels.MOST + 1)}
+    many = {f"k{n}": n for n in range(vector_metadata.MOST + 1)}
     for name, kind, source, metadata in (
         ("red", "TEXT", "TEXT", {"team": "red", "n": 1, "tags": ["a", "b"], "deep": {"x": 1}}),
         ("blue", "URL", "SITEMAP", {"team": "blue", "n": 1.5, "yes": True, "none": None}),
         ("long", "FILE", "LOCAL_FILE", {"team": "x" * 2000, "n": "1"}),
         ("crowded", "FILE", "LOCAL_FILE", many),
     ):
-        store.upsert(SCOPE, vectors(2, document=name, marks=labels.of(name, kind, source, metadata)))
+        store.upsert(SCOPE, vectors(2, document=name, marks=vector_metadata.of(name, kind, source, metadata)))
     return store
 
 
@@ -307,7 +307,7 @@ def test_labels_let_through_what_matches(shelf, where, found):
 @pytest.mark.parametrize("at_once", [True, False])
 def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
     index.updates_by_filter = at_once
-    shelf.relabel(SCOPE, "red", ["red#1#0", "red#1#1"], labels.of("red", "TEXT", "TEXT", {"team": "green"}))
+    shelf.relabel(SCOPE, "red", ["red#1#0", "red#1#1"], vector_metadata.of("red", "TEXT", "TEXT", {"team": "green"}))
     assert filtered(shelf, DocumentFilter(metadata={"team": "green"})) == {"red", "crowded"}
     assert filtered(shelf, DocumentFilter(metadata={"team": "red"})) == {"crowded"}
     assert len(index.bodies("/vectors/update")) == (1 if at_once else 3)
@@ -316,13 +316,13 @@ def test_new_labels_count_and_old_ones_do_not(index, shelf, at_once):
 
 def test_labels_stay_far_below_the_vendors_bound(index, store):
     worst = {f"{'k' * 60}{n:02}": [f"{n}-{m}" + "v" * 30 for m in range(4)] for n in range(50)}
-    store.upsert(SCOPE, vectors(1, marks=labels.of("doc_1", "TEXT", "TEXT", worst)))
+    store.upsert(SCOPE, vectors(1, marks=vector_metadata.of("doc_1", "TEXT", "TEXT", worst)))
     assert len(index.space("ns_1")["doc_1#1#0"]["metadata"]["marks"]) == 200
 
 
 @pytest.mark.parametrize("circle", ["back", "on"])
 def test_a_listing_that_never_ends_is_noticed(index, store, monkeypatch, circle):
-    monkeypatch.setattr(cursors, "IDLE_PAGES", 20)
+    monkeypatch.setattr(paging, "IDLE_PAGES", 20)
     store.upsert(SCOPE, vectors(150))
     index.circle = circle
     with pytest.raises(Retryable, match="would never end"):

@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 
-from connectors import patience, registry
-from connectors.web import builtin, firecrawl, jina, scrapingbee
-from connectors.web import client as clients
+from connectors import registry
+from connectors.http import retries
+from connectors.web import jina, scrapingbee
+from connectors.web.builtin import client as clients
+from connectors.web.builtin import scraper as builtin
+from connectors.web.firecrawl import scraper as firecrawl
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions, Scraper
 from retrieval.settings import Endpoint, Settings
@@ -60,8 +63,8 @@ class Place:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr("connectors.web.vendors.WAITING", 3.0)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("connectors.web.scraping_api.WAITING", 3.0)
     monkeypatch.setattr(clients.random, "uniform", lambda *_: 0.0)
 
 

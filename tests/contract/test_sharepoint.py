@@ -7,8 +7,10 @@ import json
 
 import pytest
 
-from connectors import cursors, registry
-from connectors.sources import graph_feed, sharepoint_sites
+from connectors import registry
+from connectors.http import paging
+from connectors.microsoft_graph import changes
+from connectors.sources.sharepoint import sites
 from retrieval.errors import Fatal, Retryable, Skippable
 from tests.standins import faults, sharepoint
 from tests.standins.place import APP
@@ -98,7 +100,7 @@ def test_everything_is_listed_again_after_a_week(account, connector, tokens, mon
     account.follow(OTHER)
     ids = {account.put("one.txt", "x"), account.put("two.txt", "x", OTHERS)}
     before = pages(connector, tokens)
-    monkeypatch.setattr(graph_feed, "WEEK", -1)
+    monkeypatch.setattr(changes, "WEEK", -1)
     after = pages(connector, tokens, before[-1].cursor)
     assert set(items(after)) == ids
     assert after[-1].whole
@@ -215,7 +217,7 @@ def test_other_drives_of_a_site_are_no_libraries(account, connector, tokens):
 
 @pytest.mark.parametrize("kind", ["back", "on"])
 def test_sites_without_end_are_no_listing(account, connector, tokens, monkeypatch, kind):
-    monkeypatch.setattr(cursors, "IDLE_PAGES", 5)
+    monkeypatch.setattr(paging, "IDLE_PAGES", 5)
     numbers = itertools.count(9)
 
     def twist(body):
@@ -235,7 +237,7 @@ def test_a_link_of_a_site_listing_leads_to_no_other_server(account, connector, t
 
 
 def test_there_is_a_most_of_libraries(account, connector, tokens, monkeypatch):
-    monkeypatch.setattr(sharepoint_sites, "MOST", 2)
+    monkeypatch.setattr(sites, "MOST", 2)
     for number in range(3):
         account.follow(f"sites/more{number}")
     assert skipped(pages(connector, tokens)) == {"library beyond the most of one connection": 2}

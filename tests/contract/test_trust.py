@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from connectors import patience, registry
+from connectors import registry
+from connectors.http import retries
 from retrieval import settings
 from retrieval.errors import StepError
 from retrieval.sources import APPS
@@ -20,7 +21,7 @@ from tests.standins.secure import in_front_of
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     yield
     settings.load.cache_clear()
 

@@ -12,11 +12,11 @@ from email.utils import format_datetime
 import numpy as np
 import pytest
 
-from connectors import patience
 from connectors.embedders import cohere, jina, openai
 from connectors.embedders.packing import Limits, Meter, pack
 from connectors.embedders.vendor import VendorEmbedder
-from connectors.patience import Bucket
+from connectors.http import retries
+from connectors.http.retries import Bucket
 from retrieval.errors import Fatal, Retryable
 from retrieval.settings import Endpoint, Settings
 from tests.standins import embedding_server, faults
@@ -40,8 +40,8 @@ def openai_server() -> Iterator[Vendor]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(patience, "WAITING", patience.WAITING | {"document": 2.0, "query": 0.5})
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(retries, "WAITING", retries.WAITING | {"document": 2.0, "query": 0.5})
     monkeypatch.setattr("connectors.embedders.vendor.WAITING", {"document": 2.0, "query": 0.5})
 
 
@@ -186,7 +186,7 @@ def test_what_does_not_pass_ends_after_a_few_tries(vendor, impatient, fault):
     vendor.always.append(fault)
     with pytest.raises(Retryable) as caught:
         made(vendor).embed(["one"], "document")
-    assert len(vendor.times) == patience.TRIES["document"]
+    assert len(vendor.times) == retries.TRIES["document"]
     assert "asked" in str(caught.value)
     assert CANARY not in str(caught.value)
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from retrieval.namespaces import EMBEDDED
+from retrieval.namespaces.namespaces import EMBEDDED
 from retrieval.sources import APPS
 from tests.contract.test_connectors import ACCOUNTS
 from tests.standins.place import APP

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from local import identity, postgres, processes
-from local.trouble import LocalError
+from local.errors import LocalError
 
 
 @pytest.fixture

@@ -12,14 +12,19 @@ from typing import Any
 
 from connectors import registry
 from flows import steps
-from retrieval import batches, documents, ids, namespaces, reembedding, runs, search, settings, sweep
+from retrieval import ids, settings
+from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
-from retrieval.namespaces import NamespaceConfig
-from retrieval.pipeline import items, outcomes
+from retrieval.ingestion import items, reembedding, results
+from retrieval.jobs import batches, runs
+from retrieval.jobs.runs import Ingestion
+from retrieval.maintenance import garbage as sweep
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
-from retrieval.runs import Ingestion
-from retrieval.search import Query
-from retrieval.secrets import KeyRing
+from retrieval.search import search
+from retrieval.search.search import Query
+from retrieval.security.secrets import KeyRing
 
 STEPS = (steps.fetch, steps.parse, steps.chunk, steps.embed, steps.upsert)
 EMBEDDED = {
@@ -96,8 +101,8 @@ class Configured:
             for step in STEPS:
                 before(step.__name__)
                 step(steps.Work(self.db, self.ring, lease, window))
-                outcomes.settle(self.db, lease)
-        outcomes.settle(self.db, lease)
+                results.settle(self.db, lease)
+        results.settle(self.db, lease)
         batches.finish(self.db, lease)
 
     def search(self, query, **fields):

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from connectors import registry
-from connectors.parsers import documents
+from connectors.parsers import parser
 from retrieval import settings
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def prefect_server_environment(tmp_path_factory: pytest.TempPathFactory) -> Iter
     environment = prefect_environment(home, port)
     log = home / "server.log"
     options = ["--host", "127.0.0.1", "--port", str(port), "--no-ui"]
-    command = [sys.executable, "-m", "flows.embedded_prefect", "server", "start", *options]
+    command = [sys.executable, "-m", "flows.bundled_prefect.server", "server", "start", *options]
     with log.open("wb") as output:
         server = subprocess.Popen(command, env=environment, cwd=PROJECT, stdout=output, stderr=output)
     try:
@@ -101,7 +101,7 @@ def prefect_server(prefect_server_environment: dict[str, str]) -> Iterator[str]:
 def usual_parser():
     """A parser keeps the limits under which it was made, by tests of the API perhaps."""
     registry.parser.cache_clear()
-    documents.parser.cache_clear()
+    parser.parser.cache_clear()
 
 
 @pytest.fixture(autouse=True)

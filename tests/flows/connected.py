@@ -6,13 +6,17 @@ import json
 from contextlib import contextmanager
 from urllib.parse import parse_qsl, urlsplit
 
-from connectors import patience, registry
+from connectors import registry
+from connectors.http import retries
 from flows import steps
-from retrieval import authorizations, batches, connections, oauth_states, resync, runs, settings, sources
+from retrieval import settings, sources
+from retrieval.connections import connections, oauth_states
+from retrieval.connections import tokens as authorizations
 from retrieval.errors import StepError
 from retrieval.filters import DocumentFilter
-from retrieval.pipeline import discover
-from retrieval.runs import Ingestion
+from retrieval.ingestion import discover
+from retrieval.jobs import batches, resync, runs
+from retrieval.jobs.runs import Ingestion
 from tests.flows.configured import Configured
 from tests.standins.place import APP
 
@@ -91,7 +95,7 @@ class ConnectedSpace(Configured):
 @contextmanager
 def connected_space(db, account, monkeypatch):
     """A space of the account alone: what other tests left waiting is put aside, and nobody waits long."""
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     db.rows("update job_runs set finished_at = now() where finished_at is null")
     db.rows("update batches set finished_at = now() where finished_at is null")
     lead_to(monkeypatch, account)

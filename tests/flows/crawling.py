@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flows import steps
-from retrieval import runs
-from retrieval.pipeline import discover
-from retrieval.runs import Ingestion
+from retrieval.ingestion import discover
+from retrieval.jobs import runs
+from retrieval.jobs.runs import Ingestion
 
 
 def accept(space, source, **config):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 
 from flows import steps
-from retrieval import batches
-from retrieval.database import Database
-from retrieval.pipeline import discover
-from retrieval.secrets import KeyRing
+from retrieval.database.database import Database
+from retrieval.ingestion import discover
+from retrieval.jobs import batches
+from retrieval.security.secrets import KeyRing
 
 LEASE_SECONDS = 1.0
 

@@ -8,9 +8,11 @@ import psycopg
 import pytest
 from psycopg.types.json import Json
 
-from retrieval import batches, losses, runs, sweep, sweep_places, upkeep
-from retrieval.database import LIMITS, Database
+from retrieval.database.database import LIMITS, Database
 from retrieval.errors import Retryable
+from retrieval.ingestion import losses
+from retrieval.jobs import batches, runs
+from retrieval.maintenance import garbage, garbage_hosts, index_upkeep
 from retrieval.ports import Scope
 from tests.flows.test_batches import post
 
@@ -31,7 +33,7 @@ def dispatcher(database_url):
 
 @pytest.fixture
 def swept(database_url):
-    opened = Database(database_url, size=sweep.THREADS + 1, role="sweep")
+    opened = Database(database_url, size=garbage.THREADS + 1, role="sweep")
     yield opened
     opened.close()
 
@@ -144,7 +146,7 @@ def left(db, partition):
 
 
 def stores(places):
-    return lambda namespace: sweep.Stores(places[namespace], places[namespace], lambda _: None)
+    return lambda namespace: garbage.Stores(places[namespace], places[namespace], lambda _: None)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), KeyError("x"), psycopg.OperationalError("away")])
@@ -158,14 +160,14 @@ def test_a_sweep_that_fails_stops_no_other(db, swept, new_scope, error):
     mine, theirs = partition_of(db, one), partition_of(db, other)
     for partition in (mine, theirs, mine, theirs):
         due(db, partition, "key")
-    assert sweep.run(swept, stores(places)) == 2
+    assert garbage.run(swept, stores(places)) == 2
     assert (left(db, mine), left(db, theirs)) == (2, 0)
 
 
 def test_stores_that_hang_do_not_hold_up_the_sweeps_of_others(db, swept, new_scope):
     """Not even several of them, which hung before."""
     over = threading.Event()
-    hanging = [new_scope() for _ in range(sweep.THREADS + 2)]
+    hanging = [new_scope() for _ in range(garbage.THREADS + 2)]
     other = new_scope()
     places = {scope.namespace: Place(lambda: over.wait(30)) for scope in hanging} | {other.namespace: Place()}
     for scope in hanging:
@@ -174,7 +176,7 @@ def test_stores_that_hang_do_not_hold_up_the_sweeps_of_others(db, swept, new_sco
     db.rows("update sweeps set tries = 1")
     theirs = partition_of(db, other)
     due(db, theirs, "key")
-    sweeper = sweep.Sweeper(swept, stores(places))
+    sweeper = garbage.Sweeper(swept, stores(places))
     try:
         deadline = time.monotonic() + 10
         while left(db, theirs) and time.monotonic() < deadline:
@@ -228,7 +230,7 @@ def test_a_vendor_that_hangs_over_many_namespaces_keeps_others_from_nothing(db, 
     lie_at(db, well, in_bucket("https://well.example"))
     for number, scope in enumerate(hanging):
         lie_at(db, scope, in_bucket("https://hangs.example" if hosts == "one" else f"https://hangs{number}.example"))
-    sweeper = sweep.Sweeper(swept, stores(places))
+    sweeper = garbage.Sweeper(swept, stores(places))
     ours = [partition_of(db, local), partition_of(db, well)]
     try:
         due(db, ours[1], "key")
@@ -249,7 +251,7 @@ def test_a_vendor_that_hangs_over_many_namespaces_keeps_others_from_nothing(db, 
 @pytest.mark.decision("H88")
 def test_a_host_that_fails_is_left_alone_longer_each_time(db, swept, new_scope, monkeypatch):
     """Whichever of its namespaces asks; what answers again is swept at once."""
-    monkeypatch.setattr(sweep_places, "DELAY_SECONDS", 0.2)
+    monkeypatch.setattr(garbage_hosts, "DELAY_SECONDS", 0.2)
     asked = []
     ill = [True]
 
@@ -263,7 +265,7 @@ def test_a_host_that_fails_is_left_alone_longer_each_time(db, swept, new_scope, 
     for scope, partition in zip(scopes, partitions, strict=True):
         lie_at(db, scope, in_bucket("https://fails.example"))
         due(db, partition, "key")
-    sweeper = sweep.Sweeper(swept, stores({scope.namespace: Place(act) for scope in scopes}))
+    sweeper = garbage.Sweeper(swept, stores({scope.namespace: Place(act) for scope in scopes}))
     try:
         assert swept_within(db, sweeper, partitions, 2) == []
         pauses = [after - before for before, after in itertools.pairwise(asked)]
@@ -302,9 +304,9 @@ def test_only_the_host_that_fails_is_to_blame(db, swept, new_scope):
         " values (%(p)s, 'generation', 'doc_blame', 1, now() - interval '1 hour')",
         {"p": both[0]},
     )
-    of = {ill.namespace: sweep.Stores(Failing(), Empty(), lambda _: None)}
-    of[well.namespace] = sweep.Stores(Empty(), Empty(), lambda _: None)
-    sweeper = sweep.Sweeper(swept, of.__getitem__)
+    of = {ill.namespace: garbage.Stores(Failing(), Empty(), lambda _: None)}
+    of[well.namespace] = garbage.Stores(Empty(), Empty(), lambda _: None)
+    sweeper = garbage.Sweeper(swept, of.__getitem__)
     try:
         sweeper.begin()
         sweeper.wait()
@@ -319,11 +321,11 @@ def test_only_the_host_that_fails_is_to_blame(db, swept, new_scope):
 @pytest.mark.decision("H88")
 def test_an_index_that_takes_long_keeps_others_waiting_once(db, swept, new_scope, monkeypatch):
     """Small scopes come first; what did not come to its end is put back, and has longer the next time."""
-    monkeypatch.setattr(upkeep, "FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(index_upkeep, "FIRST_SECONDS", 0.2)
     db.rows("update partitions set chunks = 0")
     small, slow, last, calls = new_scope(), new_scope(), new_scope(), []
     for size, scope in enumerate((small, slow, last)):
-        values = {"p": partition_of(db, scope), "n": upkeep.LARGE + size}
+        values = {"p": partition_of(db, scope), "n": index_upkeep.LARGE + size}
         db.rows("update partitions set chunks = %(n)s where id = %(p)s", values)
 
     class Index:
@@ -333,7 +335,7 @@ def test_an_index_that_takes_long_keeps_others_waiting_once(db, swept, new_scope
                 time.sleep(seconds)
                 raise Retryable("The index was not built in time.")
 
-    keeper = upkeep.Upkeep(swept, lambda _: sweep.Stores(Index(), Place(), lambda _: None))
+    keeper = index_upkeep.Upkeep(swept, lambda _: garbage.Stores(Index(), Place(), lambda _: None))
     try:
         began = time.monotonic()
         for _ in range(3):
@@ -360,7 +362,7 @@ def test_a_scope_with_very_many_sweeps_is_not_before_the_others(db, swept, new_s
     )
     due(db, other, "key")
     place = Place()
-    sweeper = sweep.Sweeper(swept, lambda _: sweep.Stores(place, place, lambda _: None))
+    sweeper = garbage.Sweeper(swept, lambda _: garbage.Stores(place, place, lambda _: None))
     try:
         deadline = time.monotonic() + 5
         while left(db, other) and time.monotonic() < deadline:
@@ -388,14 +390,14 @@ def test_a_sweep_that_waits_for_a_lock_of_its_namespace_stops_no_other(db, datab
             {"p": partition},
         )
     held.execute("select " + lock.format(partition=partitions[0]))
-    swept = Database(database_url, size=sweep.THREADS + 1, role="sweep")
+    swept = Database(database_url, size=garbage.THREADS + 1, role="sweep")
 
     class Empty(Place):
         def ids(self, *_):
             return []
 
     place = Empty()
-    sweeper = sweep.Sweeper(swept, lambda _: sweep.Stores(place, place, lambda _: None))
+    sweeper = garbage.Sweeper(swept, lambda _: garbage.Stores(place, place, lambda _: None))
     try:
         sweeper.begin()
         deadline = time.monotonic() + 3

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from retrieval import batches, losses, runs
-from retrieval.batches import Superseded
-from retrieval.pipeline import items, outcomes
-from retrieval.runs import Ingestion
+from retrieval.ingestion import items, losses, results
+from retrieval.jobs import batches, runs
+from retrieval.jobs.batches import Superseded
+from retrieval.jobs.runs import Ingestion
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,7 @@ def test_cancelling_one_job_run_leaves_its_neighbour_alone(db, new_scope):
     one, other = post(db, scope, "a", "b")
     lease = claimed(db)
     db.rows("update job_runs set cancel_requested = true where id = %(id)s", {"id": one.job_run_id})
-    outcomes.settle(db, lease)
+    results.settle(db, lease)
     assert len(read(db, scope, one).cancelled) == 1
     assert read(db, scope, one).status == "COMPLETED"
     assert len(read(db, scope, other).queued) == 1

@@ -8,10 +8,14 @@ import pytest
 
 from connectors import registry
 from connectors.vectors.pgvector import PgVectorStore
-from connectors.vectors.pinecone import PineconeStore
-from retrieval import batches, candidates, documents, run_control, schedules, settings
+from connectors.vectors.pinecone.store import PineconeStore
+from retrieval import settings
+from retrieval.connections import schedules
+from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
-from retrieval.pipeline import activate, items
+from retrieval.ingestion import activate, items
+from retrieval.jobs import batches, control
+from retrieval.search import hydration
 from tests.flows.configured import STEPS, Configured
 from tests.flows.connected import connected_space
 from tests.standins import memory
@@ -127,7 +131,7 @@ def found(space, **wanted):
 def test_a_change_at_any_moment_survives(space, monkeypatch, kind, killed):
     """In the document, in the search filter and in the labels of the vectors."""
     earlier, text, asked, wanted = KINDS[kind]
-    monkeypatch.setattr(candidates, "FEW", 0)  # the store's own labels are asked
+    monkeypatch.setattr(hydration, "FEW", 0)  # the store's own labels are asked
     for moment in MOMENTS:
         for one in earlier:
             space.text(BEFORE, moment, metadata=one)
@@ -176,11 +180,11 @@ def test_a_change_of_a_document_that_failed_survives_its_retry(db, monkeypatch):
     space.work()
     again = space.text(AFTER, "owls", metadata=SECOND)
     with monkeypatch.context() as once:
-        once.setattr("retrieval.pipeline.embed.run", _failing)
+        once.setattr("retrieval.ingestion.embed.run", _failing)
         space.work()
     assert metadata(space, sent.document_id) == FIRST
     change(space, sent.document_id)
-    space.call(run_control.retry(db, space.scope, again.job_run_id))
+    space.call(control.retry(db, space.scope, again.job_run_id))
     space.work()
     assert metadata(space, sent.document_id) == KINDS["a new version with other metadata"][3]
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from connectors import registry
-from retrieval import namespaces, run_control, syncing
+from retrieval.connections import connected_source, sync
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.pipeline import connected
+from retrieval.jobs import control
+from retrieval.namespaces import namespaces
 from retrieval.ports import Page, SourceItem
 from tests.flows.connected import ConnectedSpace, connected_space
 from tests.standins import memory
@@ -137,7 +138,7 @@ def test_an_account_that_is_changed_during_a_run_removes_nothing_unasked(space, 
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 1)
     assert set(rows(space)) == before
     monkeypatch.undo()
-    state = syncing.state(space.db, space.connection)
+    state = sync.state(space.db, space.connection)
     assert (state.cursor, state.moved) == (None, True)
 
 
@@ -165,7 +166,7 @@ def test_a_cancelled_run_is_made_good_by_the_next(space, account):
 
     def cancel(step):
         if step == "fetch":
-            run_control.cancel(space.db, space.scope, asked)
+            control.cancel(space.db, space.scope, asked)
 
     space.work(before=cancel)
     run = space.run(asked)
@@ -185,7 +186,7 @@ def test_a_run_whose_listing_failed_is_retried_from_its_start(space, account, mo
         space.work()
     (entry,) = space.run(asked).failed
     assert entry.error == "The listing broke off before its end."
-    again = space.call(run_control.retry(space.db, space.scope, asked))
+    again = space.call(control.retry(space.db, space.scope, asked))
     space.work()
     run = space.run(again)
     assert (len(run.completed), run.failed) == (3, [])
@@ -298,7 +299,7 @@ def test_an_empty_file_fails_alone_and_in_words_or_is_a_document_without_chunks(
 
 def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, account, monkeypatch):
     """Each page with a cursor of its own, as no connector could tell."""
-    monkeypatch.setattr(connected, "IDLE_PAGES", 5)
+    monkeypatch.setattr(connected_source, "IDLE_PAGES", 5)
     one = account.put("one.txt", "the one and only")
     pages = []
 
@@ -315,7 +316,7 @@ def test_a_listing_that_names_the_same_again_and_again_ends_in_words(space, acco
 
 
 def test_items_that_waver_for_long_are_no_endless_listing(space, account, listing, monkeypatch):
-    monkeypatch.setattr(connected, "IDLE_PAGES", 5)
+    monkeypatch.setattr(connected_source, "IDLE_PAGES", 5)
     one, other = account.put("one.txt", "the first words"), account.put("two.txt", "the other words")
     listing(*[[item(one)] for _ in range(5)], [item(other)], *[[item(one)] for _ in range(5)], *[[] for _ in range(20)])
     run = space.ingest()
@@ -325,7 +326,7 @@ def test_items_that_waver_for_long_are_no_endless_listing(space, account, listin
 
 def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, account, listing, monkeypatch):
     """A run that dies among thousands of questions asks those again that it knows no answer to."""
-    monkeypatch.setattr(connected, "ASKED", 2)
+    monkeypatch.setattr(connected_source, "ASKED", 2)
     kept = [account.put(f"kept{number}.txt", f"kept {number}") for number in range(30)]
     lost = [account.put(f"lost{number}.txt", f"lost {number}") for number in range(6)]
     space.ingest()
@@ -353,7 +354,7 @@ def test_what_a_whole_listing_misses_is_asked_for_in_parts_that_are_kept(space, 
 
 
 def test_a_run_that_is_cancelled_among_questions_asks_no_more(space, account, listing, monkeypatch):
-    monkeypatch.setattr(connected, "ASKED", 2)
+    monkeypatch.setattr(connected_source, "ASKED", 2)
     lost = [account.put(f"lost{number}.txt", f"lost {number}") for number in range(20)]
     space.ingest()
     listing([], whole=True)
@@ -361,7 +362,7 @@ def test_a_run_that_is_cancelled_among_questions_asks_no_more(space, account, li
 
     def noted(_self, _tokens, external_id):
         asked.append(external_id)
-        run_control.cancel(space.db, space.scope, asked_for)
+        control.cancel(space.db, space.scope, asked_for)
         return True
 
     monkeypatch.setattr(memory.Memory, "gone", noted)

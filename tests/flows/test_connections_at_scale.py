@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from retrieval import holders, ids, syncing
+from retrieval import ids
+from retrieval.connections import sync
+from retrieval.documents import connection_documents
 from retrieval.ports import DiscoveryRequest
 
 DOCUMENTS = 10_000
@@ -83,11 +85,11 @@ def test_what_was_not_listed_is_found_at_once(db, made, is_known):
     if is_known:
         db.rows("analyze documents, run_documents, departures, connection_documents")
     began = time.monotonic()
-    assert syncing.unfinished(db, request) == []
-    missing = syncing.missing(db, request)
+    assert sync.unfinished(db, request) == []
+    missing = sync.missing(db, request)
     with db.transaction() as connection:
-        syncing.note(connection, request=request, listed=[], departed=missing)
-        syncing.finish(connection, request=request, cursor="there", moved=False)
+        sync.note(connection, request=request, listed=[], departed=missing)
+        sync.finish(connection, request=request, cursor="there", moved=False)
     assert time.monotonic() - began < SECONDS
     assert sorted(missing) == sorted(f"file-{i}" for i in range(DOCUMENTS - UNLISTED + 1, DOCUMENTS - REFUSED + 1))
     row = db.row(
@@ -103,7 +105,7 @@ def test_a_first_run_that_was_cancelled_is_taken_up_at_once(db, made):
     request = made(DOCUMENTS, UNLISTED)
     db.rows("update documents set status = 'CANCELLED' where connection_id = %(id)s", {"id": request.connection_id})
     began = time.monotonic()
-    assert len(syncing.unfinished(db, request)) == UNLISTED
+    assert len(sync.unfinished(db, request)) == UNLISTED
     assert time.monotonic() - began < SECONDS
 
 
@@ -117,10 +119,10 @@ def test_a_revoked_connection_lets_go_of_all_in_slices(db, made, keep):
     values = {"id": request.connection_id}
     db.rows("update connections set status = 'REVOKED' where id = %(id)s", values)
     began = time.monotonic()
-    assert not holders.release(db, request.connection_id, keep=keep, seconds=0)
+    assert not connection_documents.release(db, request.connection_id, keep=keep, seconds=0)
     left = db.row("select count(*) as left from connection_documents where connection_id = %(id)s", values)
-    assert left["left"] == 2 * DOCUMENTS - holders.SLICE
-    assert holders.release(db, request.connection_id, keep=keep, seconds=60)
+    assert left["left"] == 2 * DOCUMENTS - connection_documents.SLICE
+    assert connection_documents.release(db, request.connection_id, keep=keep, seconds=60)
     assert time.monotonic() - began < 4 * SECONDS
     row = db.row(
         "select count(*) filter (where deleted_at is null) as left, count(connection_id) as named from documents"

@@ -8,7 +8,7 @@ import pytest
 
 from connectors import registry
 from retrieval.errors import Skippable
-from retrieval.pipeline import outcomes
+from retrieval.ingestion import results
 from tests.contract.test_connectors import ACCOUNTS
 from tests.flows.connected import connected_space
 from tests.standins import faults, memory
@@ -136,7 +136,7 @@ def test_a_fifth_and_more_wait_for_a_person(space, account, files):
     space.take(lease)
     run = space.run(asked)
     assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 2)
-    assert outcomes.left(space.db, lease) == outcomes.Left(removed=0, held=2)
+    assert results.left(space.db, lease) == results.Left(removed=0, held=2)
     assert "bees" in first(space, "bees dance where clover grows")[0]
     run = space.ingest()
     assert run.progress["awaitingConfirmation"] == 2

@@ -9,13 +9,13 @@ from html import escape
 import pytest
 
 from connectors import registry
-from connectors.files import s3
-from connectors.vectors import pinecone
-from connectors.web import client, robots
-from retrieval import url_lists
+from connectors.files.s3 import store as s3
+from connectors.vectors.pinecone import store as pinecone
+from connectors.web.builtin import client, robots
 from retrieval.errors import StepError
+from retrieval.jobs import url_lists
+from retrieval.jobs.runs import Ingestion
 from retrieval.ports import DiscoveryRequest
-from retrieval.runs import Ingestion
 from retrieval.settings import Settings
 from tests.flows import test_url_list as lists
 from tests.flows.crawling import crawl, names

@@ -127,7 +127,7 @@ def test_a_sitemap_that_lies_on_the_other_host_names_pages_of_both(space, hosts)
 @pytest.mark.decision("H34")
 @pytest.mark.parametrize("source", ["WEBSITE", "SITEMAP"])
 def test_pages_of_the_other_host_can_be_fetched_anew(space, hosts, source):
-    from retrieval import resync
+    from retrieval.jobs import resync
 
     grow(hosts)
     www = hosts["www"]

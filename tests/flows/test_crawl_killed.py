@@ -8,7 +8,8 @@ from collections import Counter
 
 import pytest
 
-from retrieval import batches, settings
+from retrieval import settings
+from retrieval.jobs import batches
 from tests.flows import test_url_list as lists
 from tests.flows.crawling import accept, names
 from tests.flows.crawling_child import LEASE_SECONDS

@@ -6,8 +6,8 @@ import gc
 import pytest
 
 from flows import ingest, report
-from retrieval import batches
-from retrieval.pipeline import discover
+from retrieval.ingestion import discover
+from retrieval.jobs import batches
 from tests.flows import test_url_list as lists
 from tests.flows.crawling import accept, crawl
 from tests.flows.test_url_list import answer

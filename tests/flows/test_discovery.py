@@ -13,14 +13,16 @@ import yaml
 from prefect.exceptions import FailedRun
 
 from connectors import registry
-from flows import ingest, prefect_server
-from retrieval import batches, ids, namespaces, runs, settings, sources
-from retrieval.batches import Open
+from flows import ingest, prefect_client
+from retrieval import ids, settings, sources
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.pipeline import discover, download, items, outcomes
+from retrieval.ingestion import discover, download, items, results
+from retrieval.jobs import batches, runs
+from retrieval.jobs.batches import Open
+from retrieval.jobs.runs import Ingestion
+from retrieval.namespaces import namespaces
 from retrieval.ports import Page, RawContent, Scope, SourceItem
-from retrieval.runs import Ingestion
-from retrieval.secrets import KeyRing
+from retrieval.security.secrets import KeyRing
 from tests.flows.test_batches import claimed, read
 
 SITE = "https://example.org"
@@ -100,7 +102,7 @@ def test_nothing_to_list_is_a_completed_run_without_documents(db, new_scope):
     run = accept(db, scope)
     lease = claimed(db)
     discover.run(db, lease, discover.waiting(db, lease)[0], Listing())
-    outcomes.settle(db, lease)
+    results.settle(db, lease)
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     assert [*after.queued, *after.processing, *after.completed, *after.failed, *after.cancelled] == []
@@ -110,7 +112,7 @@ def test_a_run_that_has_not_found_out_everything_is_not_completed(db, new_scope)
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    outcomes.settle(db, lease)
+    results.settle(db, lease)
     assert read(db, scope, run).status == "QUEUED"
 
 
@@ -120,7 +122,7 @@ def test_what_could_not_be_found_out_is_one_failed_entry(db, new_scope):
     run = accept(db, scope)
     lease = claimed(db)
     discover.fail(db, lease, discover.waiting(db, lease)[0], "The site did not answer.")
-    outcomes.settle(db, lease)
+    results.settle(db, lease)
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     assert [entry.error for entry in after.failed] == ["The site did not answer."]
@@ -184,7 +186,7 @@ def test_a_cancelled_run_asks_for_no_more(db, new_scope):
                 yield Page([SourceItem(f"{SITE}/{number}", "page")], str(number), done=False)
 
     discover.run(db, lease, wanted, Endless())
-    outcomes.settle(db, lease)
+    results.settle(db, lease)
     after = read(db, scope, run)
     assert after.status == "COMPLETED"
     assert len(after.cancelled) == 2
@@ -318,9 +320,9 @@ def test_every_source_has_a_flow_and_a_deployment():
         entry["name"]: entry["entrypoint"]
         for entry in yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())["deployments"]
     }
-    assert set(deployed) >= set(prefect_server.FLOWS.values())
-    assert set(prefect_server.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", *sources.FETCHED}
-    for name in prefect_server.FLOWS.values():
+    assert set(deployed) >= set(prefect_client.FLOWS.values())
+    assert set(prefect_client.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", *sources.FETCHED}
+    for name in prefect_client.FLOWS.values():
         module, _, function = deployed[name].rpartition(".")
         flow = getattr(importlib.import_module(module), function)
         assert flow.name == name

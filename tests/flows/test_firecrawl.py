@@ -7,12 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from connectors import patience, registry
-from connectors.web import client, firecrawl_site, robots, website
+from connectors import registry
+from connectors.http import retries
+from connectors.web.builtin import client, robots
+from connectors.web.crawl import website
+from connectors.web.firecrawl import site as firecrawl_site
 from flows import steps
-from retrieval import frontier, namespaces, settings
+from retrieval import settings
 from retrieval.errors import Fatal, Retryable, Skippable
-from retrieval.pipeline import discover
+from retrieval.ingestion import crawl_frontier, discover
+from retrieval.namespaces import namespaces
 from retrieval.ports import DiscoveryRequest, SourceItem
 from tests.flows.configured import Configured
 from tests.flows.crawling import accept, crawl, listing, names, reasons
@@ -59,7 +63,7 @@ def forget():
 @pytest.fixture
 def at(monkeypatch):
     """Point the service of that name to its stand-in."""
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr(firecrawl_site, "POLL", 0.01)
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
     monkeypatch.setenv("RETRIEVAL_FETCH_HOST_DELAY", "0")
@@ -470,9 +474,9 @@ def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
 
 def test_the_frontier_of_a_finished_crawl_is_forgotten(space, crawler):
     run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
-    assert frontier.load(space.db, run)
-    frontier.forget(space.db)
-    assert frontier.load(space.db, run) == []
+    assert crawl_frontier.load(space.db, run)
+    crawl_frontier.forget(space.db)
+    assert crawl_frontier.load(space.db, run) == []
 
 
 def test_the_key_is_nowhere_in_the_clear(space, crawler, caplog):

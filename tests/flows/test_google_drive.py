@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from connectors import registry
-from retrieval import authorizations, settings
+from retrieval import settings
+from retrieval.connections import tokens as authorizations
 from tests.flows.connected import connected_space
 from tests.standins import google_drive
 from tests.standins.google_drive_files import Refusal

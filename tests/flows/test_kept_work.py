@@ -6,9 +6,9 @@ import time
 import pytest
 
 from connectors.embedders.local import MiniLM
-from retrieval import batches, losses
-from retrieval.pipeline import chunk, embed, items
-from retrieval.pipeline import parse as parsing
+from retrieval.ingestion import chunk, embed, items, losses
+from retrieval.ingestion import parse as parsing
+from retrieval.jobs import batches
 from retrieval.ports import Parsed
 from tests.flows.test_pipeline import CountingModel, house, paragraphs  # noqa: F401  (a fixture)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.parsers import documents, limits
+from connectors.parsers import parser
+from connectors.parsers.process import limits
 from flows import steps
 from flows.heartbeat import beating
-from retrieval import batches
-from retrieval.pipeline import items, outcomes
+from retrieval.ingestion import items, results
+from retrieval.jobs import batches
 from tests.flows.configured import STEPS, Configured
 from tests.standins import long_pdf
 
@@ -63,7 +64,7 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
     path = tmp_path / "rules.pdf"
     long_pdf.write(path, PAGES, lambda page: [f"Rule number {page} of the harbour holds for every vessel."] * 3)
     content = path.read_bytes()
-    assert documents.parser().pool._limits.memory_bytes == MOST_BYTES
+    assert parser.parser().pool._limits.memory_bytes == MOST_BYTES
     run = house.file("rules.pdf", content).job_run_id
     batches.form(house.db, size=64, batches=8)
     (batch,) = batches.undispatched(house.db)
@@ -73,9 +74,9 @@ def test_five_thousand_pages_are_seen_to_the_end(house, tmp_path):
         for window in items.windows(house.db, lease, documents=64, size=1 << 24):
             for step in STEPS:
                 step(steps.Work(house.db, house.ring, lease, window))
-        outcomes.settle(house.db, lease)
+        results.settle(house.db, lease)
         batches.finish(house.db, lease)
-    assert [one.status for one in outcomes.table(house.db, lease)] == ["SUCCESS"]
+    assert [one.status for one in results.table(house.db, lease)] == ["SUCCESS"]
     assert house.run(run).status == "COMPLETED"
     assert not watch.lost
     assert 0 < watch.memory < MOST_BYTES

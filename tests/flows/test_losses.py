@@ -11,10 +11,10 @@ from psycopg_pool import PoolTimeout
 
 from flows import ingest, reconcile, report
 from flows.heartbeat import beating
-from flows.prefect_server import Seen
-from retrieval import batches, losses
-from retrieval.database import LIMITS, Database, Limits
-from retrieval.pipeline import discover, items, outcomes, suspects
+from flows.prefect_client import Seen
+from retrieval.database.database import LIMITS, Database, Limits
+from retrieval.ingestion import discover, items, losses, results, suspects
+from retrieval.jobs import batches
 from tests.flows.test_batches import _nothing_else_waits, post, read  # noqa: F401  (a fixture)
 from tests.flows.test_discovery import Listing, accept
 
@@ -47,7 +47,7 @@ def succeed(db, lease, keys):
         "update run_documents set status = 'SUCCESS' where document_id = any(%(ids)s)",
         {"ids": [key.document_id for key in keys]},
     )
-    outcomes.settle(db, lease)
+    results.settle(db, lease)
 
 
 def test_orderly_interruptions_are_held_against_nobody(db, new_scope):

@@ -3,9 +3,10 @@
 import pytest
 from prefect.states import StateType
 
-from flows import endings, prefect_server
-from retrieval import batches, run_control, run_names, run_retry
-from retrieval.pipeline import discover, items, outcomes
+from flows import endings, prefect_client
+from retrieval.ingestion import discover, items, results
+from retrieval.jobs import batches, control, retry
+from retrieval.jobs import names as run_names
 from retrieval.ports import Page
 from tests.flows.test_batches import _nothing_else_waits, claimed, post, read  # noqa: F401  (a fixture)
 from tests.flows.test_discovery import Listing, accept
@@ -19,7 +20,7 @@ def close(db, lease, **ends):
             " from job_runs r where r.id = d.job_run_id and r.batch_id = %(batch)s and d.name like %(name)s",
             {"status": status, "batch": lease.batch_id, "name": f"%{name}"},
         )
-    outcomes.settle(db, lease)
+    results.settle(db, lease)
     batches.finish(db, lease)
 
 
@@ -59,7 +60,7 @@ def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, 
     lease = claimed(db)
     if found:
         discover.run(db, lease, discover.waiting(db, lease)[0], Listing(*found))
-    run_control.cancel(db, scope, run.job_run_id)
+    control.cancel(db, scope, run.job_run_id)
     close(db, lease)
     after = read(db, scope, run)
     assert (after.status, after.outcome, after.notices) == ("COMPLETED", "CANCELLED", [])
@@ -71,7 +72,7 @@ def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):
     scope = new_scope()
     run, lease = listed(db, scope, "a")
     db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run.job_run_id})
-    run_control.cancel(db, scope, run.job_run_id)
+    control.cancel(db, scope, run.job_run_id)
     close(db, lease)
     assert read(db, scope, run).outcome == "SUCCEEDED"
 
@@ -137,7 +138,7 @@ def test_a_run_is_called_by_what_it_is_about(db, new_scope):
     assert read(db, scope, run).name == "docs.example.org"
     assert read(db, scope, text).name == "text 0"
     batches.form(db, size=64, batches=8)
-    named = {batch.source: (batch.name, prefect_server.tags(batch)) for batch in batches.undispatched(db)}
+    named = {batch.source: (batch.name, prefect_client.tags(batch)) for batch in batches.undispatched(db)}
     assert named["WEBSITE"] == ("website docs.example.org", [scope.namespace, run.job_run_id])
     assert named["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
 
@@ -151,7 +152,7 @@ def test_a_flow_run_of_many_is_called_by_their_number_and_has_few_tags(db, new_s
     (batch,) = batches.undispatched(db)
     namespace = db.row("select name from namespaces where id = %(id)s", {"id": scope.namespace})["name"]
     assert batch.name == f"27 texts in {namespace}"
-    assert prefect_server.tags(batch) == [scope.namespace]
+    assert prefect_client.tags(batch) == [scope.namespace]
 
 
 @pytest.mark.decision("H86")
@@ -164,10 +165,10 @@ def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
     db.rows(
         "update documents set status = 'FAILED' where job_run_id = any(%(ids)s)", {"ids": [r.job_run_id for r in runs]}
     )
-    again = run_retry.of_batch(db, lease.batch_id, "flow")
-    assert run_retry.newest(db, lease.batch_id, "flow") == again
+    again = retry.of_batch(db, lease.batch_id, "flow")
+    assert retry.newest(db, lease.batch_id, "flow") == again
     second = batches.claim(db, again, 1, seconds=30)
     (window,) = items.windows(db, second, documents=64, size=1 << 20)
     assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
     close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})
-    assert run_retry.of_batch(db, lease.batch_id, "flow") is None
+    assert retry.of_batch(db, lease.batch_id, "flow") is None

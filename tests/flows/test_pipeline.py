@@ -8,12 +8,14 @@ import pytest
 
 from connectors.files.local import LocalFiles
 from connectors.vectors.pgvector import PgVectorStore
-from retrieval import batches, documents, losses, runs, sweep
+from retrieval.documents import documents
 from retrieval.errors import Fatal, Skippable
 from retrieval.filters import DocumentFilter
-from retrieval.pipeline import chunk, embed, fetch, items, outcomes, parse, upsert
-from retrieval.runs import Ingestion
-from retrieval.tokens import tokenizer_for
+from retrieval.ingestion import chunk, embed, fetch, items, losses, parse, results, upsert
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.jobs import batches, runs
+from retrieval.jobs.runs import Ingestion
+from retrieval.maintenance import garbage as sweep
 
 MODEL = {"provider": "LOCAL", "model": "counting", "dimensions": 8}
 
@@ -82,7 +84,7 @@ class House:
         lease = self.lease()
         for window in items.windows(self.db, lease, documents=64, size=1 << 24):
             self.steps(lease, window, **options)
-        outcomes.settle(self.db, lease)
+        results.settle(self.db, lease)
         batches.finish(self.db, lease)
 
     def ingest(self, text, name, **ingestion):
@@ -213,7 +215,7 @@ def test_an_older_run_that_ends_later_does_not_win(house):
     house.steps(older, window, until="embed")
     house.ingest("the newer text", "doc")
     upsert.run(house.db, older, window, house.vectors, "english")
-    outcomes.settle(house.db, older)
+    results.settle(house.db, older)
     assert house.contents() == ["the newer text"]
 
 
@@ -225,7 +227,7 @@ def test_a_document_deleted_in_flight_stays_deleted(house):
     where = DocumentFilter(document_ids=(accepted.document_id,))
     assert house.run_async(documents.delete(house.db, house.scope, where)) == 1
     house.steps(lease, window)
-    outcomes.settle(house.db, lease)
+    results.settle(house.db, lease)
     run = house.run_async(runs.read(house.db, house.scope, accepted.job_run_id))
     assert (run.status, [entry.status for entry in run.cancelled]) == ("COMPLETED", ["CANCELLED"])
     assert house.contents() == []

@@ -15,9 +15,13 @@ from psycopg._queries import PostgresQuery
 from psycopg.adapt import Transformer
 
 from connectors.vectors import pgvector
-from retrieval import batches, frontier, keyword, losses, readiness, runs, sweep
-from retrieval.database import Database
+from retrieval import readiness
+from retrieval.database.database import Database
+from retrieval.ingestion import crawl_frontier, losses
+from retrieval.jobs import batches, runs
+from retrieval.maintenance import garbage
 from retrieval.readiness import Beat
+from retrieval.search import bm25
 from tests.flows.test_pipeline import House
 
 BIG = {
@@ -138,11 +142,11 @@ def everything(db, house):
         batches.renew(db, lease, seconds=30)
     readiness.record(db, "here:1", [Beat("dispatch", 1.0, 2.0)])
     readiness.look(db)
-    frontier.forget(db)
-    sweep.forget(db)
+    crawl_frontier.forget(db)
+    garbage.forget(db)
     with db.transaction() as connection:
         partition = connection.execute("select id from partitions order by id desc limit 1").fetchone()["id"]
-        keyword.best(connection, keyword.terms(connection, partition, "owls sleep", "english"), 10)
+        bm25.best(connection, bm25.terms(connection, partition, "owls sleep", "english"), 10)
 
     async def read():
         await runs.read(db, house.scope, document.job_run_id)
@@ -227,7 +231,7 @@ def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_databa
         connection.execute("vacuum analyze")
         connection.execute("update sweeps set due_at = now()")
         asked = {"busy": [], "good": [], "held": [], "most": 40, "partition": 1}
-        for text in (sweep._DUE, sweep._TAKE):
+        for text in (garbage._DUE, garbage._TAKE):
             where, most = visited(explained(connection, f"due_{len(text)}", text, asked))
             assert most <= 2 * scopes + 2, f"{most} rows by {where}"
     with psycopg.connect(url.replace("/plans_due?", "/retrieval?"), autocommit=True) as connection:

@@ -11,10 +11,11 @@ from flows.pulse import Pulse
 from local import control, instance
 from local.instance import Record, RoleRecord
 from local.processes import Process
-from retrieval import readiness, runs
-from retrieval.database import Database
+from retrieval import readiness
+from retrieval.database.database import Database
+from retrieval.jobs import runs
+from retrieval.jobs.runs import Ingestion
 from retrieval.readiness import LATE, Beat
-from retrieval.runs import Ingestion
 from retrieval.settings import Settings
 
 

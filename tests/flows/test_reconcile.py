@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.prefect_server import Seen
+from flows.prefect_client import Seen
 from flows.reconcile import decide
-from retrieval.batches import Open
+from retrieval.jobs.batches import Open
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=30)

@@ -9,9 +9,10 @@ import pytest
 
 from connectors import registry
 from flows import context, ingest, reembed, steps
-from retrieval import batches, losses, namespaces, reembedding, run_control
 from retrieval.errors import Moved, ServiceError, Skippable
-from retrieval.pipeline import items
+from retrieval.ingestion import items, losses, reembedding
+from retrieval.jobs import batches, control
+from retrieval.namespaces import namespaces
 from tests.flows.configured import STEPS, Configured
 from tests.standins import pinecone
 
@@ -154,7 +155,7 @@ def test_search_goes_on_with_the_old_model_and_changes_all_at_once(space, by_han
 
 def test_cancelled_it_leaves_everything_as_it_was(space, by_hand):
     run = begin(space)
-    by_hand.hook = lambda step, _work: run_control.cancel(space.db, space.scope, run) if step == "shadow" else None
+    by_hand.hook = lambda step, _work: control.cancel(space.db, space.scope, run) if step == "shadow" else None
     assert not rebuild(space)
     assert space.run(run).status == "COMPLETED"
     assert len(space.run(run).cancelled) == 3
@@ -170,7 +171,7 @@ def test_cancelled_it_leaves_everything_as_it_was(space, by_hand):
 
 def test_cancelled_before_it_began(space, by_hand):
     run = begin(space)
-    run_control.cancel(space.db, space.scope, run)
+    control.cancel(space.db, space.scope, run)
     assert space.run(run).status == "COMPLETED"
     begin(space)
     assert rebuild(space)
@@ -266,7 +267,7 @@ def test_a_document_that_cannot_be_embedded_again_stops_it_with_the_reason(space
     def refuse(*_args, **_options):
         raise Skippable("The text cannot be cut.")
 
-    monkeypatch.setattr("retrieval.pipeline.chunk._cut", refuse)
+    monkeypatch.setattr("retrieval.ingestion.chunk._cut", refuse)
     assert not rebuild(space)
     assert [entry.error for entry in space.run(run).failed] == ["The text cannot be cut."] * 3
     assert space.config.embedding_model == MINILM

@@ -15,8 +15,9 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import PrefectHTTPStatusError
 
-from flows import own_flows, refused, register
+from flows import prefect_login, register
 from flows.register import RegistrationError
+from flows.warm_worker import allowed_flows
 from retrieval import settings
 
 
@@ -70,16 +71,16 @@ def test_deployments_have_no_pull_steps_even_if_an_older_version_made_some(pool)
     async def story():
         await register.register()
         async with get_client() as client:
-            for one in own_flows.plan()["deployments"]:
+            for one in allowed_flows.plan()["deployments"]:
                 there = await client.read_deployment_by_name(f"{one['name']}/{one['name']}")
                 await client._client.patch(f"/deployments/{there.id}", json={"pull_steps": [{"x": {}}]})
         await register.register()
         async with get_client() as client:
             found = await client.read_deployments()
-        return {one.entrypoint: one.pull_steps for one in found if one.entrypoint in own_flows.entrypoints()}
+        return {one.entrypoint: one.pull_steps for one in found if one.entrypoint in allowed_flows.entrypoints()}
 
     steps = asyncio.run(story())
-    assert set(steps) == own_flows.entrypoints()
+    assert set(steps) == allowed_flows.entrypoints()
     assert not any(steps.values())
 
 
@@ -125,5 +126,5 @@ def test_a_prefect_that_refuses_us_is_told_in_a_sentence(program, status, tmp_pa
 def test_the_dispatcher_says_the_same_in_its_log_and_short_names_else():
     request = httpx.Request("POST", "http://127.0.0.1:1/api/work_pools/x?y=z")
     error = PrefectHTTPStatusError("canary", request=request, response=httpx.Response(401, request=request))
-    assert refused.reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
-    assert refused.reason(httpx.ConnectError("canary")) == "ConnectError"
+    assert prefect_login.reason(error).startswith("Prefect at http://127.0.0.1:1/api refuses us (401): set ")
+    assert prefect_login.reason(httpx.ConnectError("canary")) == "ConnectError"

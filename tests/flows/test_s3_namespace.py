@@ -6,8 +6,9 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
-from retrieval import namespaces, settings
+from retrieval import settings
 from retrieval.errors import Retryable
+from retrieval.namespaces import namespaces
 from tests.flows.configured import Configured
 from tests.standins import s3_server
 

@@ -10,10 +10,11 @@ from prefect.client.orchestration import get_client
 from prefect.exceptions import PrefectHTTPStatusError
 
 from connectors import registry
+from flows import scheduled_sync
 from flows import schedules as prefect_schedules
-from flows import sync
 from flows.register import register
-from retrieval import schedules, settings
+from retrieval import settings
+from retrieval.connections import schedules
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import memory
 
@@ -160,8 +161,8 @@ def test_only_an_active_connection_is_ingested(space, status):
 
 
 def test_the_flow_says_what_became_of_it(space, monkeypatch):
-    monkeypatch.setattr(sync.context, "database", lambda: space.db)
-    done = asyncio.run(sync.sync_connection.fn(space.connection))
+    monkeypatch.setattr(scheduled_sync.context, "database", lambda: space.db)
+    done = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))
     assert "waits for its turn" in done.message
-    again = asyncio.run(sync.sync_connection.fn(space.connection))
+    again = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))
     assert again.name == "Skipped"

@@ -11,9 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connectors import registry
-from retrieval import authorizations, connections, holders, resync, syncing
+from retrieval.connections import connections, sync
+from retrieval.connections import tokens as authorizations
+from retrieval.documents import connection_documents
 from retrieval.errors import Skippable
 from retrieval.filters import DocumentFilter
+from retrieval.jobs import resync
 from retrieval.ports import Page, RawContent, SourceItem, Tokens
 from tests.flows.connected import connected_space
 from tests.standins import memory
@@ -92,7 +95,7 @@ class Shared:
     def revoke(self, connection, *, keep=True):
         space = self.space
         revoked = space.call(connections.revoke(space.db, space.ring, space.scope, connection, keep=keep))
-        holders.release(space.db, connection, keep=keep, seconds=10)
+        connection_documents.release(space.db, connection, keep=keep, seconds=10)
         return revoked.documents
 
     def rows(self):
@@ -108,7 +111,7 @@ class Shared:
 
     def listed(self, **where):
         """External ids of what a client sees with this filter."""
-        from retrieval import documents
+        from retrieval.documents import documents
 
         page = self.space.call(documents.list_page(self.space.db, self.space.scope, DocumentFilter(**where)))
         return {row.external_id: row for row in page.items}
@@ -265,7 +268,7 @@ def test_many_that_one_lost_are_held_and_stay_the_others(shared):
 @pytest.mark.decision("D83")
 def test_the_newest_request_says_the_metadata_whoever_lists_it_later(shared):
     """A schedule goes on with the options of an older request and does not bring them back."""
-    from retrieval import schedules
+    from retrieval.connections import schedules
 
     first, second = shared.space.connection, shared.connect()
     for connection, team in ((first, "red"), (second, "blue")):
@@ -331,7 +334,7 @@ class Model:
         self.kept -= told
         missing = self.has[hand] - set(view.files) - self.held[hand]
         leaving = missing if whole else missing & set(view.news)
-        if len(leaving) > 1 and len(leaving) > syncing.SHARE * len(self.has[hand]):
+        if len(leaving) > 1 and len(leaving) > sync.SHARE * len(self.has[hand]):
             self.held[hand] |= leaving
         else:
             self.has[hand] -= leaving

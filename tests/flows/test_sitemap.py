@@ -80,7 +80,7 @@ def test_max_links_bounds_the_documents(space, site):
 
 
 def test_thousands_of_entries_are_listed_and_go_on_where_they_broke_off(space, site, monkeypatch):
-    from connectors.web.sitemap import Sitemap
+    from connectors.web.crawl.sitemap import Sitemap
 
     site.pages = {"/sitemap.xml": xml(pages(site, *(f"/{number}" for number in range(3000))), packed=True)}
     run = accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml", maxLinks=5000)

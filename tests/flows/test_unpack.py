@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from flows import steps
-from retrieval import batches, resync, runs, settings
+from retrieval import settings
 from retrieval.filters import DocumentFilter
-from retrieval.pipeline import items, outcomes, unpack
-from retrieval.runs import Ingestion, Upload
+from retrieval.ingestion import items, results, unpack
+from retrieval.jobs import batches, resync, runs
+from retrieval.jobs.runs import Ingestion, Upload
 from tests.flows.configured import STEPS, Configured
 from tests.standins import outlook
 
@@ -79,9 +80,9 @@ def work(house):
         for window in windows:
             for step in STEPS:
                 step(steps.Work(db, house.ring, lease, window))
-        outcomes.settle(db, lease)
+        results.settle(db, lease)
     batches.finish(db, lease)
-    return {row.name: (row.status, row.stage, row.error) for row in outcomes.table(db, lease)}
+    return {row.name: (row.status, row.stage, row.error) for row in results.table(db, lease)}
 
 
 def rows(house):

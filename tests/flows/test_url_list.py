@@ -7,11 +7,12 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
-from connectors.web import client, robots
-from retrieval import resync, settings, url_lists
+from connectors.web.builtin import client, robots
+from retrieval import settings
 from retrieval.errors import Retryable
 from retrieval.filters import DocumentFilter
-from retrieval.runs import Ingestion
+from retrieval.jobs import resync, url_lists
+from retrieval.jobs.runs import Ingestion
 from tests.flows.configured import Configured
 from tests.unit.test_fetch_guard import ATTACKS
 from tests.unit.test_web_client import answer, serving
@@ -164,7 +165,7 @@ def test_a_list_is_not_bound_by_robots_but_keeps_its_delay(space, site, monkeypa
     rules = b"User-agent: *\nDisallow: /\nCrawl-delay: 7\n"
     site.pages = {"/robots.txt": answer(rules, content_type="text/plain"), "/tides": PAGE, "/owls": PAGE}
     waits = []
-    monkeypatch.setattr("connectors.web.manners.time.sleep", waits.append)
+    monkeypatch.setattr("connectors.web.builtin.politeness.time.sleep", waits.append)
     run = ingest(space, f"{site.url}/tides", f"{site.url}/owls")
     assert len(run.completed) == 2
     assert max(waits) == pytest.approx(7, abs=1)

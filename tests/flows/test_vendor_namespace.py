@@ -6,7 +6,8 @@ import json
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors import patience, registry
+from connectors import registry
+from connectors.http import retries
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
 from tests.flows.configured import Configured
@@ -36,7 +37,7 @@ def openai():
 @pytest.fixture
 def allowed(monkeypatch):
     monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
     monkeypatch.setattr("connectors.embedders.vendor.WAITING", {"document": 2.0, "query": 0.5})
 
     def at(vendor):

@@ -9,11 +9,12 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.states import Failed
 
 from connectors import registry
-from connectors.calls import Manners
-from flows import steps, tasks, waits
-from retrieval import run_control, settings
+from connectors.http.authorized_call import Manners
+from flows import long_waits, steps, tasks
+from retrieval import settings
 from retrieval.errors import Fatal, Retryable
-from retrieval.pipeline import discover
+from retrieval.ingestion import discover
+from retrieval.jobs import control
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import faults, memory
 
@@ -22,8 +23,8 @@ from tests.standins import faults, memory
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
     monkeypatch.setattr(memory, "MANNERS", Manners("Memory", per_minute=60_000, burst=100, seconds=0.2))
-    monkeypatch.setattr(waits, "SOON", 0.1)
-    monkeypatch.setattr(waits, "LOOK", 0.05)
+    monkeypatch.setattr(long_waits, "SOON", 0.1)
+    monkeypatch.setattr(long_waits, "LOOK", 0.05)
     with memory.serving("BOX") as made:
         yield made
 
@@ -52,20 +53,20 @@ def test_a_long_wait_is_sat_out_and_nothing_fails(space, account):
     space.request()
     lease, step = listing(space)
     began = time.monotonic()
-    space.call(waits.patiently(space.db, lease, step))
+    space.call(long_waits.patiently(space.db, lease, step))
     assert 1.5 < time.monotonic() - began < 15
     assert discover.waiting(space.db, lease) == []
 
 
 @pytest.mark.decision("H63")
 def test_waits_without_end_end(space, account, monkeypatch):
-    monkeypatch.setattr(waits, "LONGEST", 2.5)
+    monkeypatch.setattr(long_waits, "LONGEST", 2.5)
     account.fault = lambda _request: faults.status(429, Retry_After="1")
     space.request()
     lease, step = listing(space)
     began = time.monotonic()
     with pytest.raises(Retryable, match="429"):
-        space.call(waits.patiently(space.db, lease, step))
+        space.call(long_waits.patiently(space.db, lease, step))
     assert 1.5 < time.monotonic() - began < 15
 
 
@@ -78,13 +79,13 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
     def cancelled_then(number=[]):  # noqa: B006 - counts its calls
         number.append(1)
         if len(number) == 1:
-            run_control.cancel(space.db, space.scope, asked)
+            control.cancel(space.db, space.scope, asked)
             step()
         raise Fatal("asked again")
 
     began = time.monotonic()
     with pytest.raises(Fatal, match="asked again"):
-        space.call(waits.patiently(space.db, lease, cancelled_then))
+        space.call(long_waits.patiently(space.db, lease, cancelled_then))
     assert time.monotonic() - began < 15
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from retrieval import resync
 from retrieval.filters import DocumentFilter
+from retrieval.jobs import resync
 from tests.flows import test_url_list as lists
 from tests.flows.crawling import crawl
 from tests.flows.test_recrawl import Marked

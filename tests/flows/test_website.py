@@ -5,11 +5,11 @@ import socket
 import pytest
 
 from connectors import registry
-from connectors.web.walk import page_key
+from connectors.web.crawl.walk import page_key
 from flows import steps
-from retrieval import frontier, sweep
 from retrieval.errors import Retryable
-from retrieval.pipeline import discover
+from retrieval.ingestion import crawl_frontier, discover
+from retrieval.maintenance import garbage
 from retrieval.ports import RawContent
 from tests.flows import test_url_list as lists
 from tests.flows.crawling import accept, crawl, listing, names, reasons
@@ -241,8 +241,8 @@ def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, sit
     assert set(paths(space, site, run)) == everything
     assert not had & set(site.paths()[before:])
     space.db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run})
-    sweep.forget(space.db)
-    assert frontier.load(space.db, run) == []
+    garbage.forget(space.db)
+    assert crawl_frontier.load(space.db, run) == []
 
 
 def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):

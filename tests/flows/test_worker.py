@@ -18,7 +18,7 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.states import AwaitingRetry, Cancelling, Completed, Crashed, Pending, Running, Scheduled
 
-from flows.worker import WarmWorker
+from flows.warm_worker.worker import WarmWorker
 from tests.flows.conftest import PREFECT
 from tests.flows.sample_flows import note
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from connectors.sources.dropbox import SERVICE
+from connectors.sources.dropbox.connector import SERVICE
 from tests.standins.account import Served
 from tests.standins.account import serving as served
 

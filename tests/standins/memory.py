@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from connectors import oauth
-from connectors.calls import Manners, Refused
-from connectors.oauth import OAuth, Service
-from connectors.patience import Busy, Passing, seconds_asked
+from connectors.http import oauth
+from connectors.http.authorized_call import Manners, Refused
+from connectors.http.oauth import OAuth, Service
+from connectors.http.retries import Busy, Passing, seconds_asked
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings

@@ -2,9 +2,9 @@
 
 from ipaddress import ip_network
 
-from connectors.vectors.pinecone import PineconeStore
-from connectors.vectors.pinecone_client import Client
-from retrieval.fetch_guard import Guard
+from connectors.vectors.pinecone.client import Client
+from connectors.vectors.pinecone.store import PineconeStore
+from retrieval.network.fetch_guard import Guard
 from tests.standins.pinecone import KEY, Index
 
 LOOPBACK = Guard((ip_network("127.0.0.0/8"),))

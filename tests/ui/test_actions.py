@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from retrieval import ids, keys, namespaces, tenants
+from retrieval import ids
+from retrieval.accounts import api_keys, tenants
+from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from tests.ui.conftest import shown
 from tests.unit.conftest import Library
@@ -309,7 +311,7 @@ def test_removals_are_shown_and_those_that_were_seen_are_let_go(app, org, held):
 
 def test_who_may_not_change_documents_sees_the_removals_and_no_button(app, org, held):
     scopes = ["namespaces:read", "documents:read", "connections:read"]
-    reader = keys.create(org.db, org.ring, org.id, "reader", scopes=scopes)
+    reader = api_keys.create(org.db, org.ring, org.id, "reader", scopes=scopes)
     seen = app(reader.api_key, "connections", namespace=held.namespace)
     assert "3 removals to confirm" in shown(seen)
     assert not {"Remove for good", "Revoke for good", "Ingest now"} & {button.label for button in seen.button}
@@ -401,7 +403,7 @@ def test_a_cancelled_run_is_shown_as_one_that_has_ended(app, org, held):
 
 
 def test_a_key_that_may_only_search_searches(app, org, space):
-    only = keys.create(org.db, org.ring, org.id, "website", scopes=["search"], namespace=space)
+    only = api_keys.create(org.db, org.ring, org.id, "website", scopes=["search"], namespace=space)
     seen = app(only.api_key, "search", q="owls hunt", columns="keyword")
     assert not seen.exception
     assert "owls" in shown(seen)

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from retrieval import ids, keyword
+from retrieval import ids
 from retrieval.ports import Vector
+from retrieval.search import bm25
 
 DIMENSIONS = 8
 
@@ -52,8 +53,8 @@ class Library:
                 "update documents set active_generation = %(generation)s where id = %(id)s and deleted_at is null",
                 values,
             )
-            less = keyword.remove(connection, [row["id"] for row in old])
-            more = keyword.index(connection, self.partition, [row["id"] for row in new], "english")
+            less = bm25.remove(connection, [row["id"] for row in old])
+            more = bm25.index(connection, self.partition, [row["id"] for row in new], "english")
             connection.execute(
                 "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
                 {"chunks": more[0] - less[0], "terms": more[1] - less[1], "id": self.partition},

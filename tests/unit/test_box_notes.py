@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from connectors.sources import box_notes
+from connectors.sources.box import notes
 from retrieval.errors import Skippable
 
 pytestmark = pytest.mark.decision("H56")
@@ -24,7 +24,7 @@ def said(*words):
 
 def markdown(*content):
     note = {"version": 7, "schema_version": 1, "doc": {"type": "doc", "content": list(content)}}
-    return box_notes.markdown(json.dumps(note).encode())
+    return notes.markdown(json.dumps(note).encode())
 
 
 def test_headings_paragraphs_and_rules():
@@ -65,11 +65,11 @@ def test_what_is_not_known_is_read_for_its_text():
 
 def test_a_note_from_before_2022():
     old = {"atext": {"text": "Title\n*first\n*second\n\nEnd", "attribs": "+1"}, "pool": {}}
-    assert box_notes.markdown(json.dumps(old).encode()) == "Title\n- first\n- second\n\nEnd\n"
+    assert notes.markdown(json.dumps(old).encode()) == "Title\n- first\n- second\n\nEnd\n"
 
 
 def test_a_note_without_a_word():
-    assert box_notes.markdown(b"") == ""
+    assert notes.markdown(b"") == ""
     assert markdown() == ""
 
 
@@ -93,7 +93,7 @@ def test_a_note_without_a_word():
 )
 def test_what_is_no_note_is_said_to_be_none(data):
     with pytest.raises(Skippable, match="Box Note"):
-        box_notes.markdown(data)
+        notes.markdown(data)
 
 
 def test_a_note_of_some_depth_is_read():

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from connectors.parsers import landlock, messages, pool
+from connectors.parsers import messages
 from connectors.parsers.messages import Packed, Reply, Task, Unpack
-from connectors.parsers.pool import Child, Limits
-from connectors.parsers.room import Room
+from connectors.parsers.process import landlock, pool
+from connectors.parsers.process.pool import Child, Limits
+from connectors.parsers.process.work_folder import Room
 from retrieval.errors import Retryable
 from retrieval.settings import PROJECT
 
@@ -24,7 +25,9 @@ MB = 2**20
 ATTEMPTS = """
 import json, os, signal, sys
 from pathlib import Path
-from connectors.parsers import child, landlock, limits, reading
+from connectors.parsers import child
+from connectors.parsers.formats import kreuzberg
+from connectors.parsers.process import landlock, limits
 given, made, secret, beside, listening, parent = sys.argv[1:]
 limits.confine(512 * 2**20, programs=True)
 confined = landlock.restrict(Path(given), Path(made), "/usr/bin/tesseract")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.chunking.graphemes import is_cut
-from retrieval.chunking.split import effective_size, split
+from retrieval.ingestion.chunking.graphemes import is_cut
+from retrieval.ingestion.chunking.split import effective_size, split
+from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Chunk, Parsed
-from retrieval.tokens import MINILM, WORDLLAMA, tokenizer_for
 
 pytestmark = pytest.mark.decision("D17")
 

@@ -4,8 +4,8 @@ from ipaddress import ip_network
 
 import pytest
 
-from api.addresses import client_of
-from api.connections import Connections
+from api.client_addresses import client_of
+from api.server.connections import Connections
 
 PROXIES = [ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48")]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval import documents
-from retrieval.cursors import Cursors
+from retrieval.database.cursors import Cursors
+from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
 
 CURSORS = Cursors(b"s" * 32)

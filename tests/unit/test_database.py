@@ -5,7 +5,7 @@ import asyncio
 import psycopg
 import pytest
 
-from retrieval.database import Database
+from retrieval.database.database import Database
 
 
 def end_all_others(url):

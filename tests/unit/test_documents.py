@@ -5,11 +5,12 @@ import time
 
 import pytest
 
-from retrieval import documents, search
+from retrieval.documents import documents
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.search import Query
+from retrieval.search import search
+from retrieval.search.search import Query
 
 ALL = DocumentFilter()
 

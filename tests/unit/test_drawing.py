@@ -15,10 +15,10 @@ from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer
 
-from connectors.parsers import drawing
-from connectors.parsers.documents import parser
-from connectors.parsers.drawer import Drawer
-from connectors.parsers.pool import Limits, Pool
+from connectors.parsers.parser import parser
+from connectors.parsers.pdf import rendering
+from connectors.parsers.pdf.page_renderer import Drawer
+from connectors.parsers.process.pool import Limits, Pool
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageMark, RawContent
 from retrieval.settings import PROJECT
@@ -76,8 +76,8 @@ def test_the_lines_of_the_chunk_are_shaded_on_their_page(drawer: Drawer, tmp_pat
     assert picture.size == (960, 1280)
     rows = shaded(picture)
     assert rows
-    assert min(rows) > (800 - 600 - 20) * drawing.SCALE
-    assert max(rows) < (800 - 600 + 10) * drawing.SCALE
+    assert min(rows) > (800 - 600 - 20) * rendering.SCALE
+    assert max(rows) < (800 - 600 + 10) * rendering.SCALE
 
 
 def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: Drawer, tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: Dr
     assert picture.size == (1280, 960)
     turned = shaded(picture.rotate(90, expand=True))
     assert turned
-    assert min(turned) > (800 - 720 - 20) * drawing.SCALE
-    assert max(turned) < (800 - 720 + 10) * drawing.SCALE
+    assert min(turned) > (800 - 720 - 20) * rendering.SCALE
+    assert max(turned) < (800 - 720 + 10) * rendering.SCALE
 
 
 @pytest.mark.decision("H76")
@@ -136,7 +136,7 @@ def paragraphs_of(path: Path) -> list[list[tuple[float, float]]]:
 
 def test_columns_in_another_order_are_marked_too() -> None:
     left, right = "Owls hunt mice at night.", "Seals dive for half an hour."
-    (found,) = drawing.marked(f"{left}\n\n{right}", 0, len(left), f"{right}\r\n{left}")
+    (found,) = rendering.marked(f"{left}\n\n{right}", 0, len(left), f"{right}\r\n{left}")
     assert f"{right}\r\n{left}"[slice(*found)] == left.rstrip(".")
 
 
@@ -148,7 +148,7 @@ def test_a_page_of_any_size_costs_little(drawer: Drawer, tmp_path: Path) -> None
     sheet.save()
     started = time.monotonic()
     picture = opened(drawer.draw(written(tmp_path, out.getvalue()), 1, PageMark()))
-    assert max(picture.size) <= drawing.LONGEST_SIDE
+    assert max(picture.size) <= rendering.LONGEST_SIDE
     assert time.monotonic() - started < 15
 
 

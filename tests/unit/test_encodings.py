@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from connectors.parsers import kinds, plain
+from connectors.parsers.detect import file_types, plain
 from retrieval.errors import Skippable
 
 SENTENCES: dict[str, tuple[str, str]] = {
@@ -72,7 +72,7 @@ CASES = [
 def test_a_sentence_without_a_mark_is_decoded(text: str, encoding: str) -> None:
     data = text.encode(encoding)
     assert plain.text_of(data) == text
-    assert kinds.told(data[: kinds.HEAD], "a.txt", "") is kinds.PLAIN
+    assert file_types.told(data[: file_types.HEAD], "a.txt", "") is file_types.PLAIN
 
 
 @pytest.mark.parametrize("word", ["Müller", "café", "señor", "smørrebrød", "5 € und 3 °C", "Zürich–Köln", "½ l"])
@@ -108,4 +108,4 @@ def test_bytes_of_no_text_are_refused() -> None:
     for _ in range(200):
         data = chance.randbytes(chance.choice([512, 4096]))
         with pytest.raises(Skippable, match="Kinds that are taken"):
-            kinds.told(data, "a.bin", "")
+            file_types.told(data, "a.bin", "")

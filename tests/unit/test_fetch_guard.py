@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval import fetch_guard
 from retrieval.errors import Retryable
-from retrieval.fetch_guard import Blocked, Guard
+from retrieval.network import fetch_guard
+from retrieval.network.fetch_guard import Blocked, Guard
 from retrieval.settings import Settings
 
 ATTACKS = [

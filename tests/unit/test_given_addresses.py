@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.wire.namespaces import CreateNamespace
-from retrieval import given_addresses, namespace_rules, redirects
 from retrieval.errors import ServiceError
+from retrieval.namespaces import validation
+from retrieval.network import redirects, service_urls
 from retrieval.settings import Settings
 
 BAD = [
@@ -51,14 +52,14 @@ BAD = [
 @pytest.mark.parametrize("address", BAD)
 def test_what_could_mislead_is_refused(address):
     with pytest.raises(ValueError, match=r"must|not a valid"):
-        given_addresses.require(address)
+        service_urls.require(address)
     with pytest.raises(ServiceError):
         redirects.check(address)
-    for area, key, code, _ in namespace_rules._ADDRESSES:
+    for area, key, code, _ in validation._ADDRESSES:
         if key != "authorizationUrl" and address == "a.example":
             continue
         with pytest.raises(ServiceError) as refused:
-            namespace_rules.check_allowed(Settings(_env_file=None), {area: {key: address}})
+            validation.check_allowed(Settings(_env_file=None), {area: {key: address}})
         assert (refused.value.code, refused.value.field) == (code, f"{area}.{key}")
         assert len(address) < 3 or address not in refused.value.message
 
@@ -67,19 +68,19 @@ def test_what_could_mislead_is_refused(address):
     "address", ["https://a.example", "https://a.example:8443/b?c=d&e=%20", "https://[::1]:9/x", "https://127.0.0.1/"]
 )
 def test_a_whole_address_is_taken(address):
-    given_addresses.require(address)
+    service_urls.require(address)
 
 
 @pytest.mark.parametrize(
     "address", ["minio:9000", "http://minio_1:9000", "index-abc.svc.pinecone.io", "https://s3.eu/a/"]
 )
 def test_a_service_may_be_named_shorter(address):
-    given_addresses.require_service(address)
+    service_urls.require_service(address)
 
 
 @given(st.text(max_size=30), st.sampled_from(["", "https://", "https://a", "https://a.example/"]))
 def test_whatever_is_sent_is_taken_or_refused(text, start):
-    for check in (given_addresses.require, given_addresses.require_service):
+    for check in (service_urls.require, service_urls.require_service):
         with suppress(ValueError):
             check(start + text)
 
@@ -96,7 +97,7 @@ def test_every_address_of_a_config_has_its_row():
                 named.add((area, field.encode_name))
 
     walk("", CreateNamespace)
-    assert named == {(area, key) for area, key, _, _ in namespace_rules._ADDRESSES}
+    assert named == {(area, key) for area, key, _, _ in validation._ADDRESSES}
 
 
 def _structs(kind):

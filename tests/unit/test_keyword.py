@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from retrieval import keyword
+from retrieval.search import bm25 as keyword
 
 WORDS = ["wing", "flow", "plate", "shock", "cone", "jet", "heat", "drag"]
 

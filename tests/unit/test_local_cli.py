@@ -15,12 +15,13 @@ from pydantic import SecretStr
 
 from local import addresses, banner, cli, control, environment, instance
 from local.environment import Resolved
+from local.errors import LocalError
 from local.instance import Record, RoleRecord
 from local.log_errors import Series
 from local.processes import Process
-from local.trouble import LocalError
-from retrieval import fetch_guard, settings
-from retrieval.secrets import KeyRing
+from retrieval import settings
+from retrieval.network import fetch_guard
+from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from local import instance, logs, processes
+from local.errors import LocalError
 from local.instance import Record
 from local.processes import Process
 from local.supervisor import Role, Stopped, Supervisor
-from local.trouble import LocalError
 
 _STAYS = "import time; print('here', flush=True); time.sleep(60)"
 _TOKEN = "0123456789abcdef"

@@ -10,7 +10,7 @@ import docx
 import openpyxl
 from openpyxl.comments import Comment
 
-from connectors.parsers.documents import parser
+from connectors.parsers.parser import parser
 from retrieval.ports import OcrStrategy, RawContent
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

@@ -7,7 +7,7 @@ from alembic.config import Config
 
 from local.roles import PROJECT
 from retrieval import ids
-from retrieval.database import Database
+from retrieval.database.database import Database
 
 
 def alembic(url):

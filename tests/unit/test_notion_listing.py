@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.sources.notion_listing import Listing, Place
-from connectors.sources.notion_wire import Missing, Unfit
+from connectors.sources.notion.listing import Listing, Place
+from connectors.sources.notion.transport import Missing, Unfit
 from tests.standins.notion import NotionAccount
 
 

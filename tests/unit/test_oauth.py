@@ -18,11 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors import registry
-from retrieval import authorizations, connections, redirects, sources
-from retrieval.authorizations import ConnectionTokens
+from retrieval import sources
+from retrieval.connections import connections
+from retrieval.connections import tokens as authorizations
+from retrieval.connections.tokens import ConnectionTokens
 from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError
+from retrieval.network import redirects
 from retrieval.ports import Tokens
-from retrieval.secrets import KeyRing, SecretError
+from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.settings import OAuthEndpoints, Settings
 from tests.standins.memory_authorizer import MemoryAuthorizer
 from tests.standins.oauth_server import Vendor, serving

@@ -16,11 +16,13 @@ from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers import documents, layout, pictures
-from connectors.parsers.documents import DocumentParser, parser
-from connectors.parsers.layout import Line
-from connectors.parsers.pool import Limits, Pool
-from connectors.parsers.scans import Recognition, merged
+from connectors.parsers import parser as documents
+from connectors.parsers.ocr import layout
+from connectors.parsers.ocr.layout import Line
+from connectors.parsers.ocr.ocr import Recognition, merged
+from connectors.parsers.parser import DocumentParser, parser
+from connectors.parsers.pdf import images
+from connectors.parsers.process.pool import Limits, Pool
 from retrieval import settings
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent
@@ -237,5 +239,5 @@ def test_a_language_that_the_packaged_engine_does_not_read_is_said(save: Save, m
 
 @pytest.mark.parametrize("shade", ["white", "black", "#f4f4f0"])
 def test_a_picture_of_one_shade_is_not_recognised(shade: str) -> None:
-    assert pictures.is_blank(Image.new("RGB", (900, 900), shade))
-    assert not pictures.is_blank(picture(*HARBOUR))
+    assert images.is_blank(Image.new("RGB", (900, 900), shade))
+    assert not images.is_blank(picture(*HARBOUR))

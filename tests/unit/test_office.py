@@ -12,8 +12,9 @@ import openpyxl
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers import plain, windows
-from connectors.parsers.documents import parser
+from connectors.parsers.detect import plain
+from connectors.parsers.parser import parser
+from connectors.parsers.pdf import page_ranges
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 
@@ -193,26 +194,26 @@ def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> Non
     canvas = Canvas(file)
     canvas.setTitle("Harbour rules")
     canvas.setAuthor("The harbour master")
-    for page in range(1, windows.PAGES + 4):
-        if page != windows.PAGES + 1:
+    for page in range(1, page_ranges.PAGES + 4):
+        if page != page_ranges.PAGES + 1:
             canvas.drawString(50, 700, f"Rule number {page} of the harbour holds for every vessel.")
         canvas.showPage()
     canvas.save()
     parsed = read(tmp_path, "rules.pdf", file.getvalue())
     assert parsed.title == "Harbour rules"
-    assert parsed.properties["pageCount"] == len(parsed.pages) == windows.PAGES + 3
+    assert parsed.properties["pageCount"] == len(parsed.pages) == page_ranges.PAGES + 3
     assert parsed.properties["author"] == "The harbour master"
     assert parsed.properties["fileSize"] == len(file.getvalue())
     assert list(parsed.pages) == sorted(parsed.pages)
-    for page in (1, windows.PAGES, windows.PAGES + 2, windows.PAGES + 3):
+    for page in (1, page_ranges.PAGES, page_ranges.PAGES + 2, page_ranges.PAGES + 3):
         assert parsed.text[parsed.pages[page - 1] :].startswith(f"Rule number {page} of the harbour")
     assert sorted(place.name for place in tmp_path.iterdir() if place.is_file()) == ["rules.pdf"]
 
 
 @pytest.mark.decision("H30")
 def test_a_pdf_of_more_pages_than_are_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "PAGES", 1)
-    monkeypatch.setattr(windows, "MOST_PAGES", 2)
+    monkeypatch.setattr(page_ranges, "PAGES", 1)
+    monkeypatch.setattr(page_ranges, "MOST_PAGES", 2)
     file = io.BytesIO()
     canvas = Canvas(file)
     for _ in range(3):
@@ -221,4 +222,4 @@ def test_a_pdf_of_more_pages_than_are_read_is_refused(tmp_path: Path, monkeypatc
     path = tmp_path / "a.pdf"
     path.write_bytes(file.getvalue())
     with pytest.raises(Skippable, match="3 pages; at most 2"):
-        windows.cut(path, 0)
+        page_ranges.cut(path, 0)

@@ -21,9 +21,11 @@ import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers import kinds, limits, pages
-from connectors.parsers.documents import DocumentParser, parser
-from connectors.parsers.pool import Limits, Pool
+from connectors.parsers.detect import file_types
+from connectors.parsers.parser import DocumentParser, parser
+from connectors.parsers.pdf import pages
+from connectors.parsers.process import limits
+from connectors.parsers.process.pool import Limits, Pool
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT
@@ -546,7 +548,7 @@ def test_a_child_ends_with_its_pipe(limited: Callable[[float, int], DocumentPars
 
 def test_a_child_can_neither_dial_nor_start_programs() -> None:
     script = (
-        "from connectors.parsers import limits\n"
+        "from connectors.parsers.process import limits\n"
         "limits.confine(2**29)\n"
         "import os, socket\n"
         "for attempt in (socket.socket, lambda: os.execv('/bin/true', ['true'])):\n"
@@ -562,5 +564,5 @@ def test_a_child_can_neither_dial_nor_start_programs() -> None:
 
 
 def test_every_kind_has_a_name_and_an_ending() -> None:
-    assert len({kind.label for kind in kinds.KINDS}) == len(kinds.KINDS)
-    assert all(kind.endings for kind in kinds.KINDS)
+    assert len({kind.label for kind in file_types.KINDS}) == len(file_types.KINDS)
+    assert all(kind.endings for kind in file_types.KINDS)

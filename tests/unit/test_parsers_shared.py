@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connectors.parsers.documents import parser
+from connectors.parsers.parser import parser
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, Parsed, RawContent
 from retrieval.settings import PROJECT

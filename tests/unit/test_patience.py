@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from connectors.patience import LONGEST_ASKED, seconds_asked
+from connectors.http.retries import LONGEST_ASKED, seconds_asked
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from ipaddress import ip_network
 
 import pytest
 
-from connectors.web import client as clients
-from connectors.web import robots
-from connectors.web.client import Bounds, Client
-from connectors.web.manners import Manners
-from connectors.web.robots import Robots
+from connectors.web.builtin import client as clients
+from connectors.web.builtin import robots
+from connectors.web.builtin.client import Bounds, Client
+from connectors.web.builtin.politeness import Manners
+from connectors.web.builtin.robots import Robots
 from retrieval.errors import Retryable
-from retrieval.fetch_guard import Guard
+from retrieval.network.fetch_guard import Guard
 from tests.unit.test_web_client import LOOPBACK, answer, serving
 
 RULES = b"""User-agent: *

@@ -15,12 +15,17 @@ import pytest
 from sqlalchemy import LargeBinary
 from sqlmodel import SQLModel
 
-import retrieval.tables  # noqa: F401  (fills the metadata)
+import retrieval.database.schema  # noqa: F401  (fills the metadata)
 from local import cli
-from retrieval import connections, idempotency, ids, namespaces, oauth_states, rotation, settings, vault
-from retrieval.database import Database
+from retrieval import ids, settings
+from retrieval.accounts import idempotency
+from retrieval.connections import connections, oauth_states
+from retrieval.database.database import Database
+from retrieval.maintenance import key_rotation
+from retrieval.namespaces import namespaces
 from retrieval.ports import Tokens
-from retrieval.secrets import KeyRing, SecretError
+from retrieval.security import server_secrets
+from retrieval.security.secrets import KeyRing, SecretError
 
 OLD, NEW = (base64.b64encode(os.urandom(32)).decode() for _ in range(2))
 BEFORE = KeyRing.parse(f"old:{OLD}")
@@ -88,7 +93,7 @@ def make(db, ring, count):
             },
         )
         made.append((space, connection, digest))
-    return vault.server_secret(db, ring, vault.PEPPER), made
+    return server_secrets.server_secret(db, ring, server_secrets.PEPPER), made
 
 
 def config():
@@ -101,7 +106,7 @@ def sealed_secrets(ring, space, hidden):
 
 
 def assert_opens(db, ring, pepper, made):
-    assert vault.server_secret(db, ring, vault.PEPPER) == pepper
+    assert server_secrets.server_secret(db, ring, server_secrets.PEPPER) == pepper
     for space, connection, digest in made:
         assert namespaces.load(db, ring, space).web_scraper["apiKey"] == "scraper-key"
         row = db.row("select credentials from connections where id = %(id)s", {"id": connection})
@@ -113,14 +118,14 @@ def assert_opens(db, ring, pepper, made):
 
 
 def test_afterwards_the_old_key_is_not_needed(db, monkeypatch):
-    monkeypatch.setattr(rotation, "BATCH", 2)
+    monkeypatch.setattr(key_rotation, "BATCH", 2)
     pepper, made = make(db, BEFORE, 5)
     with pytest.raises(SecretError):
         assert_opens(db, AFTER, pepper, made)
-    assert rotation.reseal(db, BOTH) == rotation.Outcome(resealed=5 * 4 + 1, left=0)
+    assert key_rotation.reseal(db, BOTH) == key_rotation.Outcome(resealed=5 * 4 + 1, left=0)
     assert_opens(db, AFTER, pepper, made)
     stamps = [namespaces.load(db, AFTER, space).updated_at for space, *_ in made]
-    assert rotation.reseal(db, BOTH) == rotation.Outcome(resealed=0, left=0)
+    assert key_rotation.reseal(db, BOTH) == key_rotation.Outcome(resealed=0, left=0)
     assert [namespaces.load(db, AFTER, space).updated_at for space, *_ in made] == stamps
 
 
@@ -133,7 +138,7 @@ def test_what_no_key_opens_is_counted_and_left_alone(db):
         " values (%(caller)s, 'k', '', %(sealed)s) returning key",
         {"caller": make_lost, "sealed": other.seal(b"x", row=idempotency.row_name(make_lost, "k"))},
     )
-    assert rotation.reseal(db, BOTH) == rotation.Outcome(resealed=5, left=1)
+    assert key_rotation.reseal(db, BOTH) == key_rotation.Outcome(resealed=5, left=1)
     assert_opens(db, AFTER, pepper, made)
 
 
@@ -162,26 +167,26 @@ def test_what_is_stored_meanwhile_stays(db, rotated_url):
 
     writer = threading.Thread(target=lambda: asyncio.run(change_all()))
     writer.start()
-    resealed = rotation.reseal(db, BOTH).resealed
+    resealed = key_rotation.reseal(db, BOTH).resealed
     while not ended.is_set():
-        resealed += rotation.reseal(db, BOTH).resealed
+        resealed += key_rotation.reseal(db, BOTH).resealed
     writer.join(20)
     assert resealed >= 1
-    assert rotation.reseal(db, BOTH).left == 0
+    assert key_rotation.reseal(db, BOTH).left == 0
     assert len(written) == 30, "a change was refused"
     for space in spaces:
         found = namespaces.load(db, AFTER, space)
         assert (found.name, found.web_scraper["apiKey"]) == ("name 7", "key of name 7")
-    assert vault.server_secret(db, AFTER, vault.PEPPER) == pepper
+    assert server_secrets.server_secret(db, AFTER, server_secrets.PEPPER) == pepper
 
 
 def test_a_value_that_changed_since_it_was_read_is_not_overwritten(db):
     _, [(space, _, _)] = make(db, BEFORE, 1)
-    place = next(one for one in rotation.SEALED if one.table == "namespaces")
-    [read] = rotation._old(db, BOTH, place)
+    place = next(one for one in key_rotation.SEALED if one.table == "namespaces")
+    [read] = key_rotation._old(db, BOTH, place)
     newer = sealed_secrets(BOTH, space, {"webScraperConfig.apiKey": "newer"})
     db.row("update namespaces set secrets = %(newer)s where id = %(id)s returning id", {"newer": newer, "id": space})
-    assert rotation._renew(db, BOTH, place, read) == 0
+    assert key_rotation._renew(db, BOTH, place, read) == 0
     assert namespaces.load(db, AFTER, space).web_scraper["apiKey"] == "newer"
 
 
@@ -192,7 +197,7 @@ def test_every_sealed_column_is_known():
         for column in table.columns
         if isinstance(column.type, LargeBinary)
     }
-    known = {f"{place.table}.{place.column}" for place in rotation.SEALED}
+    known = {f"{place.table}.{place.column}" for place in key_rotation.SEALED}
     assert known <= binary
     unknown = {name for name in binary - known if not re.search(r"hash$|fingerprint$|key$", name)}
     assert not unknown, "is it sealed? Then it belongs into rotation.SEALED"

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from retrieval import search
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
-from retrieval.search import Query
+from retrieval.search import search
+from retrieval.search.search import Query
 
 WORDS = "pressure", "wing", "boundary", "layer"
 
@@ -197,14 +197,14 @@ def test_a_filter_restricts_and_still_fills_top_k(library, find, weight, monkeyp
     library.put([f"wing {n}" for n in range(20)], [axis(0.1)] * 20, metadata={"team": ["blue"]})
     where = DocumentFilter(metadata={"team": "blue"})
     for few in (2_000, 10):
-        monkeypatch.setattr("retrieval.candidates.FEW", few)
+        monkeypatch.setattr("retrieval.search.hydration.FEW", few)
         hits = find("wing", where=where, **hybrid(weight))
         assert len(hits) == 10
         assert all(hit.metadata == {"team": ["blue"]} for hit in hits)
 
 
 def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(library, find, monkeypatch):
-    monkeypatch.setattr("retrieval.candidates.FEW", 0)
+    monkeypatch.setattr("retrieval.search.hydration.FEW", 0)
     library.put([f"red {n}" for n in range(300)], [axis(0.9)] * 300, metadata={"team": "red"})
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"team": "blue"})
 

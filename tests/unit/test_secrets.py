@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.secrets import KeyRing, SecretError, hash_api_key, is_mask, load_or_create_key_file, mask
+from retrieval.security.secrets import KeyRing, SecretError, hash_api_key, is_mask, load_or_create_key_file, mask
 
 PROJECT = Path(__file__).resolve().parents[2]
 ROWS = st.text(min_size=1, max_size=60)
@@ -82,7 +82,7 @@ def test_a_ring_does_not_show_its_keys():
 
 def test_the_key_file_is_made_once_and_private(tmp_path):
     file = tmp_path / "secret.key"
-    code = "import sys, pathlib, retrieval.secrets as s; s.load_or_create_key_file(pathlib.Path(sys.argv[1]))"
+    code = "import sys, pathlib, retrieval.security.secrets as s; s.load_or_create_key_file(pathlib.Path(sys.argv[1]))"
     starting = [subprocess.Popen([sys.executable, "-c", code, str(file)], cwd=PROJECT) for _ in range(4)]
     assert [process.wait(60) for process in starting] == [0, 0, 0, 0]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

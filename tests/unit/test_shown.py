@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from flows import prefect_server
-from retrieval import logs, run_names
-from retrieval.batches import Batch
+from flows import prefect_client
+from retrieval import logs
+from retrieval.jobs import names
+from retrieval.jobs.batches import Batch
+from retrieval.redaction import without_query
 from retrieval.settings import Settings
-from retrieval.shown import without_query
 
 SIGNED = "https://bucket.example/report.pdf?X-Amz-Signature=canary&X-Amz-Credential=canary"
 
@@ -35,9 +36,9 @@ def test_an_address_is_shown_without_its_query_user_and_fragment(given, shown):
 
 def test_a_flow_run_bears_no_query_in_its_name_and_tags():
     row = {"source": "TEXT", "url": None, "whole": 1, "hosts": 1, "account": None, "first": f"a copy of {SIGNED}"}
-    batch = Batch("b_1", "TEXT", 2, ("ijr_1",), "ns_1", run_names.titled(row))
-    assert prefect_server._name(batch) == "a copy of https://bucket.example/report.pdf (attempt 2)"
-    assert prefect_server.tags(batch) == ["ns_1", "ijr_1"]
+    batch = Batch("b_1", "TEXT", 2, ("ijr_1",), "ns_1", names.titled(row))
+    assert prefect_client._name(batch) == "a copy of https://bucket.example/report.pdf (attempt 2)"
+    assert prefect_client.tags(batch) == ["ns_1", "ijr_1"]
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

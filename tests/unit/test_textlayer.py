@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from connectors.parsers import textlayer
-from connectors.parsers.documents import parser
+from connectors.parsers.parser import parser
+from connectors.parsers.pdf import text_layer
 from retrieval.ports import OcrStrategy, RawContent
 
 OWL = "The owl hunts mice at night and hears them under the snow."
@@ -31,7 +31,7 @@ def pdf(path: Path, *pages: str) -> Path:
 def test_a_page_that_was_lost_stands_at_its_place(tmp_path: Path) -> None:
     file = pdf(tmp_path / "a.pdf", OWL, SEAL, TIDE)
     read = f"{OWL}\n\n{TIDE}\n"
-    text, starts = textlayer.completed(file, read, (0, len(OWL) + 2, len(OWL) + 2))
+    text, starts = text_layer.completed(file, read, (0, len(OWL) + 2, len(OWL) + 2))
     assert text == f"{OWL}\n\n{SEAL}\n\n{TIDE}\n"
     assert [text[start : start + 8] for start in starts] == [OWL[:8], SEAL[:8], TIDE[:8]]
 
@@ -40,7 +40,7 @@ def test_a_line_that_was_lost_is_put_after_its_page(tmp_path: Path) -> None:
     lines = [f"Line {number} tells of the {word} that lies in the harbour." for number, word in enumerate(WORDS)]
     file = pdf(tmp_path / "a.pdf", "\n".join(lines), OWL)
     kept = "## Harbour\n\n" + " ".join(lines[:3] + lines[4:])
-    text, starts = textlayer.completed(file, f"{kept}\n\n{OWL}\n", (0, len(kept) + 2))
+    text, starts = text_layer.completed(file, f"{kept}\n\n{OWL}\n", (0, len(kept) + 2))
     assert text.startswith(kept)
     assert text[: starts[1]].rstrip().endswith(lines[3])
     assert text[starts[1] :] == f"{OWL}\n"
@@ -54,18 +54,18 @@ WORDS = ("boat", "quay", "crane", "lamp", "rope", "buoy", "winch", "mast", "keel
 def test_what_stands_with_a_neighbour_is_not_doubled(tmp_path: Path, first: int) -> None:
     file = pdf(tmp_path / "a.pdf", OWL, SEAL)
     read = f"{OWL}\n\n{SEAL}\n"
-    assert textlayer.completed(file, read, (0, first)) == (read, (0, first))
+    assert text_layer.completed(file, read, (0, first)) == (read, (0, first))
 
 
 def test_a_text_without_known_pages_gets_them_when_it_lost_some(tmp_path: Path) -> None:
     file = pdf(tmp_path / "a.pdf", OWL, SEAL)
-    text, starts = textlayer.completed(file, f"{OWL}\n", ())
+    text, starts = text_layer.completed(file, f"{OWL}\n", ())
     assert [text[start:].split("\n")[0] for start in starts] == [OWL, SEAL]
 
 
 def test_a_file_that_cannot_be_opened_stays_as_it_was_read(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7\nnothing")
-    assert textlayer.completed(tmp_path / "a.pdf", "read\n", (0,)) == ("read\n", (0,))
+    assert text_layer.completed(tmp_path / "a.pdf", "read\n", (0,)) == ("read\n", (0,))
 
 
 @pytest.mark.decision("H65")

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.chunking import titles
-from retrieval.chunking.split import split
-from retrieval.chunking.titles import titled, usable
+from retrieval.ingestion.chunking import titles
+from retrieval.ingestion.chunking.split import split
+from retrieval.ingestion.chunking.titles import titled, usable
+from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, tokenizer_for
 from retrieval.ports import Parsed
-from retrieval.tokens import MINILM, WORDLLAMA, tokenizer_for
 
 pytestmark = pytest.mark.decision("H26")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.tokens import FALLBACK, MINILM, WORDLLAMA, tokenizer_for
+from retrieval.ingestion.chunking.tokenizer import FALLBACK, MINILM, WORDLLAMA, tokenizer_for
 
 TEXT = st.text(max_size=200)
 MODELS = [MINILM, WORDLLAMA]
@@ -68,7 +68,9 @@ def test_models_without_an_offline_tokenizer_get_the_named_fallback() -> None:
 
 def test_a_forked_process_counts_on() -> None:
     code = (
-        "import os, sys; from retrieval.tokens import tokenizer_for; t = tokenizer_for('LOCAL', 'all-MiniLM-L6-v2')\n"
+        "import os, sys\n"
+        "from retrieval.ingestion.chunking.tokenizer import tokenizer_for\n"
+        "t = tokenizer_for('LOCAL', 'all-MiniLM-L6-v2')\n"
         "t.spans(['a b'] * 8)\n"
         "if (child := os.fork()) == 0: t.spans(['a b'] * 8); os._exit(7)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 7)"

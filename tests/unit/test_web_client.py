@@ -14,11 +14,11 @@ from ipaddress import ip_network
 
 import pytest
 
-from connectors.web import client as clients
-from connectors.web.client import Bounds, Client, Wish
-from connectors.web.manners import Manners
+from connectors.web.builtin import client as clients
+from connectors.web.builtin.client import Bounds, Client, Wish
+from connectors.web.builtin.politeness import Manners
 from retrieval.errors import Retryable, Skippable
-from retrieval.fetch_guard import Guard
+from retrieval.network.fetch_guard import Guard
 from tests.unit.test_fetch_guard import ATTACKS
 
 LOOPBACK = Guard((ip_network("127.0.0.1/32"),))

@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from connectors import html
-from connectors.parsers import documents
-from connectors.web import page as pages
+from connectors.http import html
+from connectors.parsers import parser as documents
+from connectors.web.crawl import page as pages
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions
 

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import streamlit as st
 
-from ui.parts.words import STAGES, STEPS
+from ui.parts.labels import STAGES, STEPS
 
 COLORS = {
     "green": "#2f9e5f",

@@ -7,7 +7,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import status
-from ui.parts.words import ago, number, size, title
+from ui.parts.labels import ago, number, size, title
 
 PAGE = 20
 

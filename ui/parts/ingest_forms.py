@@ -11,7 +11,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame
-from ui.parts.words import SOURCES, title
+from ui.parts.labels import SOURCES, title
 
 OCR = {"Text layer only": "BASIC_PARSER", "Recognise scans and pictures": "STANDARD_OCR"}
 

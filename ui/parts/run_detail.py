@@ -9,8 +9,8 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import charts, status
+from ui.parts.labels import MOVING, ago, count, title
 from ui.parts.text import csv_bytes, plain
-from ui.parts.words import MOVING, ago, count, title
 
 MOST = 100
 """Documents of a run that are fetched and shown; failed and unfinished ones come first."""

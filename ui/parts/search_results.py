@@ -9,8 +9,8 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
+from ui.parts.labels import count, milliseconds
 from ui.parts.text import plain
-from ui.parts.words import count, milliseconds
 
 TITLES = {"semantic": "Semantic", "hybrid": "Hybrid", "keyword": "Keyword"}
 EXCERPT = 240

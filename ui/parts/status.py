@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from ui.parts.words import STATUS
+from ui.parts.labels import STATUS
 
 
 def badge(status: str) -> None:

@@ -7,8 +7,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import authorization, frame, pager, removals, status
+from ui.parts.labels import SOURCES, ago, count, title
 from ui.parts.text import plain
-from ui.parts.words import SOURCES, ago, count, title
 
 PAGE = 20
 INTERVALS = {

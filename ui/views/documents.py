@@ -12,8 +12,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import chunk_viewer, frame, history, metadata_filter, pager, status, tabs
+from ui.parts.labels import SOURCES, ago, count, counted, number, size, title
 from ui.parts.text import csv_bytes, plain
-from ui.parts.words import SOURCES, ago, count, counted, number, size, title
 
 PAGE = 50
 TYPES = (

@@ -9,8 +9,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, pager, status, tabs
+from ui.parts.labels import ago, size
 from ui.parts.text import plain
-from ui.parts.words import ago, size
 
 SCOPES = (
     "namespaces:read",

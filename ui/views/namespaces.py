@@ -7,8 +7,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, namespace_form, pager, status
+from ui.parts.labels import SOURCES, ago, count
 from ui.parts.text import plain
-from ui.parts.words import SOURCES, ago, count
 
 PAGE = 50
 WAYS = (

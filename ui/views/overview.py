@@ -9,9 +9,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, frame, removals, status, together
+from ui.parts import charts, frame, parallel, removals, status
+from ui.parts.labels import STATUS, ago, count, counted, milliseconds, size, title
 from ui.parts.text import plain
-from ui.parts.words import STATUS, ago, count, counted, milliseconds, size, title
 
 LIVE_SECONDS = 5.0
 RUNS = 100
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _show(who: session.Person, namespace: str) -> None:
-    known = together.ask(_questions(who, namespace))
+    known = parallel.ask(_questions(who, namespace))
     stats, activity = known["stats"], known["activity"]
     if stats is not None:
         st.caption(counted(stats))  # a line of text stands there long before the browser has drawn a number or a chart

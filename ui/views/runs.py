@@ -9,8 +9,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError
 from ui.parts import frame, ingest_forms, pager, removals, run_detail, status
+from ui.parts.labels import MOVING, OUTCOMES, ago, count, seconds, title
 from ui.parts.text import csv_bytes
-from ui.parts.words import MOVING, OUTCOMES, ago, count, seconds, title
 
 PAGE = 50
 LIVE_SECONDS = 2.0

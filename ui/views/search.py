@@ -10,8 +10,8 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame, metadata_filter, search_reasons, search_results, snippets, status, tabs
+from ui.parts.labels import count, milliseconds
 from ui.parts.search_results import TITLES
-from ui.parts.words import count, milliseconds
 
 KINDS = tuple(TITLES)
 MOST = 50

@@ -1,0 +1,33 @@
+"""The Idempotency-Key header: read strictly, and bound to its caller and to everything that the request asks for."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from litestar.types import HTTPScope
+
+from api.auth import Caller
+from retrieval.accounts.idempotency import HEADER, Asked
+from retrieval.errors import ErrorCode, ServiceError
+
+PATTERN = "^[!-~]([ -~]{0,253}[!-~])?$"
+_KEY = re.compile(PATTERN.encode().replace(b"$", rb"\Z"))
+_NAME = HEADER.lower().encode()
+
+
+def asked(scope: HTTPScope, caller: Caller, tenant: str, content: bytes, invalid: ErrorCode) -> Asked | None:
+    """None without the header. Two tenants, and two API keys, never see each other's answers."""
+    sent = [value for name, value in scope["headers"] if name == _NAME]
+    if not sent:
+        return None
+    if len(sent) > 1 or not _KEY.match(sent[0]):
+        raise ServiceError(
+            invalid,
+            f"{HEADER} has 1 to 255 printable ASCII characters, and is sent once.",
+            field=HEADER,
+            reason="invalid_idempotency_key",
+        )
+    what = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], content]
+    digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in what)).digest()
+    return Asked(f"{caller.key_id}/{tenant}", sent[0].decode("ascii"), digest)

@@ -1,0 +1,166 @@
+"""The outermost layer: every request gets an id, an authenticated caller where one is needed, and a line in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+import structlog
+from litestar.enums import ScopeType
+from litestar.exceptions import MethodNotAllowedException
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+from litestar.utils.path import normalize_path
+
+from api import request_context as exchanges
+from api.auth import Authenticator, credentials_of, unknown_rate
+from api.client_addresses import Networks, client_of
+from api.errors import Rendered, render, understand
+from api.links import PREFIX
+from api.request_context import Exchange
+from retrieval.errors import ErrorCode, ServiceError
+
+log = structlog.get_logger()
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_OPEN = ("/v1/oauth/", PREFIX)
+"""Below /v1, yet without an API key: a state (D44) or a signature (D35) is the authority there. Counted by address."""
+
+_PROBES = frozenset({"/health", "/ready"})
+_UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
+"""Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
+ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""On every answer that does not say something stricter by itself."""
+
+_DRAIN_SECONDS = 2.0
+_DRAIN_BYTES = 64 * 1024 * 1024
+
+
+class Door:
+    """Wraps the router, so that its own 404s and 405s are authenticated, counted, marked and logged like all others."""
+
+    def __init__(self, router: ASGIApp, authenticator: Authenticator, trusted_proxies: Networks = ()) -> None:
+        self._router = router
+        self._authenticator = authenticator
+        self._trusted_proxies = trusted_proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == ScopeType.HTTP:
+            await self._http(scope, receive, send)
+        else:
+            await self._router(scope, receive, send)
+
+    async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        scope["path"] = normalize_path(scope["path"])  # one spelling, the router's, for all that decides by it
+        exchange = Exchange(request_id=_request_id(scope["headers"]))
+        exchanges.attach(scope, exchange)
+        started = time.perf_counter()
+        wire = _Wire(receive, send, exchange)
+        with structlog.contextvars.bound_contextvars(request_id=exchange.request_id):
+            refusal = await self._authenticate(scope, exchange) or _not_a_method(scope, exchange)
+            if refusal is None:
+                await self._router(scope, wire.receive, wire.send)
+            else:
+                await _answer(wire.send, exchange, render(refusal))
+            say = log.debug if scope["path"] in _PROBES else log.info
+            say(
+                "request.answered",
+                method=scope["method"],
+                path=scope["path"],
+                status=exchange.status,
+                code=exchange.code,
+                organization=exchange.caller and exchange.caller.organization,
+                milliseconds=round((time.perf_counter() - started) * 1000, 1),
+            )
+
+    async def _authenticate(self, scope: HTTPScope, exchange: Exchange) -> ServiceError | None:
+        path = scope["path"]
+        if path in _UNCOUNTED:
+            return None
+        is_open = path.startswith(_OPEN) or not path.startswith("/v1/")
+        address = client_of(scope, self._trusted_proxies)
+        credentials = credentials_of([] if is_open else list(scope["headers"]), address)
+        try:
+            exchange.rate, found = await self._authenticator.authenticate(credentials)
+        except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
+            exchange.rate, found = unknown_rate(), understand(error)
+        if is_open and isinstance(found, ServiceError) and found.code is not ErrorCode.RATE_LIMIT_EXCEEDED:
+            return None
+        if isinstance(found, ServiceError):
+            exchange.code = found.code
+            return found
+        exchange.caller = found
+        return None
+
+
+@dataclass(slots=True)
+class _Wire:
+    """Adds the headers of every answer, and reads what a client still sends so that it gets to see the answer."""
+
+    _receive: Receive
+    _send: Send
+    _exchange: Exchange
+    _unread: bool = field(default=True)
+
+    async def receive(self) -> HTTPReceiveMessage:
+        message = cast("HTTPReceiveMessage", await self._receive())
+        self._unread = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._exchange.status = message["status"]
+            extra = {"X-Request-Id": self._exchange.request_id}
+            if self._exchange.rate is not None:
+                extra.update(self._exchange.rate.headers())
+            said = {name.lower() for name, _ in message["headers"]}
+            message["headers"] = [
+                *message["headers"],
+                *((name.lower().encode(), value.encode()) for name, value in extra.items()),
+                *((name, value) for name, value in ALWAYS if name not in said),
+            ]
+            if self._unread and message["status"] not in {200, 408}:
+                await self._drain()
+        await self._send(message)
+
+    async def _drain(self) -> None:
+        left = _DRAIN_BYTES
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                while self._unread and left > 0:
+                    message = await self.receive()
+                    left -= len(message["body"]) if message["type"] == "http.request" else left
+        except TimeoutError:
+            log.info("request.body_left_unread")
+
+
+def _not_a_method(scope: HTTPScope, exchange: Exchange) -> ServiceError | None:
+    """The router would answer OPTIONS by itself, with a 204 that no operation of the contract has."""
+    if scope["method"] != "OPTIONS":
+        return None
+    refusal = understand(MethodNotAllowedException())
+    exchange.code = refusal.code
+    return refusal
+
+
+def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The client's own id if it is a sane one, else a fresh one."""
+    sent = next((value for name, value in headers if name == b"x-request-id"), b"")
+    return sent.decode() if _REQUEST_ID.fullmatch(sent) else "req_" + secrets.token_hex(12)
+
+
+async def _answer(send: Send, exchange: Exchange, rendered: Rendered) -> None:
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(rendered.body)), **rendered.headers}
+    exchange.status = rendered.status
+    await send(
+        {
+            "type": "http.response.start",
+            "status": rendered.status,
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": rendered.body, "more_body": False})

@@ -1,0 +1,1 @@
+"""HTTP/1.1 by Uvicorn within bounds: its protocol, its connections, its orderly end."""

@@ -1,0 +1,1 @@
+"""File storage in a bucket of any S3-compatible service."""

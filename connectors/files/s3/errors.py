@@ -1,0 +1,85 @@
+"""What an S3-compatible storage's refusals mean, in the words of the ports; its own text is never shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    ParamValidationError,
+    SSLError,
+)
+
+from retrieval.errors import Fatal, Retryable, Skippable, StepError
+from retrieval.network.fetch_guard import Blocked
+
+_BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 509, 529}
+_BUSY_CODES = {"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling", "NoSuchUpload"}
+_KEY_CODES = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "AuthFailure"}
+_REGION_CODES = {
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+    "PermanentRedirect",
+    "TemporaryRedirect",
+    "IncorrectEndpoint",
+}
+
+
+def of_answer(error: ClientError, gone: str) -> StepError:
+    """Trouble of an answer, from its code and status. `gone`: what to say where a file is missing."""
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    meta: dict[str, Any] = error.response.get("ResponseMetadata", {})
+    status = int(meta.get("HTTPStatusCode", 0))
+    if code in _BUSY_CODES or status in _BUSY:
+        return Retryable("The file storage is busy or in trouble.", after=_seconds(meta))
+    if code == "NoSuchBucket":
+        return Fatal("The file storage has no bucket of this name.", field="bucket")
+    if status == 404:
+        return _not_there(error.operation_name, gone)
+    if code in _REGION_CODES or 300 <= status < 400:
+        return Fatal("The bucket is not in this region, or not at this endpoint.", field="region")
+    return _refusal(code, status)
+
+
+def _not_there(operation: str, gone: str) -> StepError:
+    """A 404 that names no bucket: of reading it is the file's, of writing there is no file that could be missing."""
+    if operation in {"UploadPart", "CompleteMultipartUpload"}:
+        return Retryable("The file storage forgot an upload that was under way: the file is sent again.")
+    if operation in {"PutObject", "CreateMultipartUpload"}:
+        return Fatal("The file storage has no such bucket, or not at this endpoint (status 404).", field="bucket")
+    return Skippable(gone)
+
+
+def of_transport(error: Exception) -> StepError:
+    """Trouble on the way: what may pass by itself, and what will not."""
+    inner = getattr(error, "kwargs", {}).get("error")
+    if isinstance(inner, Blocked):
+        return Fatal(str(inner), field="endpoint")
+    if isinstance(error, SSLError):
+        return Fatal("The certificate of the file storage's endpoint is not trusted.", field="endpoint")
+    if isinstance(error, EndpointConnectionError | ConnectTimeoutError):
+        return Retryable("The endpoint of the file storage cannot be reached.")
+    if isinstance(error, ParamValidationError):
+        return Fatal("This is not a name that a bucket can have.", field="bucket")
+    if isinstance(error, HTTPClientError | OSError):
+        return Retryable("The connection to the file storage broke off or took too long.")
+    return Retryable("The file storage's answer could not be read.")
+
+
+def _refusal(code: str, status: int) -> StepError:
+    if code in _KEY_CODES or status == 401:
+        return Fatal("The file storage does not accept the access key or its secret.", field="credentials")
+    if code == "RequestTimeTooSkewed":
+        return Fatal("The file storage says that this machine's clock is wrong.")
+    if status == 403:
+        return Fatal("The access key may not read, write and delete in this bucket.", field="credentials")
+    return Fatal(f"The file storage refused the request with status {status}.")
+
+
+def _seconds(meta: dict[str, Any]) -> float | None:
+    """The Retry-After header, where it is a number."""
+    value = str(meta.get("HTTPHeaders", {}).get("retry-after", ""))
+    return float(value) if value.isdecimal() else None

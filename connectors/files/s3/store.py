@@ -1,0 +1,187 @@
+"""Files in a bucket of any S3-compatible storage: AWS, R2, MinIO, Ceph and others."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, BinaryIO, cast
+
+from retrieval.documents.file_keys import checked
+from retrieval.errors import Fatal, Skippable, StepError
+from retrieval.network import fetch_guard
+from retrieval.settings import Settings
+
+PREFIX = "retrieval/"
+"""Everything of ours in the bucket begins with it; nothing else in it is ever touched."""
+PART = 8 * 1024 * 1024
+"""Bytes in memory at once. Larger files go up in parts of exactly this size, as some stores require."""
+THREADS = 8
+"""Deletions beside each other."""
+_GONE = "The stored file is gone from the file storage; ingest the document again."
+
+
+class S3Files:
+    """A `FileStore` in one bucket, below our own prefix."""
+
+    def __init__(self, client: Any, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    def put(self, key: str, chunks: Iterable[bytes]) -> int:
+        """A small file in one request, a larger one in parts, which are given up together if one of them fails."""
+        place = self._place(key)
+        parts = _parts(chunks)
+        first = next(parts, b"")
+        second = next(parts, None)
+        if second is not None:
+            return self._put_parts(place, _again((first, second), parts))
+        with _explained():
+            self._client.put_object(**place, Body=first)
+        return len(first)
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[BinaryIO]:
+        place = self._place(key)
+        with _explained():
+            body = self._client.get_object(**place)["Body"]
+        with contextlib.closing(body):
+            yield cast("BinaryIO", io.BufferedReader(_Stream(body), 1 << 18))
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """One by one: the request for many at once needs a checksum that not every store takes."""
+        places = [self._place(key) for key in keys]
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="s3") as pool:
+            for _ in pool.map(self._delete, places):
+                pass
+
+    def check(self) -> None:
+        """Write, read and delete a small file: what the access key must be allowed to do."""
+        key = f"check/{secrets.token_hex(8)}"
+        try:
+            self.put(key, [b"check"])
+            with self.open(key) as file:
+                same = file.read() == b"check"
+            self.delete([key])
+        except Skippable as error:
+            raise Fatal("The storage does not give back a file that was just written to it.") from error
+        if not same:
+            raise Fatal("The storage gave back other bytes than were just written to it.", field="endpoint")
+
+    def _delete(self, place: Mapping[str, str]) -> None:
+        with contextlib.suppress(Skippable), _explained():
+            self._client.delete_object(**place)
+
+    def _put_parts(self, place: Mapping[str, str], parts: Iterable[bytes]) -> int:
+        size, sent = 0, []
+        with _explained():
+            upload = {**place, "UploadId": self._client.create_multipart_upload(**place)["UploadId"]}
+        try:
+            for number, part in enumerate(parts, 1):
+                with _explained():
+                    answer = self._client.upload_part(**upload, PartNumber=number, Body=part)
+                sent.append({"PartNumber": number, "ETag": answer["ETag"]})
+                size += len(part)
+            with _explained():
+                self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": sent})
+        except BaseException:
+            with contextlib.suppress(StepError), _explained():
+                self._client.abort_multipart_upload(**upload)
+            raise
+        return size
+
+    def _place(self, key: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": PREFIX + checked(key)}
+
+
+class _Stream(io.RawIOBase):
+    """The body of an answer. A connection that breaks off is trouble, never a shorter file."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _explained():
+            data: bytes = self._body.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def make(storage: Mapping[str, Any], settings: Settings) -> S3Files:
+    """The bucket of a namespace. Its endpoint is guarded, unless it is the one that the operator has set."""
+    from botocore.exceptions import InvalidRegionError
+
+    # Imported here so that the first request finds both.
+    from connectors.files.s3 import client as s3_client
+    from connectors.files.s3 import errors  # noqa: F401
+
+    endpoint = _url(storage["endpoint"])
+    ours = settings.endpoints.get("S3")
+    trusted = ours is not None and ours.base_url is not None and _url(ours.base_url) == endpoint
+    try:
+        client = s3_client.make(
+            storage,
+            endpoint,
+            addressing=settings.s3_addressing,
+            guarded=None if trusted else fetch_guard.guard(settings),
+            ca_bundle=str(ours.ca_bundle) if ours is not None and ours.ca_bundle else None,
+        )
+    except InvalidRegionError as error:
+        raise Fatal("This is not a name that a region can have.", field="region") from error
+    except ValueError as error:
+        raise Fatal("The endpoint of the storage cannot be read.", field="endpoint") from error
+    return S3Files(client, storage["bucket"])
+
+
+def _url(endpoint: str) -> str:
+    """An endpoint without a scheme is meant as https. Fatal for one that could be understood as two hosts."""
+    url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/")
+    try:
+        fetch_guard.host_and_port(url)
+    except fetch_guard.Blocked as error:
+        raise Fatal(f"The endpoint of the storage cannot be used: {error}", field="endpoint") from error
+    return url
+
+
+def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of PART, the last one shorter."""
+    held = bytearray()
+    for chunk in chunks:
+        view = memoryview(chunk)
+        while view:
+            taken = view[: PART - len(held)]
+            held += taken
+            view = view[len(taken) :]
+            if len(held) == PART:
+                yield bytes(held)
+                held.clear()
+    if held:
+        yield bytes(held)
+
+
+def _again(begun: Iterable[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield from begun
+    yield from rest
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """The SDK's troubles in the words of the ports."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from connectors.files.s3 import errors
+
+    try:
+        yield
+    except ClientError as error:
+        raise errors.of_answer(error, _GONE) from error
+    except (BotoCoreError, OSError) as error:
+        raise errors.of_transport(error) from error
+    except fetch_guard.Blocked as error:
+        raise Fatal(str(error), field="endpoint") from error

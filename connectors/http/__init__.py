@@ -1,0 +1,1 @@
+"""What all vendors have in common over HTTP: tokens, retries, bounded bodies, paging, HTML."""

@@ -1,0 +1,237 @@
+"""The OAuth2 code flow of content services: each connector says what its service wants, one client does it."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import httpx
+import msgspec
+
+from connectors.http.retries import seconds_asked
+from retrieval.errors import AppRefused, Fatal, Retryable
+from retrieval.ports import Tokens
+from retrieval.settings import Settings
+
+SECONDS = 10.0
+"""How long a service may take to answer, in all."""
+
+_ACCEPT = {"Accept": "application/json"}
+_ANSWER_BYTES = 64 * 1024
+_REFUSALS = frozenset({400, 401, 403})
+_PASSING = frozenset({"temporarily_unavailable", "server_error", "rate_limit_exceeded", "rate_limited", "slow_down"})
+"""Errors of the service's own, by RFC 6749, and full rates: Microsoft and Google send some with status 400 or 403."""
+
+
+_ENDED = frozenset({"invalid_grant", "access_denied", "interaction_required", "consent_required", "login_required"})
+"""A person has to authorize anew (RFC 6749; the last three Microsoft's). All other refusals are about the app."""
+
+NONE = Tokens("")
+"""Before the first exchange there is nothing to carry over."""
+
+
+class Auth(Enum):
+    """How a request shows which app asks, or which token it is about."""
+
+    FORM = "client id and secret in the form"
+    BASIC = "a JSON body, client id and secret as Basic"
+    TOKEN = "the token in the form, and nothing else"  # noqa: S105
+    BEARER = "the token as Bearer, no body"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What one content service wants. `account`: the field of its token answer that says whose tokens these are;
+    `nonce`: its tokens come with a signed word (OpenID Connect), which answers this authorization and no other;
+    `rights`: the scopes without which it cannot be read, each with those that hold it too."""
+
+    name: str
+    authorize: str
+    token: str
+    extra: Mapping[str, str] = field(default_factory=dict)
+    pkce: bool = True
+    auth: Auth = Auth.FORM
+    revoke: str | None = None
+    revoke_auth: Auth = Auth.TOKEN
+    account: str | None = None
+    nonce: bool = False
+    rights: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+Send = Callable[["OAuth", str, dict[str, str]], Any]
+"""A vendor's SDK that sends a flow's request to an address: the JSON of a good answer, None without, or our errors."""
+
+
+def make(
+    connector: str, service: Service, app: Mapping[str, Any], settings: Settings, send: Send | None = None
+) -> OAuth:
+    """The flow of a namespace's app. Where the settings name endpoints, those; a Notion app may bring its own page."""
+    own = settings.oauth_endpoints.get(connector)
+    authorize = app.get("authorizationUrl") or (own and own.authorize) or service.authorize
+    token, revoke = (own and own.token) or service.token, (own and own.revoke) or service.revoke
+    return OAuth(service, app["clientId"], app["clientSecret"], authorize, token, revoke, send)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth:
+    """An `Authorizer` over plain HTTP, or by what `send` does. Safe to use from several threads."""
+
+    service: Service
+    client_id: str
+    client_secret: str = field(repr=False)
+    authorize_at: str
+    token_at: str
+    revoke_at: str | None
+    send: Send | None = field(default=None, repr=False)
+
+    @property
+    def pkce(self) -> bool:
+        return self.service.pkce
+
+    def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
+        """The parameters of the base stay, but for those that are ours."""
+        ours = {
+            **self.service.extra,
+            "client_id": self.client_id,
+            "response_type": "code",
+            "redirect_uri": redirect_uri,
+            "state": state,
+        }
+        if challenge is not None:
+            ours |= {"code_challenge": challenge, "code_challenge_method": "S256"}
+        if challenge is not None and self.service.nonce:
+            ours["nonce"] = hashlib.sha256(challenge.encode()).hexdigest()
+        parts = urlsplit(self.authorize_at)
+        kept = [(name, value) for name, value in parse_qsl(parts.query) if name not in ours]
+        return urlunsplit(parts._replace(query=urlencode([*kept, *ours.items()])))
+
+    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens:
+        content = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri}
+        if verifier is not None:
+            content["code_verifier"] = verifier
+        answer = self._post(self.token_at, self.service.auth, content)
+        tokens = self._tokens(answer)
+        if missing := _missing(self.service.rights, answer.get("scope")):
+            raise Fatal(
+                f"{self.service.name} was not allowed all that is needed: authorize again and grant {missing} too."
+            )
+        return tokens
+
+    def refresh(self, tokens: Tokens) -> Tokens:
+        if tokens.refresh_token is None:
+            raise Fatal(f"{self.service.name} gave no refresh token: authorize the connection anew.")
+        content = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
+        return self._tokens(self._post(self.token_at, self.service.auth, content), tokens)
+
+    def revoke(self, tokens: Tokens) -> None:
+        if self.revoke_at is None:
+            return
+        if self.service.revoke_auth is Auth.BEARER:
+            if tokens.refresh_token and tokens.expires_at and tokens.expires_at < datetime.now(UTC):
+                tokens = self.refresh(tokens)
+            self._post(self.revoke_at, Auth.BEARER, {"token": tokens.access_token})
+        else:
+            lasting = tokens.refresh_token if self.service.revoke_auth is not Auth.BASIC else None
+            self._post(self.revoke_at, self.service.revoke_auth, {"token": lasting or tokens.access_token})
+
+    def _tokens(self, answer: Any, before: Tokens = NONE) -> Tokens:
+        access = answer.get("access_token") if isinstance(answer, dict) else None
+        if not isinstance(access, str) or not access:
+            raise Retryable(f"{self.service.name} answered without an access token.")
+        refresh, lasts = answer.get("refresh_token"), answer.get("expires_in")
+        account = answer.get(self.service.account) if self.service.account else None
+        known = isinstance(lasts, int | float) and 0 < lasts < 10**9
+        return Tokens(
+            access_token=access,
+            refresh_token=refresh if isinstance(refresh, str) and refresh else before.refresh_token,
+            expires_at=datetime.now(UTC) + timedelta(seconds=lasts) if known else None,
+            account=account if isinstance(account, str) else before.account,
+        )
+
+    def _post(self, url: str, auth: Auth, content: dict[str, str]) -> Any:
+        """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
+        if self.send is not None:
+            return self.send(self, url, content)
+        return post(self.service.name, url, **self._request(auth, content))
+
+    def _request(self, auth: Auth, content: dict[str, str]) -> dict[str, Any]:
+        app = {"client_id": self.client_id, "client_secret": self.client_secret}
+        requests: Mapping[Auth, dict[str, Any]] = {
+            Auth.FORM: {"data": {**content, **app}},
+            Auth.BASIC: {"json": content, "auth": (self.client_id, self.client_secret)},
+            Auth.TOKEN: {"data": content},
+            Auth.BEARER: {"headers": {"Authorization": f"Bearer {content.get('token', '')}"}},
+        }
+        return requests[auth]
+
+
+def post(name: str, url: str, **request: Any) -> Any:
+    """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
+    until = time.monotonic() + SECONDS
+    try:
+        with (
+            httpx.Client(timeout=SECONDS, trust_env=False, verify=trust(), headers=_ACCEPT) as client,
+            client.stream("POST", url, **request) as answer,
+        ):
+            body = _read(answer, until)
+    except httpx.HTTPError as error:
+        raise Retryable(f"{name} cannot be reached right now.") from error
+    if answer.is_success:
+        return body
+    raise refusal(name, answer.status_code, body, answer.headers.get("retry-after", ""))
+
+
+def refusal(name: str, status: int, body: Any, after: str) -> Fatal | Retryable:
+    """What an answer without success means. `body`: its JSON if it is any; `after`: its Retry-After.
+
+    A refusal names its error in a word (RFC 6749); what names none is some gateway's answer, or another API's.
+    """
+    code = (body.get("error") or body.get("code")) if isinstance(body, dict) else None
+    if status in _REFUSALS and isinstance(code, str) and code not in _PASSING:
+        if code in _ENDED:
+            return Fatal(f"{name} refused: the authorization is used, expired or withdrawn. Authorize anew.")
+        return AppRefused(
+            f"{name} does not accept the app: correct the client id and secret in the namespace, or the app at {name}."
+            " No new authorization is needed."
+        )
+    return Retryable(f"{name} cannot answer right now (status {status}).", after=seconds_asked(after))
+
+
+def _missing(rights: Mapping[str, Sequence[str]], granted: Any) -> str:
+    """The scopes that a person withheld, such as by an unticked box; a service that names none granted all of them."""
+    if not isinstance(granted, str):
+        return ""
+    had = {_scope(one) for one in granted.replace(",", " ").split()}
+    return ", ".join(name for name, others in rights.items() if not had & {_scope(name), *map(_scope, others)})
+
+
+def _scope(name: str) -> str:
+    """Microsoft names its scopes with and without the address of their API, in any case."""
+    return name.lower().removeprefix("https://graph.microsoft.com/")
+
+
+@lru_cache(maxsize=1)
+def trust() -> ssl.SSLContext:
+    """Made once: it costs a tenth of a second."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _read(answer: httpx.Response, until: float) -> Any:
+    """The answer's JSON; None for what is too large, too slow or no JSON."""
+    body = b""
+    for piece in answer.iter_bytes():
+        body += piece
+        if len(body) > _ANSWER_BYTES or time.monotonic() > until:
+            return None
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None

@@ -1,0 +1,1 @@
+"""Microsoft Graph: what OneDrive and SharePoint have in common."""

@@ -1,0 +1,173 @@
+"""What is new in a drive, by Graph's change feed; it lists everything at first, and again where it cannot be sure.
+
+    everything ──▶ changes since ──▶ changes since ──▶ …
+        ▲               │
+        └───────────────┘   the feed has forgotten the place (410), a folder was deleted, or a week has passed
+
+A deleted folder takes files with it that the feed need not name, and a renamed one changes paths of files that it does
+not list at all; both come right with the next listing of everything.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.microsoft_graph import items
+from connectors.microsoft_graph.client import VANISHED, Answer, Graph, Session
+from connectors.microsoft_graph.items import Drive, Folders, Item
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+
+WEEK: Final = 7 * 24 * 3600
+"""Seconds after which everything is listed again."""
+IDLE_PAGES: Final = 100
+"""Pages in a row without anything new, after which a feed is taken to go round in circles."""
+RESTARTS: Final = 3
+_FORGOTTEN: Final = frozenset({400, 404, 410})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a listing has come. `at`: the next page; `whole`: it began with everything, `begun`: when the last such
+    one did, in seconds of the epoch; `again`: it is followed by one."""
+
+    at: str
+    whole: bool = True
+    begun: int = 0
+    again: bool = False
+
+    @classmethod
+    def of(cls, cursor: str | None, drive: Drive) -> Place:
+        place = cls(**json.loads(cursor)) if cursor else cls.new(drive.feed)
+        between = not place.whole and not place.again
+        return cls.new(drive.feed) if between and time.time() - place.begun > WEEK else place
+
+    @classmethod
+    def new(cls, at: str) -> Place:
+        return cls(at, begun=int(time.time()))
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+
+@dataclass(slots=True)
+class Rounds:
+    """Ends a feed that never would: the same page again, page after page of what was there before, endless restarts."""
+
+    title: str
+    pages: set[str] = field(default_factory=set)
+    marks: set[int] = field(default_factory=set)
+    idle: int = 0
+    restarts: int = 0
+
+    def turn(self, at: str, found: Sequence[Item]) -> None:
+        fresh = {hash((item["id"], str(item.get("eTag")))) for item in found} - self.marks
+        self.marks |= fresh
+        self.idle = 0 if fresh else self.idle + 1
+        if at in self.pages or self.idle > IDLE_PAGES:
+            raise Retryable(f"{self.title}'s listing goes round in circles: it names the same page again and again.")
+        self.pages.add(at)
+
+    def restart(self) -> None:
+        self.restarts += 1
+        if self.restarts > RESTARTS:
+            raise Retryable(f"{self.title} starts its listing over and over, and comes to no end.")
+        self.pages.clear()
+        self.marks.clear()
+
+
+class Unlisted(Fatal):
+    """Graph refuses to list the drive (4xx)."""
+
+
+def pages(graph: Graph, tokens: TokenSource, drive: Drive, cursor: str | None) -> Iterator[Page[SourceItem]]:
+    """The feed's pages from the cursor on; what comes last is `done`. Unlisted, a Fatal, if the drive has none."""
+    place, rounds = Place.of(cursor, drive), Rounds(graph.title)
+    folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
+    while True:
+        answer = graph.get(tokens, place.at)
+        if _is_forgotten(answer, place, drive):
+            rounds.restart()
+            place = Place.new(graph.path(answer.location) if answer.location else drive.feed)
+            continue
+        found = _found(graph, answer)
+        rounds.turn(place.at, found)
+        after, done = _after(graph, drive, place, answer, found)
+        page = _page(found, folders)
+        yield replace(page, cursor=str(after), done=done, whole=done and place.whole)
+        if done:
+            return
+        if after.whole and not place.whole:
+            rounds.restart()
+        place = after
+
+
+def _page(found: Sequence[Item], folders: Folders) -> Page[SourceItem]:
+    """The same item may be there several times: the last one counts."""
+    folders.learn(found)
+    here, left_out = [], Counter[str]()
+    for item in {item["id"]: item for item in found}.values():
+        if items.deleted(item):
+            here.append(SourceItem(item["id"], "", deleted=True))
+        elif items.is_file(item):
+            here.append(items.listed(item, folders.path(item)))
+        elif reason := items.left_out(item):
+            left_out[reason] += 1
+    return Page(here, "", done=False, skipped=left_out)
+
+
+def _after(graph: Graph, drive: Drive, place: Place, answer: Answer, found: Sequence[Item]) -> tuple[Place, bool]:
+    """Where to go on, and whether this page was the last one."""
+    doubt = not place.whole and any(items.deleted(item) and items.may_hold_others(item) for item in found)
+    place = replace(place, again=place.again or doubt)
+    if following := answer.body.get("@odata.nextLink"):
+        return replace(place, at=graph.path(following)), False
+    latest = graph.path(answer.body.get("@odata.deltaLink"))
+    if place.again:
+        return Place.new(drive.feed), False
+    return replace(place, at=latest, whole=False), True
+
+
+def _is_forgotten(answer: Answer, place: Place, drive: Drive) -> bool:
+    return answer.status == 410 or (answer.status in _FORGOTTEN and place.at != drive.feed)
+
+
+def _found(graph: Graph, answer: Answer) -> list[Item]:
+    if answer.status != 200:
+        raise Unlisted(
+            f"{graph.title} refuses to list the account's files (status {answer.status}): the account has no OneDrive,"
+            " or the app lacks the permission Files.Read.All."
+        )
+    found = answer.body.get("value")
+    if not isinstance(found, list):
+        raise Retryable(f"{graph.title}'s listing broke off: its answer holds no items.")
+    return [item for item in found if isinstance(item, dict) and isinstance(item.get("id"), str)]
+
+
+def _item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict[str, Any] | None:
+    answer = graph.get(tokens, drive.at(item_id))
+    return dict(answer.body) if answer.status == 200 else None
+
+
+def fetched(here: Session, drive: Drive, item_id: str, to: Path) -> RawContent:
+    """What an item is at this moment, and its content. Skippable if it cannot be had."""
+    answer = here.get(drive.at(item_id))
+    found = answer.body
+    if answer.status != 200 or items.deleted(found) or not items.is_file(found):
+        raise Skippable(VANISHED)
+    now = items.listed(found, Folders(lambda _: None).path(found))
+    if now.error:
+        raise Skippable(now.error)
+    written = here.download(drive.content_at(found), to, size=items.size(found), signed=items.signed_at(found))
+    return RawContent(to, now.name, now.media_type, written, version=now.version, properties=now.properties)
+
+
+def gone(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> bool:
+    answer = graph.get(tokens, drive.at(item_id))
+    return answer.status in items.GONE or items.deleted(answer.body)

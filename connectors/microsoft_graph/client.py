@@ -1,0 +1,226 @@
+"""Microsoft Graph over HTTP, in our words: what OneDrive and SharePoint have in common.
+
+Graph answers with absolute links. The token goes to Graph's own address alone: a link that leads elsewhere is refused,
+and the pre-signed address of a download is asked without it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import msgspec
+
+from connectors.http.authorized_call import Manners, Refused
+from connectors.http.retries import Busy, Passing, seconds_asked
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import TokenSource
+from retrieval.settings import Settings
+
+T = TypeVar("T")
+BASE_URL: Final = "https://graph.microsoft.com/v1.0"
+RATE: Final = {"per_minute": 600, "burst": 10}
+"""Microsoft's limit is 3,000 requests in 5 minutes for each user of an app."""
+SECONDS: Final = 30.0
+"""Without a byte, after which an answer is given up."""
+ANSWER_SECONDS: Final = 120.0
+DOWNLOAD_SECONDS: Final = 900.0
+"""For the whole of an answer, and of a download."""
+HOPS: Final = 3
+"""Addresses that one download may lead to, one after the other."""
+VANISHED: Final = "The file is no longer there, or the account may not read it any more."
+MALWARE: Final = "Microsoft found malware in the file and does not give it out: remove the file there."
+_ANSWER_BYTES: Final = 64 * 2**20
+_MOVED: Final = frozenset({301, 302, 303, 307, 308})
+_FILE: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
+"""What a download is asked with, so that its bytes can be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`status`: 200 or one that says no (4xx); `body`: its JSON object, empty if there is none; `location`: or ""."""
+
+    status: int
+    body: Mapping[str, Any]
+    location: str = ""
+
+    @property
+    def code(self) -> str:
+        """Graph's word for the error, or ""."""
+        error = self.body.get("error")
+        return str(error.get("code") or "") if isinstance(error, dict) else ""
+
+
+class Graph:
+    """Graph as one connector asks it, `title` to people. Safe to use from several threads."""
+
+    def __init__(self, connector: str, title: str, settings: Settings) -> None:
+        endpoint = settings.endpoints.get(connector)
+        self.title = title
+        self._manners = Manners(title, **RATE)
+        self.base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
+        self._ca_bundle = endpoint.ca_bundle if endpoint else None
+        self._most = settings.max_file_bytes
+
+    def get(self, tokens: TokenSource, path: str) -> Answer:
+        """Graph's answer to GET. `path` follows the base address. Retryable, or Fatal, if there is none."""
+        return self.call(tokens, lambda here: here.get(path))
+
+    def call(self, tokens: TokenSource, requests: Callable[[Session], T]) -> T:
+        """What `requests` makes of one turn at Graph; all of it is done again after trouble that passes."""
+        return self._manners.call(tokens, lambda token: requests(Session(self, token)))
+
+    def path(self, link: Any) -> str:
+        """What of an absolute link follows the base address. Fatal if it leads to another place."""
+        if not isinstance(link, str) or not link.startswith(self.base + "/"):
+            raise Fatal(
+                f"{self.title}'s listing leads to another server than the one it came from, which gets no token: if"
+                " Graph answers through a gateway of your own, let it rewrite the links, too."
+            )
+        return link[len(self.base) :]
+
+    def ask(self, token: str, path: str) -> Answer:
+        with self._stream(self.base + path, _bearer(token)) as answer:
+            _judge(self.title, answer)
+            body = _object(answer)
+            if answer.status_code != 200 and not 400 <= answer.status_code < 500:
+                raise Passing(f"{self.title} answered with status {answer.status_code}, which makes no sense here.")
+            if answer.status_code == 200 and body is None:
+                raise Passing(f"{self.title}'s answer cannot be read; another server may answer at its address.")
+            return Answer(answer.status_code, body or {}, answer.headers.get("location", ""))
+
+    def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
+        """The file at `url`, in `to`. Whatever address that leads to is asked without the bearer."""
+        if size is not None and size > self._most:
+            raise self._too_large()
+        for _ in range(HOPS):
+            with self._stream(url, {**_FILE, **bearer}) as answer:
+                if answer.status_code not in _MOVED:
+                    self._check(answer, signed=not bearer)
+                    return self._write(answer, to, size)
+                url, bearer = self.signed(urljoin(url, answer.headers.get("location", ""))), {}
+        raise Skippable(f"{self.title} leads from one address to the next and gives no file.")
+
+    def _check(self, answer: httpx.Response, *, signed: bool) -> None:
+        """Raise unless the file follows. A signed address that is refused has grown old: it is asked for again."""
+        if answer.status_code == 200:
+            return
+        if signed and answer.status_code in {401, 403, 404, 410}:
+            raise Passing(f"{self.title} did not give out the file at the address that it named for it.")
+        _judge(self.title, answer)
+        if answer.status_code < 400:
+            raise Passing(f"{self.title} answered with status {answer.status_code}, and without the file.")
+        said = Answer(answer.status_code, _object(answer) or {})
+        raise Skippable(MALWARE if said.code == "malwareDetected" else VANISHED)
+
+    def signed(self, url: str) -> str:
+        """An address that Graph names for a download. Skippable if it is neither https nor Graph's own place."""
+        parts = urlsplit(url)
+        own = urlsplit(self.base)
+        if (parts.scheme, parts.netloc) == (own.scheme, own.netloc):
+            return url
+        if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc:
+            raise Skippable(f"{self.title} gives the file out at an address that is not https, which is not asked.")
+        return url
+
+    def _write(self, answer: httpx.Response, to: Path, size: int | None) -> int:
+        written, ends = 0, time.monotonic() + DOWNLOAD_SECONDS
+        with to.open("wb") as file:
+            for piece in answer.iter_bytes():
+                written += len(piece)
+                if written > self._most:
+                    raise self._too_large()
+                if time.monotonic() > ends:
+                    raise Passing(f"{self.title} did not send the file within {DOWNLOAD_SECONDS:.0f} s.")
+                file.write(piece)
+        if size is not None and written < size:
+            raise Passing(f"{self.title}'s download broke off after {written:,} of {size:,} bytes.")
+        return written
+
+    @contextmanager
+    def _stream(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+        try:
+            with _client(self._ca_bundle).stream("GET", url, headers=headers) as answer:
+                yield answer
+        except httpx.TimeoutException as error:
+            raise Passing(f"{self.title} did not answer within {SECONDS:.0f} s.") from error
+        except httpx.InvalidURL as error:
+            raise Retryable(f"{self.title} named an address that cannot be read.") from error
+        except httpx.HTTPError as error:
+            raise Passing(f"{self.title} could not be reached, or its answer broke off.") from error
+
+    def _too_large(self) -> Skippable:
+        return Skippable(f"The file is larger than {self._most / 2**20:,.0f} MiB, the most that is fetched.")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Graph in the name of one access token, within one turn."""
+
+    graph: Graph
+    token: str = field(repr=False)
+
+    def get(self, path: str) -> Answer:
+        return self.graph.ask(self.token, path)
+
+    def download(self, path: str, to: Path, *, size: int | None, signed: str = "") -> int:
+        """Bring a file into `to`; its size in bytes. `size`: what Graph said of it: less has broken off.
+
+        `signed`: the address that `path` leads to, where Graph has told it before: one request less.
+        """
+        if signed:
+            return self.graph.bring(self.graph.signed(signed), {}, to, size)
+        return self.graph.bring(self.graph.base + path, _bearer(self.token), to, size)
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _judge(title: str, answer: httpx.Response) -> None:
+    """Raise for what means the same at every address: a refused token, a full rate, a service in trouble."""
+    status, after = answer.status_code, answer.headers.get("retry-after", "")
+    if status == 401:
+        raise Refused
+    if status in {429, 509} or (status == 503 and after):
+        raise Busy(seconds_asked(after))
+    if status in {408, 423, 425} or status >= 500:
+        raise Passing(f"{title} cannot answer right now (status {status}).")
+
+
+def _object(answer: httpx.Response) -> dict[str, Any] | None:
+    """The answer's JSON object; None if it is none, or has no end."""
+    body, ends = bytearray(), time.monotonic() + ANSWER_SECONDS
+    for piece in answer.iter_bytes():
+        body += piece
+        if len(body) > _ANSWER_BYTES or time.monotonic() > ends:
+            return None
+    try:
+        found = msgspec.json.decode(bytes(body))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@lru_cache(maxsize=4)
+def _client(ca_bundle: Path | None) -> httpx.Client:
+    """Shared by the threads and steps of a process. It takes nothing from its surroundings and keeps no cookies."""
+    for name in ("httpx", "httpcore"):  # they would log addresses, which are signed
+        logging.getLogger(name).setLevel(logging.WARNING)
+    trust = ssl.create_default_context(cafile=ca_bundle) if ca_bundle else httpx.create_ssl_context(trust_env=False)
+    headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+    cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
+    client = httpx.Client(timeout=SECONDS, trust_env=False, verify=trust, headers=headers, cookies=cookies)
+    atexit.register(client.close)
+    return client

@@ -1,0 +1,192 @@
+"""What Graph says of a drive's items, in our words.
+
+Kinds are facets: a file has `file`, a folder `folder`, a notebook `package`, what belongs to another drive
+`remoteItem`. The change feed leaves things out: `parentReference.path` always, `cTag` for work accounts, the name of
+what was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from connectors.microsoft_graph.client import MALWARE
+from retrieval.ports import SourceItem
+
+Item = Mapping[str, Any]
+NOTEBOOK: Final = "OneNote notebook"
+SHARED_FOLDER: Final = "folder of another drive"
+OTHER: Final = "neither file nor folder"
+_DEEPEST: Final = 500
+_HASHES: Final = ("quickXorHash", "sha256Hash", "sha1Hash")
+
+
+def listed(item: Item, path: str | None) -> SourceItem:
+    """A file as a listing names it. `path`: its folders and name, if they are known."""
+    file = content(item)
+    name, mime = _text(item, "name"), _text(file.get("file"), "mimeType")
+    error = MALWARE if item.get("malware") is not None else ""
+    said = properties(item, path)
+    return SourceItem(item["id"], name, mime, version(item), error=error, properties=said)
+
+
+def deleted(item: Item) -> bool:
+    return item.get("deleted") is not None
+
+
+def may_hold_others(item: Item) -> bool:
+    """Whether what was deleted took others with it that the feed may not name: all but what is said to be a file."""
+    return not isinstance(item.get("file"), dict)
+
+
+def is_file(item: Item) -> bool:
+    return isinstance(content(item).get("file"), dict) and item.get("package") is None
+
+
+def left_out(item: Item) -> str:
+    """Why an item that is no file is not brought, for the count of a job run; "" for folders, which are no loss."""
+    remote = item.get("remoteItem")
+    if any(isinstance(one, dict) and one.get("package") is not None for one in (item, remote)):
+        return NOTEBOOK
+    if isinstance(remote, dict):
+        return SHARED_FOLDER
+    return "" if any(item.get(facet) is not None for facet in ("folder", "root", "bundle")) else OTHER
+
+
+def content(item: Item) -> Item:
+    """Where an item's content is described: in the item, or in what it refers to in another drive."""
+    remote = item.get("remoteItem")
+    return remote if isinstance(remote, dict) else item
+
+
+def version(item: Item) -> str:
+    """The mark of the content. A hash says the same wherever it stands; the tags are for files without one."""
+    found = content(item)
+    file = found.get("file")
+    hashes = file.get("hashes") if isinstance(file, dict) else None
+    for name in _HASHES:
+        if value := _text(hashes, name):
+            return f"{name} {value}"
+    tags = ((found, "cTag"), (item, "cTag"), (found, "eTag"), (item, "eTag"), (found, "lastModifiedDateTime"))
+    return next((value for one, name in tags if (value := _text(one, name))), "")
+
+
+def size(item: Item) -> int | None:
+    """In bytes; None if it is not said, or of a picture that is converted on its way: HEIC arrives as JPEG."""
+    found = content(item)
+    said = found.get("size")
+    converted = _text(found.get("file"), "mimeType").lower() in {"image/heic", "image/heif"}
+    return said if isinstance(said, int) and not converted else None
+
+
+def properties(item: Item, path: str | None) -> dict[str, str | int]:
+    """Under the names of the contract; what is not known is left out."""
+    found = content(item)
+    said = {
+        "url": _text(item, "webUrl") or _text(found, "webUrl"),
+        "path": path,
+        "owner": _person(found.get("createdBy")) or _person(item.get("createdBy")),
+        "createdAt": _text(found, "createdDateTime") or _text(item, "createdDateTime"),
+        "modifiedAt": _text(found, "lastModifiedDateTime") or _text(item, "lastModifiedDateTime"),
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """Where Graph tells of a drive: the account's own, or one by its id."""
+
+    place: str = "/me/drive"
+
+    @classmethod
+    def of(cls, drive_id: str) -> Drive:
+        return cls(f"/drives/{quote(drive_id, safe='')}")
+
+    @property
+    def feed(self) -> str:
+        """The beginning of its change feed."""
+        return f"{self.place}/root/delta"
+
+    def at(self, item_id: str) -> str:
+        """Where Graph tells of an item."""
+        return f"{self.place}/items/{quote(item_id, safe='')}"
+
+    def content_at(self, item: Item) -> str:
+        """Where Graph gives an item's content: of another drive's item, there."""
+        remote = item.get("remoteItem")
+        if not isinstance(remote, dict):
+            return self.at(item["id"]) + "/content"
+        return Drive.of(_text(remote.get("parentReference"), "driveId")).at(_text(remote, "id")) + "/content"
+
+
+GONE: Final = frozenset({400, 403, 404, 410})
+"""What Graph says of an item that is deleted, or of a drive that the account cannot see."""
+
+
+def signed_at(item: Item) -> str:
+    """The address, signed for a while, that the content lies at, where Graph tells it; "" where it does not."""
+    return _text(item, "@microsoft.graph.downloadUrl")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an item lies. `path`: its own, name included, if it was said; "" for the drive's root."""
+
+    name: str
+    parent: str
+    path: str | None
+
+
+class Folders:
+    """The folders of a listing, so that files can say where they lie. `ask`: an item by its id, None if it is gone."""
+
+    def __init__(self, ask: Callable[[str], Item | None]) -> None:
+        self._ask = ask
+        self._known: dict[str, _Place | None] = {}
+
+    def learn(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if not deleted(item) and (item.get("folder") is not None or item.get("root") is not None):
+                self._known[item["id"]] = _place(item)
+
+    def path(self, item: Item) -> str | None:
+        """Folders and name, "plans/2026/launch.txt"; None if a folder cannot be found out."""
+        place: _Place | None = _place(item)
+        names: list[str] = []
+        for _ in range(_DEEPEST):
+            if place is None:
+                return None
+            if place.path is not None:
+                return "/".join(filter(None, [place.path, *reversed(names)]))
+            names.append(place.name)
+            place = self._parent(place.parent)
+        return None
+
+    def _parent(self, folder_id: str) -> _Place | None:
+        if folder_id not in self._known:
+            found = self._ask(folder_id) if folder_id else None
+            self._known[folder_id] = _place(found) if found is not None else None
+        return self._known[folder_id]
+
+
+def _place(item: Item) -> _Place:
+    """An item's place. Of a parent's path everything up to the colon is how Graph addresses the drive."""
+    parent = item.get("parentReference")
+    name = _text(item, "name")
+    if item.get("root") is not None:
+        return _Place(name, "", "")
+    above = _text(parent, "path").partition("root:")
+    path = "/".join(filter(None, [unquote(above[2]).strip("/"), name])) if above[1] else None
+    return _Place(name, _text(parent, "id"), path)
+
+
+def _person(identities: Any) -> str:
+    user = identities.get("user") if isinstance(identities, dict) else None
+    return _text(user, "displayName") or _text(user, "email")
+
+
+def _text(holder: Any, name: str) -> str:
+    value = holder.get(name) if isinstance(holder, Mapping) else None
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,1 @@
+"""What a file is: its type, its encoding, its characters."""

@@ -1,0 +1,170 @@
+"""What kind of file this is: told by its content first, by its name and named media type second."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from connectors.parsers.detect import plain
+from retrieval.errors import Skippable
+
+HEAD = 4096
+"""Bytes that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of file. `text`: made of characters, so that its encoding must be told; `packed`: a ZIP of parts."""
+
+    label: str
+    media_type: str
+    endings: tuple[str, ...]
+    text: bool = False
+    packed: bool = False
+    taken: bool = True
+
+
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_ODF = "application/vnd.oasis.opendocument."
+
+PLAIN = Kind("plain text", "text/plain", ("txt", "text", "log", "rst"), text=True)
+MARKDOWN = Kind("Markdown", "text/markdown", ("md", "markdown", "mdown", "mkd"), text=True)
+HTML = Kind("HTML", "text/html", ("html", "htm", "xhtml"), text=True)
+XML = Kind("XML", "application/xml", ("xml",), text=True)
+CSV = Kind("CSV", "text/csv", ("csv",), text=True)
+TSV = Kind("TSV", "text/tab-separated-values", ("tsv", "tab"), text=True)
+JSON = Kind("JSON", "application/json", ("json",), text=True)
+JSONL = Kind("JSONL", "application/x-ndjson", ("jsonl", "ndjson"), text=True)
+PDF = Kind("PDF", "application/pdf", ("pdf",))
+RTF = Kind("RTF", "application/rtf", ("rtf",))
+EML = Kind("EML", "message/rfc822", ("eml",))
+DOCX = Kind("DOCX", _OFFICE + "wordprocessingml.document", ("docx", "docm", "dotx"), packed=True)
+PPTX = Kind("PPTX", _OFFICE + "presentationml.presentation", ("pptx", "pptm", "ppsx"), packed=True)
+XLSX = Kind("XLSX", _OFFICE + "spreadsheetml.sheet", ("xlsx", "xlsm"), packed=True)
+ODT = Kind("ODT", _ODF + "text", ("odt",), packed=True)
+ODP = Kind("ODP", _ODF + "presentation", ("odp",), packed=True)
+ODS = Kind("ODS", _ODF + "spreadsheet", ("ods",), packed=True)
+EPUB = Kind("EPUB", "application/epub+zip", ("epub",), packed=True)
+DOC = Kind("DOC", "application/msword", ("doc",))
+PPT = Kind("PPT", "application/vnd.ms-powerpoint", ("ppt",))
+XLS = Kind("XLS", "application/vnd.ms-excel", ("xls",))
+MSG = Kind("MSG", "application/vnd.ms-outlook", ("msg",))
+IMAGE = Kind("image", "image/*", ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "gif"))
+ZIP = Kind("ZIP", "application/zip", ("zip",), packed=True)
+COMPOUND = Kind("compound", "application/x-ole-storage", (), taken=False)
+
+KINDS = (
+    PDF,
+    DOCX,
+    DOC,
+    ODT,
+    RTF,
+    PPTX,
+    PPT,
+    ODP,
+    XLSX,
+    XLS,
+    ODS,
+    CSV,
+    TSV,
+    HTML,
+    XML,
+    JSON,
+    JSONL,
+    MARKDOWN,
+    PLAIN,
+    EML,
+    MSG,
+    EPUB,
+    IMAGE,
+    ZIP,
+)
+_BY_ENDING = {ending: kind for kind in KINDS for ending in kind.endings}
+_BY_MEDIA_TYPE = {kind.media_type: kind for kind in KINDS}
+TAKEN = ", ".join(kind.label for kind in KINDS if kind.taken)
+
+_MAGIC: tuple[tuple[bytes, Kind], ...] = (
+    (b"%PDF-", PDF),
+    (b"{\\rtf", RTF),
+    (b"PK\x03\x04", ZIP),
+    (b"PK\x05\x06", ZIP),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", COMPOUND),
+    (b"\x89PNG\r\n\x1a\n", IMAGE),
+    (b"\xff\xd8\xff", IMAGE),
+    (b"II*\x00", IMAGE),
+    (b"MM\x00*", IMAGE),
+    (b"GIF8", IMAGE),
+)
+_OFFICE_PARTS = {"word/": DOCX, "ppt/": PPTX, "xl/": XLSX}
+_HTML_START = re.compile(
+    r"(?:<\?xml[^>]{0,200}>\s*)?(?:<!--[^>]{0,500}-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE
+)
+_MAIL_START = re.compile(rb"(?:Received|Return-Path|Delivered-To|MIME-Version): ")
+
+
+def told(head: bytes, name: str, media_type: str) -> Kind:
+    """The kind by the first bytes; ZIP and COMPOUND are to be looked into. Skippable for binaries of no known kind."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+    for magic, kind in _MAGIC:
+        if head.startswith(magic) or (kind in (PDF, RTF) and start.startswith(magic)):
+            return kind
+    if head.startswith(b"BM") and head[6:10] == b"\0\0\0\0":
+        return IMAGE
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return IMAGE
+    wanted = named(name, media_type)
+    promised = _of_media_type(media_type)
+    if re.search(rb"%PDF-\d", head[:1024]) and not (wanted and wanted.text):
+        return PDF
+    text = plain.glance(head)
+    if text is None:
+        raise unknown(name)
+    if promised is MARKDOWN or (wanted and not wanted.text and promised and promised.text):
+        wanted = promised  # who names Markdown knows it, whatever the page's address ends in
+    return _of_text(head, text, wanted)
+
+
+def _of_text(head: bytes, text: str, wanted: Kind | None) -> Kind:
+    if wanted is EML or (wanted is None and _MAIL_START.match(head)):
+        return EML
+    if _HTML_START.match(text.lstrip("\ufeff \t\r\n")):
+        return HTML
+    if wanted is None and text.lstrip("\ufeff \t\r\n").startswith("<?xml"):
+        return XML
+    if wanted is not None and not wanted.text:
+        raise Skippable(
+            f"The file is named like {wanted.label} but holds no {wanted.label}: it is damaged or misnamed. "
+            "Save it again from the program that made it, or give it the ending of what it is."
+        )
+    return wanted or PLAIN
+
+
+def named(name: str, media_type: str) -> Kind | None:
+    """The kind that the name's ending or else the media type promises."""
+    ending = PurePath(name).suffix.lower().removeprefix(".")
+    return _BY_ENDING.get(ending) or _of_media_type(media_type)
+
+
+def _of_media_type(media_type: str) -> Kind | None:
+    return _BY_MEDIA_TYPE.get(media_type.partition(";")[0].strip().lower())
+
+
+def packed(members: Iterable[str], mimetype: str) -> Kind:
+    """The kind of a ZIP by its members' names and, for OpenDocument and EPUB, its `mimetype` member."""
+    if mimetype in _BY_MEDIA_TYPE:
+        return _BY_MEDIA_TYPE[mimetype]
+    names = set(members)
+    if "[Content_Types].xml" in names:
+        for folder, kind in _OFFICE_PARTS.items():
+            if any(name.startswith(folder) for name in names):
+                return kind
+    return EPUB if "META-INF/container.xml" in names else ZIP
+
+
+def unknown(name: str) -> Skippable:
+    """The refusal of a kind that we do not take."""
+    ending = PurePath(name).suffix.lower()
+    what = f"Files like this one ({ending})" if re.fullmatch(r"\.\w{1,8}", ending) else "Files of this kind"
+    return Skippable(f"{what} cannot be read. Kinds that are taken: {TAKEN}.")

@@ -1,0 +1,1 @@
+"""Reading each file format, inside of a parser child."""

@@ -1,0 +1,278 @@
+"""Reading one file with kreuzberg, inside of a parser child: the kinds beyond plain text and Markdown."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+import kreuzberg
+
+from connectors.parsers.detect import file_types, ole, plain
+from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.formats import archives as members
+from connectors.parsers.formats import eml, eml_repair, msg, office_notes, opendocument
+from connectors.parsers.messages import ONLY_PICTURES, Packed, Reply, Task
+from connectors.parsers.pdf import images, page_ranges, pages, text_layer
+from connectors.parsers.text import properties, verbatim, xml
+from connectors.parsers.text.cleanup import tidied, titled, without_prompts
+from retrieval.errors import Skippable
+
+_PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
+_MOST_MEMBERS = 20_000
+_SPLIT = "Split it into smaller files and upload those."
+_PICTURE = re.compile(rb"<p:pic[ >].*?</p:pic>", re.DOTALL)
+_TEXT_ONLY = "-text"
+_EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
+
+
+def read(task: Task) -> Reply:
+    """The file's text as Markdown. Skippable for a file that cannot be read."""
+    if task.page is not None:
+        from connectors.parsers.formats import webpage
+
+        return webpage.read(task, task.page)
+    if task.recognise is not None:
+        from connectors.parsers.ocr import ocr_page
+
+        return ocr_page.read(task, task.recognise)
+    path = Path(task.path)
+    if task.draw is not None:
+        from connectors.parsers.pdf import rendering
+
+        return rendering.read(path, task.draw)
+    with path.open("rb") as file:
+        kind = file_types.told(file.read(file_types.HEAD), task.name, task.media_type)
+    kind = _looked_into(kind, path, task)
+    return _without_library(kind, path, task) or _with_library(kind, path, task)
+
+
+def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
+    if kind is file_types.ZIP:
+        return _archive(path, task)
+    if kind is file_types.IMAGE:
+        return _image(path, ocr=task.ocr)
+    if kind in (file_types.ODP, file_types.ODT):
+        return opendocument.read(kind, path)
+    if kind in (file_types.PLAIN, file_types.MARKDOWN, file_types.JSONL):
+        return verbatim.read(path.read_bytes(), kind)
+    return None
+
+
+def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
+    if kind is not file_types.PDF:
+        return _whole(kind, path, task)
+    place, known = page_ranges.cut(path, task.first)
+    if not known.count:
+        return _whole(kind, path, task)
+    try:
+        return page_ranges.placed(_whole(kind, place, task, window=True), known, task.first)
+    finally:
+        shutil.rmtree(place.parent, ignore_errors=True)
+
+
+def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply:
+    """`window`: of a longer file, and so without text, perhaps."""
+    result = _extracted(kind, path)
+    if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
+        raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
+    text = tidied(result.content + _furniture(result, kind))
+    if more := office_notes.beside(kind, path, text):
+        text = f"{text.rstrip()}{more}\n"
+    if kind is file_types.HTML:
+        text = titled(text, plain.one_line(str(result.metadata.get("title") or "")))
+    if kind is file_types.PPT:
+        text = without_prompts(text)
+    starts = _pages(result, kind, text)
+    if kind is file_types.PDF:
+        text, starts = text_layer.completed(path, text, starts)
+    pictured = images.without_text(path) if kind is file_types.PDF and task.ocr else ()
+    if not text.strip() and not pictured and not window:
+        raise _no_text(kind, ocr=task.ocr)
+    known = properties.of(result, kind, path.stat().st_size)
+    return Reply(
+        text=text,
+        title=properties.title(result, text),
+        pages=starts,
+        properties=known,
+        pictured=pictured,
+        count=properties.page_count(result),
+        pdf=kind is file_types.PDF,
+        members=_attachments(kind, path, task),
+    )
+
+
+def _archive(path: Path, task: Task) -> Reply:
+    """An archive's own text is the list of what it holds."""
+    if task.unpack is None:
+        raise Skippable("The file is an archive within a web page or a text, where none is taken. Upload it as a file.")
+    folder = members.Folder(task.unpack)
+    members.unzip(path, folder)
+    known: dict[str, str | int] = {"mimeType": file_types.ZIP.media_type, "fileSize": path.stat().st_size}
+    text = members.listing(task.name, folder.members)
+    return Reply(text=text, title=plain.one_line(task.name), properties=known, members=tuple(folder.members))
+
+
+def _attachments(kind: Kind, path: Path, task: Task) -> tuple[Packed, ...]:
+    if kind not in (file_types.EML, file_types.MSG) or task.unpack is None:
+        return ()
+    folder = members.Folder(task.unpack)
+    (eml.eml if kind is file_types.EML else msg.unpack)(path, folder)
+    return tuple(folder.members)
+
+
+def _image(path: Path, *, ocr: bool) -> Reply:
+    """What is known of an image before its text is recognised."""
+    if not ocr:
+        raise Skippable(
+            "The file is an image and has no text of its own. Ingest it again with the OCR strategy "
+            "STANDARD_OCR (ocrConfig); a retry reads it as before."
+        )
+    count, media_type = images.frames(path), images.media_type(path)
+    known: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}
+    return Reply(properties=known, pictured=tuple(range(1, count + 1)), count=count)
+
+
+def _no_text(kind: Kind, *, ocr: bool) -> Skippable:
+    if kind is not file_types.PDF:
+        return Skippable("The file holds no text. Upload a file with text in it.")
+    if ocr:
+        return Skippable(
+            "The PDF holds nothing but blank pages: there is no text to recognise. Upload a file with text in it."
+        )
+    return Skippable(ONLY_PICTURES)
+
+
+def _looked_into(kind: Kind, path: Path, task: Task) -> Kind:
+    if kind is file_types.COMPOUND:
+        return ole.kind(path.read_bytes(), task.name)
+    if kind is not file_types.ZIP:
+        return kind
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = archive.infolist()
+            packed = file_types.packed((member.filename for member in parts), _mimetype(archive, parts))
+            if packed is not file_types.ZIP:
+                _refuse_bomb(parts, task.expanded_bytes)
+            return packed
+    except xml.BROKEN as error:
+        raise damaged(file_types.named(task.name, task.media_type) or file_types.ZIP) from error
+
+
+def _mimetype(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
+    """What OpenDocument and EPUB files say of themselves. Skippable if the document is encrypted."""
+    by_name = {member.filename: member for member in members}
+    manifest = by_name.get("META-INF/manifest.xml")
+    if manifest and manifest.file_size < 2**20 and b"encryption-data" in archive.read(manifest):
+        raise Skippable("The file is protected by a password. Remove the password and upload it again.")
+    named = by_name.get("mimetype")
+    return archive.read(named).decode("ascii", "replace").strip() if named and named.file_size < 200 else ""
+
+
+def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:
+    size = sum(member.file_size for member in members if member.filename.lower().endswith(_PARTS))
+    if size > expanded_bytes or len(members) > _MOST_MEMBERS:
+        raise Skippable(
+            f"The file unfolds to {size // 2**20:,} MB in {len(members):,} parts; "
+            f"at most {expanded_bytes // 2**20:,} MB in {_MOST_MEMBERS:,} parts are read. {_SPLIT}"
+        )
+
+
+def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
+    config = kreuzberg.ExtractionConfig(  # type: ignore[call-arg]  # its stub lacks disable_ocr
+        output_format="markdown",
+        use_cache=False,
+        disable_ocr=True,
+        enable_quality_processing=False,
+        content_filter=kreuzberg.ContentFilterConfig(include_headers=True, include_footers=True),
+        include_document_structure=kind in (file_types.PDF, file_types.DOCX),
+        language_detection=kreuzberg.LanguageDetectionConfig(enabled=True),
+        concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
+    )
+    try:
+        if kind is file_types.EML:
+            return kreuzberg.extract_bytes_sync(eml_repair.readable(path.read_bytes()), kind.media_type, config=config)
+        if (
+            kind is file_types.XLS
+        ):  # of a file without an ending the library tells only that it is damaged, locked or not
+            return kreuzberg.extract_bytes_sync(path.read_bytes(), kind.media_type, config=config)
+        if not kind.text:
+            return kreuzberg.extract_file_sync(path, kind.media_type, config=config)
+        text = plain.text_of(path.read_bytes(), markup=kind in (file_types.HTML, file_types.XML))
+        if kind is file_types.HTML:
+            text = _EMBEDDED.sub("", text)
+        return kreuzberg.extract_bytes_sync(text.encode(), kind.media_type, config=config)
+    except (kreuzberg.KreuzbergError, ValueError, RuntimeError, OSError) as error:
+        if kind is file_types.PPTX and "image" in str(error).lower() and (rest := _without_pictures(path)):
+            return _extracted(kind, rest)
+        raise _refusal(kind, str(error)) from error
+
+
+def _without_pictures(path: Path) -> Path | None:
+    """A copy of a presentation without its pictures: one that leads nowhere keeps the library from reading the rest."""
+    if path.name.endswith(_TEXT_ONLY):
+        return None
+    place = Path(tempfile.mkdtemp()) / f"raw{_TEXT_ONLY}"
+    try:
+        with zipfile.ZipFile(path) as old, zipfile.ZipFile(place, "w") as new:
+            for member in old.infolist():
+                data = old.read(member) if member.filename.endswith((".xml", ".rels")) else b""
+                new.writestr(member.filename, _PICTURE.sub(b"", data))
+    except xml.BROKEN:
+        return None
+    return place
+
+
+def _refusal(kind: Kind, error: str) -> Skippable:
+    if "password" in error.lower() or "encrypted" in error.lower():
+        return Skippable(f"The {kind.label} is protected by a password. Remove the password and upload it again.")
+    if "recursion" in error.lower():
+        return Skippable(
+            f"The {kind.label} is nested too deeply to be read. Save it with fewer levels and upload that."
+        )
+    if "limit exceeded" in error.lower():
+        return Skippable(f"The {kind.label} unfolds to more than is read. {_SPLIT}")
+    return damaged(kind)
+
+
+def damaged(kind: Kind) -> Skippable:
+    return Skippable(
+        f"The {kind.label} file is damaged or incomplete and cannot be read. "
+        "Save it again from the program that made it and upload that."
+    )
+
+
+def _furniture(result: kreuzberg.ExtractionResult, kind: Kind) -> str:
+    """Headers and footers of a DOCX, once and after its text: the library's Markdown leaves them out."""
+    if kind is not file_types.DOCX or not result.document:
+        return ""
+    layers = ("header", "footer")
+    nodes = [node for layer in layers for node in result.document["nodes"] if node.get("content_layer") == layer]
+    return "".join(
+        f"\n\n{block}" for block in dict.fromkeys(_block(node.get("content")) for node in nodes) if block.strip()
+    )
+
+
+def _pages(result: kreuzberg.ExtractionResult, kind: Kind, text: str) -> tuple[int, ...]:
+    count = properties.page_count(result)
+    if kind is not file_types.PDF or not result.document or not count:
+        return ()
+    nodes = result.document["nodes"]
+    blocks = ((node.get("page") or 0, _block(node.get("content"))) for node in nodes)
+    return pages.starts(text, ((page, block) for page, block in blocks if page and block), count)
+
+
+def _block(content: object) -> str:
+    """A block's own text; a table's cells in reading order."""
+    if isinstance(content, list):
+        return " ".join(map(_block, content))
+    if not isinstance(content, dict):
+        return ""
+    own = content.get("text") or content.get("content")
+    return (
+        own
+        if isinstance(own, str)
+        else " ".join(_block(part) for part in content.values() if isinstance(part, (dict, list)))
+    )

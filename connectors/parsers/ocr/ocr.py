@@ -1,0 +1,82 @@
+"""Text recognition of the pages that have no text of their own, beside each other, and its place in the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import msgspec
+
+from connectors.parsers.messages import Recognise, Reply, Task
+from connectors.parsers.ocr import engines
+from connectors.parsers.process.pool import Pool
+from retrieval.errors import Skippable
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """The children that recognise, and what they are told. `program`: tesseract's path, or "" for the packaged engine.
+
+    `seconds`: for one page. `pages`: of one document at most.
+    """
+
+    pool: Pool
+    program: str
+    languages: tuple[str, ...]
+    seconds: float
+    pages: int
+
+    def completed(self, task: Task, reply: Reply) -> Reply:
+        """The reply with the text of its pictured pages. Skippable if there is still no text at all."""
+        if len(reply.pictured) > self.pages:
+            raise Skippable(
+                f"The file has {len(reply.pictured):,} pages to recognise; at most {self.pages:,} are. "
+                "Split it into smaller files and upload those."
+            )
+        self._refuse_scripts()
+        with ThreadPoolExecutor(self.pool.size, thread_name_prefix="recognise") as threads:
+            texts = list(threads.map(lambda page: self._one(task, reply, page), reply.pictured))
+        text, pages = merged(reply.text, reply.pages, dict(zip(reply.pictured, texts, strict=True)), reply.count)
+        if not text.strip():
+            raise Skippable("No text was recognised: the file shows pictures or blank pages only.")
+        return msgspec.structs.replace(reply, text=text, pages=pages)
+
+    def unread(self) -> tuple[str, ...]:
+        """Languages of the setting whose letters the packaged engine, which reads here, does not know."""
+        return () if self.program else tuple(name for name in self.languages if name not in engines.PACKAGED_READS)
+
+    def _refuse_scripts(self) -> None:
+        """Rather than index what another script's letters look like."""
+        unread = self.unread()
+        if unread and len(unread) == len(self.languages):
+            raise Skippable(
+                f"The text recognition of this installation does not read: {', '.join(unread)}; it reads Latin, "
+                "Chinese and Japanese script. Ask its operator to install tesseract with the data of that language."
+            )
+
+    def _one(self, task: Task, reply: Reply, page: int) -> str:
+        wanted = Recognise(page, pdf=reply.pdf, program=self.program, languages=self.languages)
+        answer = self.pool.run(msgspec.structs.replace(task, recognise=wanted, cpu_seconds=self.seconds))
+        if answer.refusal:
+            raise Skippable(answer.refusal)
+        return answer.text
+
+
+def merged(text: str, pages: tuple[int, ...], recognised: Mapping[int, str], count: int) -> tuple[str, tuple[int, ...]]:
+    """The text with each recognised page at its place, and where every page starts then."""
+    if text.strip() and not pages:
+        return "\n\n".join([text.rstrip(), *filter(None, recognised.values())]), ()
+    starts = [*(pages or [0] * count), len(text)]
+    whole: list[str] = []
+    offsets: list[int] = []
+    length = 0
+    for page in range(1, len(starts)):
+        own = text[starts[page - 1] : starts[page]]
+        said = recognised.get(page, "")
+        if said:
+            own = f"{own.rstrip()}\n\n{said}\n\n" if own.strip() else f"{said}\n\n"
+        offsets.append(length)
+        whole.append(own)
+        length += len(own)
+    return "".join(whole), tuple(offsets)

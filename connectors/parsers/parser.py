@@ -1,0 +1,143 @@
+"""The parser of files: plain text and Markdown here and now, everything else in a limited child process."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from connectors.parsers.detect import file_types
+from connectors.parsers.messages import Page, Reply, Task, Unpack
+from connectors.parsers.ocr.ocr import Recognition
+from connectors.parsers.pdf import page_ranges
+from connectors.parsers.process.pool import Limits, Pool
+from connectors.parsers.text import verbatim
+from retrieval import settings
+from retrieval.errors import Retryable, Skippable
+from retrieval.ports import Member, OcrStrategy, Parsed, RawContent
+
+log = structlog.get_logger(__name__)
+_HERE_BYTES = 1024 * 1024
+"""Plain text up to this size is decoded in this process: no library reads it, and a child would cost more than it."""
+
+
+class DocumentParser:
+    """Reads files with kreuzberg (https://docs.kreuzberg.dev), each within time and memory limits."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        memory_bytes: int,
+        seconds: float,
+        recognition: Recognition | None = None,
+        packed: Unpack | None = None,
+    ) -> None:
+        self.pool = pool
+        self._expanded_bytes = memory_bytes // 4
+        self._seconds = seconds
+        self._recognition = recognition
+        self._packed = packed
+
+    def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed:
+        """The file as Markdown. Skippable, with the cause and what to do, for a file that cannot be read."""
+        try:
+            reply = self._here(raw)
+        except OSError as error:
+            raise Retryable("The file could not be read from the worker's disk.") from error
+        return _parsed(reply or self._in_child(raw, ocr))
+
+    def _here(self, raw: RawContent) -> Reply | None:
+        """The text of a file that needs no library; None for the others."""
+        with raw.path.open("rb") as file:
+            head = file.read(file_types.HEAD)
+            if not head:
+                raise Skippable("The file is empty: it has 0 bytes. Upload a file with text in it.")
+            if raw.page is not None:
+                return None
+            kind = file_types.told(head, raw.name, raw.media_type)
+            if kind in (file_types.PLAIN, file_types.MARKDOWN):
+                data = head + file.read(_HERE_BYTES + 1)
+                if len(data) <= _HERE_BYTES:
+                    return verbatim.read(data, kind)
+        return None
+
+    def warm(self) -> None:
+        """Start a child ahead of the first file."""
+        self.pool.warm()
+
+    def _in_child(self, raw: RawContent, ocr: OcrStrategy) -> Reply:
+        page = None if raw.page is None else Page(raw.name, raw.page.include, raw.page.exclude)
+        task = Task(
+            path=str(raw.path.resolve()),
+            name=raw.name,
+            media_type=raw.media_type,
+            ocr=ocr is OcrStrategy.STANDARD_OCR and self._recognition is not None,
+            cpu_seconds=self._seconds,
+            expanded_bytes=self._expanded_bytes,
+            page=page,
+            unpack=self._unpack(raw),
+        )
+        reply = page_ranges.joined(self._answered(task), task, self._answered, beside=self.pool.size)
+        if reply.pictured and self._recognition is not None:
+            return self._recognition.completed(task, reply)
+        return reply
+
+    def _unpack(self, raw: RawContent) -> Unpack | None:
+        """Files that are packed into this one go beside it, into a folder that the caller removes."""
+        if raw.page is not None or self._packed is None:
+            return None
+        folder = raw.path.parent / f"{raw.path.name}-members"
+        folder.mkdir(exist_ok=True)
+        return msgspec.structs.replace(self._packed, folder=str(folder.resolve()))
+
+    def _answered(self, task: Task) -> Reply:
+        reply = self.pool.run(task)
+        if reply.again:
+            raise Retryable(reply.again)
+        if reply.refusal:
+            log.info("file.refused", reason=reply.refusal, detail=reply.detail)
+            raise Skippable(reply.refusal)
+        return reply
+
+
+def _parsed(reply: Reply) -> Parsed:
+    members = tuple(Member(one.path, Path(one.place), one.media_type, one.size, one.reason) for one in reply.members)
+    return Parsed(reply.text, reply.title, reply.pages, reply.properties, members)
+
+
+@lru_cache(maxsize=1)
+def parser() -> DocumentParser:
+    """The parser of this process, within the limits of the settings; one child at most for each core."""
+    chosen = settings.load()
+    cores = os.cpu_count() or 1
+    pool = Pool(cores, Limits(seconds=chosen.parse_seconds, memory_bytes=chosen.parse_memory_bytes))
+    recognition = _recognition(chosen, cores)
+    packed = Unpack("", chosen.archive_members, chosen.archive_bytes, chosen.max_file_bytes)
+    for each in (pool, recognition.pool):
+        atexit.register(each.close)
+    os.register_at_fork(after_in_child=lambda: _after_fork(pool, recognition.pool))
+    return DocumentParser(pool, chosen.parse_memory_bytes, chosen.parse_seconds, recognition, packed)
+
+
+def _recognition(chosen: settings.Settings, cores: int) -> Recognition:
+    """Children of their own for recognition: it takes more memory, and may start tesseract where that is installed."""
+    program = shutil.which("tesseract") or ""
+    allowed = Limits(chosen.ocr_page_seconds, chosen.ocr_memory_bytes, program)
+    recognition = Recognition(
+        Pool(cores, allowed), program, tuple(chosen.ocr_languages), chosen.ocr_page_seconds, chosen.ocr_pages
+    )
+    if unread := recognition.unread():
+        log.warning("ocr.languages_not_read", languages=unread, why="without tesseract only Latin, Chinese, Japanese")
+    return recognition
+
+
+def _after_fork(*pools: Pool) -> None:
+    """The children belong to the process that started them; the forked one starts its own."""
+    for pool in pools:
+        pool.forget()
+    parser.cache_clear()

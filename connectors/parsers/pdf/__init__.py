@@ -1,0 +1,1 @@
+"""PDF: pages, text layer, images, ranges of pages, rendering."""

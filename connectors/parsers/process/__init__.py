@@ -1,0 +1,1 @@
+"""The limited child processes that read files: their pool, limits and folders."""

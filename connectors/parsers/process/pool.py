@@ -1,0 +1,276 @@
+"""Warm parser children: a few per process, one file at a time each, ended at their limits and replaced."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+import structlog
+
+from connectors.parsers import messages
+from connectors.parsers.messages import Reply, Task
+from connectors.parsers.process import limits
+from connectors.parsers.process.work_folder import Room
+from retrieval.errors import Retryable, Skippable
+from retrieval.settings import PROJECT
+
+log = structlog.get_logger(__name__)
+_FILES_PER_CHILD = 200
+_GLANCE = 0.25
+_START_SECONDS = 60.0
+PATIENCE = 10
+"""How many times its processor time a file may take by the clock: a busy machine is not the file's fault."""
+_ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "MALLOC_ARENA_MAX": "2",
+    "RUST_BACKTRACE": "0",
+    "RAYON_NUM_THREADS": "1",
+    "OMP_THREAD_LIMIT": "1",
+}
+_NOT_STARTED = "The process that reads files could not be started on the worker."
+_ADVICE = "Split it into smaller files and upload those."
+
+
+class _Late(Exception):
+    """The child did not answer in time."""
+
+
+class _Gone(Exception):
+    """The child is dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one file may take of its child: seconds of processor time, and bytes of memory.
+
+    `patience`: how many times those seconds it may take by the clock.
+    """
+
+    seconds: float
+    memory_bytes: int
+    program: str = ""
+    """The path of the one program that the child may start, with what that starts."""
+    patience: int = PATIENCE
+
+
+class Child:
+    """One child process and its pipes. Used by one thread at a time."""
+
+    def __init__(self, allowed: Limits) -> None:
+        self._limits = allowed
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        self._most_memory = 0
+        self._ready = False
+        self.files = 0
+        self._room = Room()
+        command = [sys.executable, "-m", "connectors.parsers.child", str(allowed.memory_bytes)]
+        command += [str(self._room.given), str(self._room.made), *filter(None, [allowed.program])]
+        self._process = subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=PROJECT,
+            env=_ENVIRONMENT | {"TMPDIR": str(self._room.made)},
+        )
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        self._in, self._out = self._process.stdin, self._process.stdout
+        self._poll = select.poll()
+        self._poll.register(self._out, select.POLLIN)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def start(self) -> None:
+        """Wait until the child is ready. Retryable if it never is: the machine's fault, no file's."""
+        if self._ready:
+            return
+        try:
+            _told_once(self._receive(time.monotonic() + _START_SECONDS).landlock)
+        except (_Late, _Gone) as error:
+            log.warning("parser.child_not_started", said=self._said()[:300].decode("utf-8", "replace"))
+            raise Retryable(_NOT_STARTED) from error
+        self._ready = True
+
+    def run(self, task: Task) -> Reply:
+        """The child's answer. Skippable with the reason if it has none within the limits."""
+        self.start()
+        self.files += 1
+        deadline = time.monotonic() + self._limits.patience * self._limits.seconds
+        try:
+            self._in.write(messages.frame(self._room.bring(task)))
+            return self._room.take(self._receive(deadline), task.unpack)
+        except _Late:
+            reason = self._too_late()
+        except (_Gone, BrokenPipeError):
+            reason = self._death()
+        finally:
+            self._room.clear()
+        raise Skippable(reason)
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """Kill the child if it runs and give back what it holds."""
+        if self.alive():
+            self._process.kill()
+        self._process.wait()
+        self.forget()
+        self._room.remove()
+
+    def forget(self) -> None:
+        """Close our ends of the pipes; in a forked process, without waiting for what is another's child."""
+        if self._process.returncode is None:
+            self._process.returncode = 0
+        for file in (self._in, self._out, self._errors):
+            file.close()
+
+    def _receive(self, deadline: float) -> Reply:
+        size = messages.LENGTH.unpack(self._read(messages.LENGTH.size, deadline))[0]
+        return msgspec.msgpack.decode(self._read(size, deadline), type=Reply)
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _Late
+            if not self._poll.poll(min(left, _GLANCE) * 1000):
+                self._most_memory = max(self._most_memory, limits.data_bytes_of(self.pid))
+                continue
+            piece = os.read(self._out.fileno(), min(size - len(data), 1 << 20))
+            if not piece:
+                raise _Gone
+            data += piece
+        return bytes(data)
+
+    def _said(self) -> bytes:
+        return os.pread(self._errors.fileno(), 65536, 0)
+
+    def _too_long(self) -> str:
+        return f"Reading the file took more than {self._limits.seconds:g} s and was given up. {_ADVICE}"
+
+    def _too_late(self) -> str:
+        """Its processor time was not used up: the machine is busy, or the child waits for what never comes."""
+        most = self._limits.patience * self._limits.seconds
+        log.warning("parser.child_late", seconds=most)
+        return f"Reading the file came to no end within {most:g} s by the clock: try again when less is going on."
+
+    def _death(self) -> str:
+        """Why the child died, in words for the user."""
+        status = self._process.wait()
+        said = self._said()
+        log.warning(
+            "parser.child_died",
+            status=status,
+            memory_bytes=self._most_memory,
+            said=said[:300].decode("utf-8", "replace"),
+        )
+        if status == -signal.SIGXCPU:
+            return self._too_long()
+        starved = status == messages.OUT_OF_MEMORY or self._most_memory > 0.8 * self._limits.memory_bytes
+        if starved or any(sign in said for sign in (b"memory allocation of", b"os error 12", b"MemoryError")):
+            most = self._limits.memory_bytes // 2**20
+            return f"Reading the file takes more than {most} MB of memory and was given up. {_ADVICE}"
+        if status in (-signal.SIGKILL, -signal.SIGTERM):
+            return "Reading the file was ended from outside: perhaps the machine ran out of memory. Upload it again."
+        return messages.CRASHED
+
+
+@lru_cache(maxsize=1)
+def _told_once(landlock: int) -> None:
+    """A word in the log of this process about what the kernel keeps its children from."""
+    if not landlock:
+        log.warning(
+            "parser.files_not_confined",
+            why="This kernel offers no Landlock: the processes that read files could read whatever this user may.",
+        )
+    else:
+        log.debug("parser.files_confined", landlock=landlock)
+
+
+class Pool:
+    """At most `size` children at once; further threads wait for one."""
+
+    def __init__(self, size: int, allowed: Limits) -> None:
+        self.size = size
+        self._limits = allowed
+        self._free = threading.BoundedSemaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[Child] = []
+        self._all: set[Child] = set()
+
+    def run(self, task: Task) -> Reply:
+        """Read a file in a child of the pool."""
+        with self._free:
+            child = self._take()
+            keep = False
+            try:
+                reply = child.run(task)
+                keep = not reply.spent and child.files < _FILES_PER_CHILD
+            finally:
+                self._give_back(child, keep=keep)
+        return reply
+
+    def warm(self) -> None:
+        """Start a child now, so that the first file does not wait for its start."""
+        with self._free:
+            child = self._take()
+            try:
+                child.start()
+            finally:
+                self._give_back(child, keep=child.alive())
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for child in idle:
+            self._end(child)
+
+    def forget(self) -> None:
+        """After a fork: leave the children to the process that started them."""
+        for child in self._all:
+            child.forget()
+        self._idle, self._all = [], set()
+
+    def _take(self) -> Child:
+        while True:
+            with self._lock:
+                child = self._idle.pop() if self._idle else None
+            if child is None:
+                break
+            if child.alive():
+                return child
+            self._end(child)
+        try:
+            child = Child(self._limits)
+        except OSError as error:
+            raise Retryable(_NOT_STARTED) from error
+        with self._lock:
+            self._all.add(child)
+        return child
+
+    def _give_back(self, child: Child, *, keep: bool) -> None:
+        if keep:
+            with self._lock:
+                self._idle.append(child)
+        else:
+            self._end(child)
+
+    def _end(self, child: Child) -> None:
+        with self._lock:
+            self._all.discard(child)
+        child.end()

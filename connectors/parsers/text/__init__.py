@@ -1,0 +1,1 @@
+"""What all formats share: verbatim texts, properties, XML, clean Markdown."""

@@ -1,0 +1,41 @@
+"""Markdown as readers and searches want it, whichever library made it."""
+
+from __future__ import annotations
+
+import re
+
+from connectors.parsers.detect import plain
+
+_IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500}+)\]\((?:<[^>\n]{0,4000}+>|[^()\n]{0,4000}+)\)")
+_ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\\([!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
+_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+_HEAD_OF_PAGE = re.compile(r"---\n(?:[\w:.-]{1,80}: .*\n)*\n## ([\w:.-]{1,80}): (.*)\n+")
+_PROMPTS = re.compile(
+    r"^(?:#+ )?(?:Click to edit (?:the|Master) [a-z ]{4,40}|(?:Second|Third|Fourth|Fifth|Sixth|Seventh)"
+    r"(?: Outline)? [Ll]evel|-----)[ \t]*$",
+    re.MULTILINE,
+)
+
+
+def without_prompts(text: str) -> str:
+    """The text of a PPT without what its master slides ask their author to do."""
+    return re.sub(r"\n{3,}", "\n\n", _PROMPTS.sub("", text)).strip("\n") + "\n"
+
+
+def titled(page: str, title: str) -> str:
+    """A web page's Markdown, its title a heading; the library writes its head as a rule and a heading `title: …`."""
+    head = _HEAD_OF_PAGE.match(page)
+    if head is None or not (head[1].startswith("meta-") or (title and head[1] == "title" and head[2] == title)):
+        return page
+    rest = page[head.end() :]
+    return f"# {title}\n\n{rest}" if title and plain.first_heading(rest) != title else rest
+
+
+def tidied(markdown: str) -> str:
+    """Without what helps no reader: links to images (their descriptions stay), control characters, and backslashes
+    before punctuation outside of code, which would tear `part\\_number` apart for the keyword side.
+    """
+    text = markdown.replace("\r\n", "\n").replace("\r", "\n")
+    text = _IMAGE_LINK.sub(r"\1", plain.storable(_CONTROL.sub("", text)))
+    return _ESCAPED.sub(lambda found: found[1] or found[0], text)

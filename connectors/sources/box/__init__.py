@@ -1,0 +1,1 @@
+"""Box, through its SDK."""

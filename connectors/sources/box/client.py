@@ -1,0 +1,275 @@
+"""Box's API through Box's own SDK, one request at a time, with nothing but a fresh access token.
+
+The SDK would try again and renew tokens by itself. Box's refresh tokens are good for one use, so it is given none, and
+its tries are set to one: a 401, 429 or 5xx comes back here and `connectors.http.authorized_call` says what follows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from http.cookiejar import DefaultCookiePolicy
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+import structlog
+
+from connectors.http import bounded
+from connectors.http.authorized_call import Manners, Refused
+from connectors.http.retries import Busy, Passing, seconds_asked
+from connectors.sources.box.responses import Entry, Events, Listing, Named
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import TokenSource
+from retrieval.settings import Endpoint
+
+if TYPE_CHECKING:
+    import requests
+    from box_sdk_gen import BoxClient, NetworkSession
+
+log = structlog.get_logger(__name__)
+BASE_URL = "https://api.box.com"
+MANNERS = Manners("Box", per_minute=900, burst=20)
+"""Box allows 1000 requests a minute for a user; some are left to people and to token requests."""
+
+LIMIT, EVENT_LIMIT = 1000, 500
+"""Entries of one answer at most, by Box's description."""
+FIELDS = ",".join(Entry.__struct_fields__)
+CONNECT_SECONDS, READ_SECONDS, DOWNLOAD_SECONDS = 10, 60, 1800
+_PIECE = 64 * 1024
+_REDIRECTS = 5
+_STRANGE = "Box's answer cannot be read; another server may answer at its address."
+
+T = TypeVar("T")
+
+
+class Missing(Exception):
+    """There is nothing by this id, or nothing that the account can see (404)."""
+
+
+class Closed(Exception):
+    """Box refuses this one thing to the account (403)."""
+
+
+class Outdated(Exception):
+    """Box does not take the request's position or marker (400)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """What came: `sha1` in hexadecimal, `size` in bytes."""
+
+    sha1: str
+    size: int
+    media_type: str
+
+
+class Client:
+    """Safe to share between threads: one pool of connections, no cookies, a token of its own for each request."""
+
+    def __init__(self, endpoint: Endpoint | None, most: int) -> None:
+        self.most = most
+        self._base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
+        self._bundle = endpoint.ca_bundle if endpoint else None
+
+    def folder(self, tokens: TokenSource, folder_id: str, marker: str) -> Listing:
+        """A page of what a folder holds."""
+        wish = {"fields": FIELDS, "usemarker": "true", "limit": str(LIMIT), **({"marker": marker} if marker else {})}
+        return self._asked(tokens, f"folders/{folder_id}/items", wish, Listing, (Missing, Closed, Outdated))
+
+    def file(self, tokens: TokenSource, file_id: str) -> Entry:
+        """What Box says of a file now."""
+        return self._asked(tokens, f"files/{file_id}", {"fields": FIELDS}, Entry, (Missing, Closed))
+
+    def events(self, tokens: TokenSource, position: str) -> Events:
+        """What happened since; `now` gives no events and the position of this moment."""
+        wish = {"stream_type": "changes", "stream_position": position, "limit": str(EVENT_LIMIT)}
+        return self._asked(tokens, "events", wish, Events, (Outdated,))
+
+    def download(self, tokens: TokenSource, file_id: str, to: Path) -> Download:
+        """The file's content. Box sends its clients on to another host for it, which is shown no token."""
+        return MANNERS.call(tokens, lambda token: self._download(token, file_id, to))
+
+    def account(self, token: str) -> str | None:
+        """Whose token it is; None if Box does not say at once: a person waits for it."""
+        from box_sdk_gen.networking.timeout_config import TimeoutConfig
+
+        soon = self._network.with_timeout_config(TimeoutConfig(connection_timeout_ms=5000, read_timeout_ms=5000))
+        try:
+            return self._got(self._sdk(token, soon), "users/me", {"fields": "id"}, Named, ()).id
+        except (Refused, Busy, Passing, Fatal) as error:
+            log.warning("box.account_unknown", error=str(error))
+            return None
+
+    def _asked(
+        self, tokens: TokenSource, path: str, wish: dict[str, str], kind: type[T], expected: tuple[type[Exception], ...]
+    ) -> T:
+        return MANNERS.call(tokens, lambda token: self._got(self._sdk(token), path, wish, kind, expected))
+
+    def _got(
+        self, sdk: BoxClient, path: str, wish: dict[str, str], kind: type[T], expected: tuple[type[Exception], ...]
+    ) -> T:
+        """The answer in our own types: the SDK takes any JSON, and anything else for an empty answer.
+
+        (Its own types of a page of 1000 files take much longer to make than the page to decode.)
+        """
+        from box_sdk_gen import FetchOptions
+
+        with _explained(expected):
+            answer = sdk.make_request(FetchOptions(url=f"{self._base}/2.0/{path}", method="GET", params=wish))
+        try:
+            return msgspec.convert(answer.data, kind)
+        except msgspec.ValidationError as error:
+            raise Passing(_STRANGE) from error
+
+    def _download(self, token: str, file_id: str, to: Path) -> Download:
+        from box_sdk_gen import FetchOptions, ResponseFormat
+
+        url = f"{self._base}/2.0/files/{file_id}/content"
+        wish = FetchOptions(url=url, method="GET", response_format=ResponseFormat.BINARY, follow_redirects=False)
+        with _explained((Missing, Closed, Skippable)):
+            answer = self._sdk(token).make_request(wish)
+            content = answer.content or BytesIO()
+            if answer.status == 200:
+                return self._write(iter(lambda: content.read(_PIECE), b""), answer.headers, to)
+            content.read(_PIECE)  # to its end: the connection serves again
+            if answer.status == 202:
+                after = seconds_asked(answer.headers.get("Retry-After"))
+                raise Retryable("Box is still preparing the file (202): it can be had later.", after=after)
+            if not answer.headers.get("Location"):
+                raise Passing(_STRANGE)
+            return self._elsewhere(urljoin(url, answer.headers["Location"]), to)
+
+    def _elsewhere(self, url: str, to: Path) -> Download:
+        """From the address that Box signed, without a token, and never in the clear if Box is asked under TLS."""
+        for _ in range(_REDIRECTS):
+            if not url.startswith(("https:", self._base.partition("//")[0])):
+                raise Passing(_STRANGE)
+            with self._session.get(
+                url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
+            ) as answer:
+                if answer.status_code == 200:
+                    return self._write(_arriving(answer.raw), answer.headers, to)
+                if answer.status_code == 429:
+                    raise Busy(seconds_asked(answer.headers.get("Retry-After")))
+                if not answer.is_redirect:
+                    raise Passing(f"The host that Box keeps content on answered with {answer.status_code}.")
+                url = urljoin(url, answer.headers["Location"])
+        raise Passing(_STRANGE)
+
+    def _write(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
+        until = time.monotonic() + DOWNLOAD_SECONDS
+        size, digest = 0, hashlib.sha1(usedforsecurity=False)
+        with to.open("wb") as file:
+            for piece in pieces:
+                size += len(piece)
+                if size > self.most:
+                    raise too_large(self.most)
+                if time.monotonic() > until:
+                    raise Passing(f"Box did not send the file within {DOWNLOAD_SECONDS} s.")
+                digest.update(piece)
+                file.write(piece)
+        media_type = headers.get("Content-Type", "").partition(";")[0].strip()
+        return Download(digest.hexdigest(), size, "" if media_type == "application/octet-stream" else media_type)
+
+    def _sdk(self, token: str, network: NetworkSession | None = None) -> BoxClient:
+        """It costs a third of a millisecond; the connections are shared."""
+        from box_sdk_gen import BoxClient, BoxDeveloperTokenAuth
+
+        return BoxClient(auth=BoxDeveloperTokenAuth(token=token), network_session=network or self._network)
+
+    @cached_property
+    def _session(self) -> requests.Session:
+        """Proxy variables, .netrc and certificate variables of the environment do not count."""
+        import requests
+
+        session = requests.Session()
+        session.trust_env = False
+        session.max_redirects = _REDIRECTS
+        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        session.verify = str(self._bundle) if self._bundle else True
+        session.hooks["response"].append(_taken)
+        return session
+
+    @cached_property
+    def _network(self) -> NetworkSession:
+        from box_sdk_gen import BaseUrls, BoxNetworkClient, BoxRetryStrategy, NetworkSession
+        from box_sdk_gen.networking.timeout_config import TimeoutConfig
+
+        patience = TimeoutConfig(connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000)
+        return NetworkSession(
+            network_client=BoxNetworkClient(self._session),
+            base_urls=BaseUrls(base_url=self._base, upload_url=self._base, oauth_2_url=self._base),
+            retry_strategy=BoxRetryStrategy(max_attempts=1, max_retries_on_exception=0),
+            timeout_config=patience,
+        )
+
+
+def too_large(most: int) -> Skippable:
+    return Skippable(f"The file is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
+
+
+def _taken(answer: requests.Response, **_: Any) -> None:
+    """What the SDK would read at its leisure; content is read by us."""
+    if "authorization" in answer.request.headers and not urlsplit(answer.url).path.endswith("/content"):
+        bounded.take(answer, "Box")
+
+
+def _arriving(raw: Any) -> Iterator[bytes]:
+    """As it arrives: to wait for whole pieces would be to wait for hours where single bytes come."""
+    while piece := raw.read1(_PIECE, decode_content=True):
+        yield piece
+
+
+@contextmanager
+def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
+    """The SDK's trouble in our words. `expected`: refusals that mean something.
+
+    Nothing of the cause stays, also not in a traceback: it repeats what Box said, or an address that opens a file.
+    """
+    import requests
+    from box_sdk_gen import BoxAPIError, BoxSDKError
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except BoxAPIError as error:
+        raise _meaning(error.response_info.status_code, error.response_info, expected) from None
+    except RecursionError:
+        raise Passing(_STRANGE) from None
+    except (BoxSDKError, requests.RequestException, HTTPError) as error:
+        cause = getattr(error, "error", None) or error
+        if isinstance(cause, requests.Timeout):
+            raise Passing(f"Box did not answer within {READ_SECONDS} s.") from None
+        raise Passing("Box could not be reached, or its answer broke off.") from None
+
+
+def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> Exception:
+    if status == 401:
+        return Refused()
+    if status == 429:
+        headers = {name.lower(): value for name, value in said.headers.items()}
+        return Busy(seconds_asked(headers.get("retry-after")))
+    if status == 403 and said.code == "insufficient_scope":
+        return Fatal(
+            "The Box app may not read files: give it the scope 'Read all files and folders stored in Box', and "
+            "authorize the connection again."
+        )
+    if status == 408 or status >= 500:
+        return Passing(f"Box answered with an error of its own ({status}).")
+    return _refusal(status, expected)
+
+
+def _refusal(status: int, expected: tuple[type[Exception], ...]) -> Exception:
+    kind = {400: Outdated, 403: Closed, 404: Missing, 410: Missing}.get(status)
+    if kind and kind in expected:
+        return kind()
+    if Skippable in expected:
+        return Skippable(f"Box does not give this file's content (status {status}).")
+    return Fatal(f"Box answered with the unexpected status {status}: check RETRIEVAL_ENDPOINTS, if it names BOX.")

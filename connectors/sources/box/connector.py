@@ -1,0 +1,66 @@
+"""Box: files and Box Notes of an account, with the folders that others share with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from connectors.http import oauth
+from connectors.http.oauth import Auth, OAuth, Service
+from connectors.sources.box import files
+from connectors.sources.box.client import Client, Closed, Missing
+from connectors.sources.box.listing import Walk
+from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.settings import Settings
+
+SERVICE = Service(
+    name="Box",
+    authorize="https://account.box.com/api/oauth2/authorize",
+    token="https://api.box.com/oauth2/token",  # noqa: S106
+    pkce=False,
+    revoke="https://api.box.com/oauth2/revoke",
+    revoke_auth=Auth.FORM,
+    account="account",
+    rights={"root_readonly": ("root_readwrite",)},
+)
+"""Its token answers do not say whose the tokens are: that is asked for once, when a person has authorized."""
+
+
+def make(app: Mapping[str, Any], settings: Settings) -> Box:
+    """The connector of a namespace's app."""
+    endpoint = settings.endpoints.get("BOX")
+    client = Client(endpoint, settings.max_file_bytes)
+    return Box(oauth.make("BOX", SERVICE, app, settings, partial(_send, client, known=endpoint is not None)), client)
+
+
+def _send(client: Client, flow: OAuth, url: str, content: dict[str, str], *, known: bool) -> Any:
+    """A request of the flow. A token of somebody else's token endpoint is not shown to Box's public API."""
+    app = {"client_id": flow.client_id, "client_secret": flow.client_secret}
+    answer = oauth.post(SERVICE.name, url, data={**content, **app})
+    is_first = content.get("grant_type") == "authorization_code" and isinstance(answer, dict)
+    if is_first and (known or flow.token_at == SERVICE.token) and isinstance(token := answer.get("access_token"), str):
+        return {**answer, "account": client.account(token)}
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A `Connector`. An item is a file, by Box's id of it; web links are counted and left out."""
+
+    authorizer: OAuth
+    client: Client
+
+    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        return Walk(self.client, tokens).pages(cursor)
+
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
+        return files.fetch(self.client, tokens, item.external_id, to)
+
+    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+        try:
+            return files.is_gone(self.client.file(tokens, external_id))
+        except (Missing, Closed):
+            return True

@@ -1,0 +1,220 @@
+"""Listing a Box account, and what happened to it since.
+
+A folder's page names what lies in it and nothing below, so folders are walked, the newest found first: at most one page
+of each level waits, and the cursor stays small however wide the account is. (Breadth first, whole levels would wait.)
+
+The account's events say what may have changed, some of them twice, in any order, each with the item as it was some time
+ago. So an event is only a reason to ask: a file is asked for by its id, whatever happened to it, and is listed as it is
+now, or as deleted; a folder is walked with all below it. This makes duplicates and disorder harmless, also across
+pages. Of a folder that is gone Box does not say what it held: then everything is listed, so that what is missing shows
+which files left, each of which is asked for before its document goes. That is one request a folder and no download.
+
+A position is taken before everything is listed, so that nothing falls between. Everything is listed again each week:
+for an event that never came, and since Box keeps events for two weeks only, and an older position may silently begin
+late.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import structlog
+
+from connectors.sources.box import files as box_files
+from connectors.sources.box.client import Client, Closed, Missing, Outdated
+from connectors.sources.box.responses import Event
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Page, SourceItem, TokenSource
+
+log = structlog.get_logger(__name__)
+ROOT = "0"
+WEEK = 7 * 86400
+MOST_REQUESTS = 200_000
+MOST_EVENT_PAGES = 2_000
+MOST_WAITING = 20_000
+_SILENT = ("COMMENT_", "TASK_", "TAG_", "LOCK_", "ANNOTATIONV2_", "ITEM_SHARED", "ITEM_DOWNLOAD", "ITEM_PREVIEW")
+"""Events that change no file and nobody's access to one."""
+_BIRTHS = frozenset({"ITEM_CREATE", "ITEM_UPLOAD", "ITEM_COPY"})
+_STUCK = "Box does not go on with the pages of a folder: ingest again, which begins anew."
+
+
+class Lost(Exception):
+    """The changes do not say enough: everything is to be listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a listing has come, as a cursor. `at`: the events' position. `since`: when everything was last listed.
+
+    `waiting`: folders to walk, the next one last, each with the marker of its page, "" for the first. `whole`: the
+    walk began at the root. `asked`: pages so far.
+    """
+
+    at: str
+    since: int
+    step: Literal["changes", "walk"] = "changes"
+    whole: bool = False
+    waiting: tuple[tuple[str, str], ...] = ()
+    asked: int = 0
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def of(cls, cursor: str) -> Place:
+        """Lost for what is no cursor of ours."""
+        try:
+            place = cls(**json.loads(cursor))
+            return replace(place, waiting=tuple((folder, marker) for folder, marker in place.waiting))
+        except (ValueError, TypeError) as error:
+            raise Lost from error
+
+    def end(self) -> Place:
+        """Where the next listing begins."""
+        return Place(self.at, self.since)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One listing in the name of a connection."""
+
+    client: Client
+    tokens: TokenSource
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """Pages of folders, each by its marker."""
+
+    def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        place: Place | None = None
+        while True:
+            try:
+                place = place or self._begin(cursor)
+                page = self._page(place)
+            except Lost:
+                log.info("box.everything_is_listed", connection_id=self.tokens.connection_id)
+                place = self._everything()
+                continue
+            yield page
+            if page.done:
+                return
+            place = Place.of(page.cursor)
+
+    def _begin(self, cursor: str | None) -> Place:
+        if cursor is None:
+            return self._everything()
+        place = Place.of(cursor)
+        if place.step == "changes" and not place.asked and time.time() - place.since > WEEK:
+            raise Lost
+        return place
+
+    def _everything(self) -> Place:
+        since = int(time.time())
+        try:
+            at = _position(self.client.events(self.tokens, "now").next_stream_position)
+        except Outdated as error:
+            raise Fatal("Box does not tell this account's changes (400): try another account.") from error
+        if at is None:
+            raise Retryable("Box gave no position to look for changes from.")
+        return Place(at, since, "walk", whole=True, waiting=((ROOT, ""),))
+
+    def _page(self, place: Place) -> Page[SourceItem]:
+        return self._changes(place) if place.step == "changes" else self._folder(place)
+
+    def _changes(self, place: Place) -> Page[SourceItem]:
+        try:
+            found = self.client.events(self.tokens, place.at)
+        except Outdated as error:
+            raise Lost from error
+        at = _position(found.next_stream_position)
+        files, folders = _named(found.entries, (folder for folder, _ in place.waiting))
+        waiting = dict.fromkeys([*place.waiting, *((folder, "") for folder in folders)])
+        if at is None or place.asked >= MOST_EVENT_PAGES or len(waiting) > MOST_WAITING:
+            raise Lost
+        over = not found.entries or at == place.at
+        step: Literal["changes", "walk"] = "walk" if over else "changes"
+        after = replace(place, at=at, step=step, waiting=tuple(waiting), asked=place.asked + 1)
+        return self._told([self._file(one) for one in files], after, over=over and not waiting)
+
+    def _file(self, file_id: str) -> SourceItem:
+        try:
+            return box_files.item(self.client.file(self.tokens, file_id))
+        except (Missing, Closed):
+            return SourceItem(file_id, "", deleted=True)
+
+    def _folder(self, place: Place) -> Page[SourceItem]:
+        (folder, marker), rest = place.waiting[-1], place.waiting[:-1]
+        after = replace(place, waiting=rest, asked=place.asked + 1)
+        self.asked.add((folder, marker))
+        try:
+            found = self.client.folder(self.tokens, folder, marker)
+        except (Missing, Closed) as error:
+            return self._without(folder, after, error)
+        except Outdated as error:
+            raise (Fatal(_STUCK) if place.whole else Lost) from error
+        if found.next_marker and (folder, found.next_marker) in self.asked:
+            raise Fatal(_STUCK)
+        more = ((folder, found.next_marker),) if found.next_marker else ()
+        below = tuple((entry.id, "") for entry in found.entries if entry.type == "folder")
+        after = replace(after, waiting=(*rest, *more, *below))
+        if len(after.waiting) > MOST_WAITING or after.asked > MOST_REQUESTS:
+            raise Fatal("The Box account has too many folders to be listed: share those that are wanted with another.")
+        items = [box_files.item(entry) for entry in found.entries if entry.type == "file"]
+        links = sum(entry.type == "web_link" for entry in found.entries)
+        return self._told(items, after, over=not after.waiting, skipped={"web link": links} if links else {})
+
+    def _without(self, folder: str, after: Place, error: Exception) -> Page[SourceItem]:
+        """A folder that left while it waited: everything is to be listed if an event had named it."""
+        if not after.whole:
+            raise Lost from error
+        if folder == ROOT:
+            raise Fatal("Box does not show this account's files to the app: check the app's scopes.") from error
+        closed = {"folder without access": 1} if isinstance(error, Closed) else {}
+        return self._told([], after, over=not after.waiting, skipped=closed)
+
+    def _told(
+        self, items: Sequence[SourceItem], after: Place, *, over: bool, skipped: dict[str, int] | None = None
+    ) -> Page[SourceItem]:
+        cursor = str(after.end() if over else after)
+        return Page(items, cursor, done=over, skipped=skipped or {}, whole=over and after.whole)
+
+
+def _position(said: str | int | None) -> str | None:
+    """None for what is no position to go on from: 0 would be everything that Box remembers."""
+    text = "" if said is None else str(said)
+    return text if text.isascii() and text.isdigit() and int(text) > 0 else None
+
+
+def _named(events: Iterable[Event], waiting: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Files and folders that something happened to, each once. What was made in a folder that is walked is found there.
+
+    Only if that is all that happened to it: where else it went is not to be seen from there.
+    """
+    places: dict[str, dict[str, list[frozenset[str]]]] = {"file": {}, "folder": {}}
+    for event in events:
+        kind, its = _subject(event)
+        if kind in places:
+            is_new = event.event_type in _BIRTHS
+            places[kind].setdefault(its, []).append(_above(event.source or {}) if is_new else frozenset())
+    walked = {*waiting, *places["folder"]}
+    files, folders = (
+        [one for one, above in each.items() if not all(map(walked.__and__, above))] for each in places.values()
+    )
+    return files, folders
+
+
+def _subject(event: Event) -> tuple[str, str]:
+    """Kind and id of what it happened to, which Box words in two ways; "" if it does not matter here."""
+    source = event.source or {}
+    kind, its = source.get("type") or source.get("item_type"), source.get("id") or source.get("item_id")
+    matters = isinstance(kind, str) and isinstance(its, str) and not (event.event_type or "").startswith(_SILENT)
+    return (str(kind), str(its)) if matters else ("", "")
+
+
+def _above(source: Mapping[str, Any]) -> frozenset[str]:
+    """The folders that it lay in."""
+    path = source.get("path_collection")
+    entries = path.get("entries") if isinstance(path, dict) else None
+    return frozenset(str(entry["id"]) for entry in entries or () if isinstance(entry, dict) and "id" in entry)

@@ -1,0 +1,1 @@
+"""Dropbox, through its SDK."""

@@ -1,0 +1,184 @@
+"""The vendor's SDK for Dropbox: one session a process, a client a call, and its answers and errors in our words.
+
+The SDK's hosts are fixed, it would wait for a full rate without end, and it takes the machine's own proxies and
+.netrc: the session here sends to the operator's endpoint if there is one, takes nothing from the environment and
+follows no redirect, so a token goes to two hosts and no other; who waits and tries again is
+`connectors.http.authorized_call`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from http.cookiejar import DefaultCookiePolicy
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from connectors.http import bounded
+from connectors.http.authorized_call import Manners, Refused
+from connectors.http.retries import Busy, Passing, seconds_asked
+from retrieval.errors import Fatal, Skippable
+
+if TYPE_CHECKING:
+    import requests
+
+    from retrieval.ports import TokenSource
+    from retrieval.settings import Endpoint
+
+T = TypeVar("T")
+NAME = "Dropbox"
+MANNERS = Manners(NAME, per_minute=2400, burst=40)
+"""Dropbox tells no limit: its 429 does."""
+SECONDS = 30
+"""Without a byte, after which an answer is given up."""
+CONNECTIONS = 16
+_HOSTS = ("https://api.dropboxapi.com/", "https://content.dropboxapi.com/")
+_WORDS = 16 * 1024
+"""Bytes of an error that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Dropbox as the connections of one app see it. Safe in several threads."""
+
+    endpoint: Endpoint | None
+    _roots: dict[str, str | None] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def ask(self, tokens: TokenSource, request: Callable[[Any], T]) -> T:
+        """What `request(the SDK's client)` returns. Its 409 comes as the SDK's ApiError, for `request` to read."""
+        return MANNERS.call(tokens, lambda token: self._once(tokens.connection_id, token, request))
+
+    def _once(self, connection_id: str, token: str, request: Callable[[Any], T]) -> T:
+        import dropbox
+        from dropbox.exceptions import PathRootError
+
+        client = dropbox.Dropbox(
+            token, max_retries_on_error=0, max_retries_on_rate_limit=0, session=_session(self.endpoint), timeout=SECONDS
+        )
+        with _understood():
+            try:
+                return request(self._rooted(connection_id, client))
+            except PathRootError as error:
+                self._roots[connection_id] = _root_now(error.error)
+            return request(self._rooted(connection_id, client))
+
+    def _rooted(self, connection_id: str, client: Any) -> Any:
+        """In a team's space the folders of the team lie beside a member's own, and are seen from its root alone."""
+        from dropbox.common import PathRoot
+
+        with self._lock:
+            if connection_id not in self._roots:
+                self._roots[connection_id] = _root(client.users_get_current_account().root_info)
+            root = self._roots[connection_id]
+        return client if root is None else client.with_path_root(PathRoot.root(root))
+
+
+def _root(info: Any) -> str | None:
+    return None if info.root_namespace_id == info.home_namespace_id else str(info.root_namespace_id)
+
+
+def _root_now(error: Any) -> str | None:
+    """The member moved to another team, or the app sees one folder only."""
+    return _root(error.get_invalid_root()) if error.is_invalid_root() else None
+
+
+@lru_cache(maxsize=8)
+def _session(endpoint: Endpoint | None) -> requests.Session:
+    """Shared by the threads and steps of a process: a connection is dear to make."""
+    import requests
+    from requests.adapters import HTTPAdapter
+
+    logging.getLogger("dropbox").setLevel(logging.WARNING)
+    base = urlsplit(endpoint.base_url) if endpoint and endpoint.base_url else None
+
+    class Adapter(HTTPAdapter):
+        def send(self, request: requests.PreparedRequest, *given: Any, **named: Any) -> requests.Response:
+            if base is not None:
+                asked = urlsplit(request.url or "")
+                path = base.path.rstrip("/") + str(asked.path)
+                request.url = urlunsplit((base.scheme, base.netloc, path, asked.query, ""))
+            return super().send(request, *given, **named)
+
+    session = requests.Session()
+    session.trust_env = False
+    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    session.verify = str(endpoint.ca_bundle) if endpoint and endpoint.ca_bundle else True
+    session.hooks["response"].append(_judge)
+    session.adapters.clear()
+    for host in _HOSTS:
+        session.mount(host, Adapter(pool_connections=len(_HOSTS), pool_maxsize=CONNECTIONS))
+    return session
+
+
+def _judge(answer: requests.Response, **_: Any) -> None:
+    """Raise for what means the same on every route, before the SDK takes a stranger's answer apart."""
+    status, is_json = answer.status_code, answer.headers.get("content-type") == "application/json"
+    content = "dropbox-api-arg" in answer.request.headers
+    if status == 200 and content and "dropbox-api-result" in answer.headers:
+        return
+    if status in {200, 409, 422} and is_json and not (status == 200 and content):
+        bounded.take(answer, NAME)
+        return
+    with closing(answer):
+        raise _trouble(status, answer.headers.get("retry-after", ""), _words(answer))
+
+
+def _words(answer: requests.Response) -> bytes:
+    said = b""
+    for piece in bounded.pieces(answer.raw, SECONDS, NAME):
+        said += piece
+        if len(said) > _WORDS:
+            break
+    return said
+
+
+def _trouble(status: int, after: str, said: bytes) -> Exception:
+    if status == 401 and b"missing_scope" in said:
+        return Fatal(_PERMISSIONS)
+    if status == 401 or (status == 400 and b"access token" in said):
+        return Refused()
+    if status == 400 and b"cursor" in said:
+        return Forgotten()
+    known: Mapping[int, Exception] = {
+        400: Fatal(_PERMISSIONS),
+        403: Skippable(f"{NAME} denies this account the access (403)."),
+        429: Busy(seconds_asked(after)),
+    }
+    return known.get(status, Passing(f"{NAME} cannot answer right now (status {status})."))
+
+
+_PERMISSIONS = (
+    f"{NAME} does not take the request: allow account_info.read, files.metadata.read and files.content.read among the"
+    " app's permissions there, and authorize the connection again."
+)
+
+
+class Forgotten(Exception):
+    """The cursor does not count any more: everything has to be listed again."""
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """What the SDK and its HTTP library make of trouble, in our words."""
+    import requests
+    import urllib3
+    from dropbox.exceptions import ApiError, DropboxException, PathRootError
+    from dropbox.stone_validators import ValidationError
+
+    try:
+        yield
+    except ApiError:
+        raise
+    except PathRootError as error:
+        raise Passing(f"{NAME} does not let the team's folders be seen right now.") from error
+    except requests.Timeout as error:
+        raise Passing(f"{NAME} did not answer within {SECONDS} s.") from error
+    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        raise Passing(f"{NAME} could not be reached, or its answer broke off.") from error
+    except (DropboxException, ValidationError, AssertionError, LookupError, TypeError, ValueError) as error:
+        raise Passing(f"{NAME} gave an answer that makes no sense.") from error

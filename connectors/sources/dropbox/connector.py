@@ -1,0 +1,54 @@
+"""Dropbox: its authorization, and what it lists and gives out.
+
+`dropbox_client` asks, `dropbox_listing` lists, `dropbox_files` fetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connectors.http import oauth
+from connectors.http.oauth import Auth, OAuth, Service
+from connectors.sources.dropbox import files, listing
+from connectors.sources.dropbox.client import Client
+from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.settings import Settings
+
+SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
+SERVICE = Service(
+    name="Dropbox",
+    authorize="https://www.dropbox.com/oauth2/authorize",
+    token="https://api.dropboxapi.com/oauth2/token",  # noqa: S106
+    extra={"scope": " ".join(SCOPES), "token_access_type": "offline"},
+    revoke="https://api.dropboxapi.com/2/auth/token/revoke",
+    revoke_auth=Auth.BEARER,
+    account="account_id",
+    rights=dict.fromkeys(SCOPES, ()),
+)
+
+
+def make(app: Mapping[str, Any], settings: Settings) -> Dropbox:
+    """The connector of a namespace's app."""
+    client = Client(settings.endpoints.get("DROPBOX"))
+    return Dropbox(oauth.make("DROPBOX", SERVICE, app, settings), client, settings.max_file_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropbox:
+    """A `Connector`. `most`: bytes that one file may have."""
+
+    authorizer: OAuth
+    client: Client
+    most: int
+
+    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        return listing.pages(self.client, tokens, cursor)
+
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
+        return files.fetch(self.client, tokens, item, to, self.most)
+
+    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+        return files.gone(self.client, tokens, external_id)

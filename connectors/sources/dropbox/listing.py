@@ -1,0 +1,171 @@
+"""What Dropbox lists: everything at first, and from there what changed, by its cursor.
+
+A change names a path, while documents go by file ids, which outlive moves. What a change took away is therefore looked
+up: the revisions of a path tell which files have lain there, also when another file lies there now, and each of those
+files tells itself whether it is still to be had. That costs two requests or so a changed path, so where it cannot
+answer (a folder was deleted or moved), or there is much to look up, everything is listed instead: 2000 files a request,
+and what is missing then is gone. Revisions are kept for 30 days at least; each week everything is listed anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from connectors.sources.dropbox import files
+from connectors.sources.dropbox.client import Forgotten
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Page, SourceItem
+
+if TYPE_CHECKING:
+    from connectors.sources.dropbox.client import Client
+    from retrieval.ports import TokenSource
+
+PAGE = 2000
+"""Entries a request: the most that Dropbox gives."""
+LOOKUPS = 200
+"""Changed paths of one listing that are looked up; with more, everything is listed."""
+THREADS = 4
+WEEK = 7 * 86400.0
+REVISIONS = 100
+EMPTY = 1000
+"""Pages without a file, one after the other, that are taken for a listing that leads nowhere."""
+STARTS = 3
+"""How often one listing may begin from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a listing has come. `at`: Dropbox's cursor, None before the first page; `whole`: of everything.
+
+    `since`: when the last listing of everything began, as seconds since 1970; 0 if the next one is due at once.
+    `looked`: paths that were looked up so far.
+    """
+
+    at: str | None = None
+    whole: bool = True
+    since: float = 0.0
+    looked: int = 0
+
+    @classmethod
+    def of(cls, cursor: str | None) -> Place:
+        place = cls(**json.loads(cursor)) if cursor else cls()
+        overdue = not place.whole and time.time() - place.since > WEEK
+        return cls() if overdue else place
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def pages(client: Client, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+    """See `Connector.iter_changes`."""
+    place, starts, empty, seen = Place.of(cursor), 0, 0, set[str]()
+    while True:
+        found = _next(client, tokens, place)
+        if found is None:
+            starts += 1
+            if starts > STARTS:
+                raise Retryable("Dropbox forgets its listing again and again.")
+            place = Place()
+            continue
+        page, place = found
+        yield page
+        if page.done:
+            return
+        empty = 0 if page.items else empty + 1
+        if place.at is None or place.at in seen or empty > EMPTY:
+            raise Retryable("Dropbox's listing does not come to an end.")
+        seen.add(place.at)
+
+
+def _next(client: Client, tokens: TokenSource, place: Place) -> tuple[Page[SourceItem], Place] | None:
+    """The page behind a place and the place behind that; None if everything has to be listed from the start."""
+    since = time.time() if place.at is None else place.since
+    try:
+        answer = client.ask(tokens, lambda sdk: _ask(sdk, place))
+    except Forgotten:
+        return None
+    paths = _changed(answer.entries, place)
+    looked = place.looked + len(paths)
+    left = _left(client, tokens, paths) if looked <= LOOKUPS else None
+    if left is None:
+        if not place.whole:
+            return None
+        left, since = set(), 0.0  # deleted while everything was being listed: seen when that is done again
+    after = Place(answer.cursor, place.whole, since, looked)
+    done = not answer.has_more
+    saved = Place(answer.cursor, whole=False, since=since) if done else after
+    page = _page(answer.entries, left)
+    return replace(page, cursor=str(saved), done=done, whole=done and place.whole), after
+
+
+def _ask(sdk: Any, place: Place) -> Any:
+    from dropbox.exceptions import ApiError
+
+    try:
+        if place.at is not None:
+            return sdk.files_list_folder_continue(place.at)
+        return sdk.files_list_folder("", recursive=True, include_mounted_folders=True, limit=PAGE)
+    except ApiError as error:
+        if place.at is not None and error.error.is_reset():
+            raise Forgotten from error
+        raise Fatal("Dropbox refuses to list this account's files.") from error
+
+
+def _page(entries: Sequence[Any], left: set[str]) -> Page[SourceItem]:
+    from dropbox.files import FileMetadata
+
+    found = [files.item(entry) for entry in entries if isinstance(entry, FileMetadata)]
+    items = {one.external_id: one for one in found if isinstance(one, SourceItem)}
+    items |= {one: SourceItem(one, "", deleted=True) for one in left}
+    return Page(list(items.values()), "", done=False, skipped=Counter(one for one in found if isinstance(one, str)))
+
+
+def _changed(entries: Sequence[Any], place: Place) -> dict[str, str | None]:
+    """The paths at which something else may have lain before, with the id of the file that lies there now.
+
+    A listing of everything needs to know only what was deleted meanwhile.
+    """
+    from dropbox.files import DeletedMetadata, FileMetadata
+
+    paths: dict[str, str | None] = {}
+    for entry in entries:
+        if isinstance(entry, DeletedMetadata):
+            paths[entry.path_lower] = None
+        elif isinstance(entry, FileMetadata) and entry.path_lower and not place.whole:
+            paths[entry.path_lower] = entry.id
+    return paths
+
+
+def _left(client: Client, tokens: TokenSource, paths: Mapping[str, str | None]) -> set[str] | None:
+    """Ids of the files that lay at these paths and are gone; None if that cannot be told one by one."""
+
+    def ids_at(path: str) -> set[str]:
+        return client.ask(tokens, lambda sdk: _ids_at(sdk, path))
+
+    def is_gone(external_id: str) -> bool:
+        return files.gone(client, tokens, external_id)
+
+    if not paths:
+        return set()
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="dropbox") as pool:
+        known = list(pool.map(ids_at, paths))
+        if any(not ids and now is None for ids, now in zip(known, paths.values(), strict=True)):
+            return None
+        before = sorted(set().union(*(ids - {now} for ids, now in zip(known, paths.values(), strict=True))))
+        return {one for one, went in zip(before, pool.map(is_gone, before), strict=True) if went}
+
+
+def _ids_at(sdk: Any, path: str) -> set[str]:
+    """Ids of the files that lie and lay at a path; none if it is a folder's, or Dropbox does not know."""
+    from dropbox.exceptions import ApiError
+
+    try:
+        return {one.id for one in sdk.files_list_revisions(path, limit=REVISIONS).entries}
+    except ApiError:
+        return set()

@@ -1,0 +1,1 @@
+"""Google Drive, through its SDK."""

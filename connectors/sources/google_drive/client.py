@@ -1,0 +1,189 @@
+"""The requests that this service makes of Google Drive, each with its fields named and shared drives included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.http.authorized_call import Manners
+from connectors.http.paging import Cursors
+from connectors.sources.google_drive import errors as trouble
+from connectors.sources.google_drive import export_links
+from connectors.sources.google_drive.transport import Ask, Sink, Wires
+from retrieval.errors import Fatal, Skippable
+from retrieval.ports import TokenSource
+
+MANNERS: Final = Manners(service="Google Drive", per_minute=3000, burst=50)
+"""The vendor allows 325,000 units a minute and user and promises no Retry-After: an even rate is better than a stop."""
+PAGE: Final = 1000
+DRIVES_PAGE: Final = 100
+
+FILE: Final = (
+    "id,name,mimeType,parents,trashed,explicitlyTrashed,driveId,md5Checksum,headRevisionId,createdTime,modifiedTime,"
+    "size,webViewLink,ownedByMe,owners(displayName,emailAddress),shortcutDetails(targetId,targetMimeType),capabilities(canDownload)"
+)
+KINDS: Final = {"parents": list, "owners": list, "shortcutDetails": dict, "capabilities": dict, "exportLinks": dict}
+"""Of a file's fields; all others are strings, or say yes or no."""
+EVERYWHERE: Final[dict[str, Any]] = {"supportsAllDrives": True, "includeItemsFromAllDrives": True}
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """What one connection asks. Safe to use from several threads."""
+
+    wires: Wires
+    tokens: TokenSource
+
+    def shared_drives(self) -> dict[str, str]:
+        """Names by id of all that the account is a member of."""
+        listed = every(self._shared_drives)
+        return {one["id"]: one["name"] for answer in listed for one in answer["drives"]}
+
+    def start_token(self, log: str) -> str:
+        """Where changes go on from now: of a shared drive, or for "" of the account itself."""
+        answer = self._listed(
+            "startPageToken",
+            lambda drive: drive.changes.getStartPageToken(
+                supportsAllDrives=True, fields="startPageToken", driveId=log or None
+            ),
+            part=bool(log),
+        )
+        return str(answer["startPageToken"])
+
+    def files(self, query: str, log: str, page: str | None, *, part: bool = False) -> Answer:
+        """A page of files: of a shared drive, or for "" of what the account owns or was given; `part`: of a folder."""
+        return self._listed(
+            "files",
+            lambda drive: drive.files.list(
+                q=query,
+                corpora="drive" if log else "user",
+                driveId=log or None,
+                pageSize=PAGE,
+                pageToken=page,
+                fields=f"nextPageToken,incompleteSearch,files({FILE})",
+                **EVERYWHERE,
+            ),
+            part=part or bool(log),
+        )
+
+    def changes(self, log: str, page: str) -> Answer:
+        """A page of changes. One that has no file is of something gone from everywhere."""
+        return self._listed(
+            "changes",
+            lambda drive: drive.changes.list(
+                pageToken=page,
+                driveId=log or None,
+                pageSize=PAGE,
+                includeRemoved=True,
+                includeCorpusRemovals=True,
+                fields=f"nextPageToken,newStartPageToken,changes(changeType,removed,fileId,driveId,file({FILE}))",
+                **EVERYWHERE,
+            ),
+            part=bool(log),
+        )
+
+    def file(self, file_id: str, fields: str = FILE) -> Answer:
+        """One file or folder. Missing, a Skippable, if it is not there, or not for this account."""
+
+        def once(token: str) -> Answer:
+            answer = self.wires.answer(
+                token, lambda drive: drive.files.get(fileId=file_id, fields=fields, supportsAllDrives=True)
+            )
+            if not _is_shaped(answer) or not answer.keys() & set(fields.split(",")):
+                raise trouble.senseless()
+            return answer
+
+        return MANNERS.call(self.tokens, once)
+
+    def media(self, file_id: str, to: Path, most: int) -> Sink:
+        """A stored file's content."""
+
+        def once(token: str) -> Sink:
+            with Sink(to, most) as sink:
+                self.wires.load(
+                    token, lambda drive: drive.files.get_media(fileId=file_id, supportsAllDrives=True), sink
+                )
+            return sink
+
+        return MANNERS.call(self.tokens, once)
+
+    def export(self, file_id: str, media_type: str, to: Path, most: int) -> None:
+        """A document of Google's own in another format; TooLarge or Unsupported, both Skippable, if it cannot be."""
+
+        def once(token: str) -> None:
+            with Sink(to, most) as sink:
+                self.wires.export(
+                    token, lambda drive: drive.files.export_media(fileId=file_id, mimeType=media_type), sink
+                )
+
+        MANNERS.call(self.tokens, once)
+
+    def linked(self, url: str, to: Path, most: int) -> None:
+        """The same by one of the file's `exportLinks`, which have no limit of 10 MB."""
+
+        def once(token: str) -> None:
+            with Sink(to, most) as sink:
+                export_links.load(self.wires, token, url, sink)
+
+        MANNERS.call(self.tokens, once)
+
+    def _shared_drives(self, page: str | None) -> Answer:
+        fields = "nextPageToken,drives(id,name)"
+        return self._listed(
+            "drives", lambda drive: drive.drives.list(pageSize=DRIVES_PAGE, pageToken=page, fields=fields)
+        )
+
+    def _listed(self, what: str, ask: Ask, *, part: bool = False) -> Answer:
+        """Forgotten if the page token, or the drive that is listed, is no longer known; Barred if it is a `part` of
+        what there is, a shared drive or a folder, and may not be listed."""
+
+        def once(token: str) -> Answer:
+            answer = self.wires.answer(token, ask)
+            try:
+                _judge(answer, what)
+            except (TypeError, AttributeError, LookupError) as error:
+                raise trouble.senseless() from error
+            return answer
+
+        try:
+            return MANNERS.call(self.tokens, once)
+        except (trouble.Missing, trouble.Unsupported) as error:
+            raise trouble.Forgotten from error
+        except Skippable as error:
+            if part:
+                raise trouble.Barred from error
+            raise Fatal("Google Drive does not let the connected account list its files.") from error
+
+
+def every(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
+    """Page after page, until there are no more. Retryable if they would never end."""
+    page, cursors = None, Cursors("Google Drive's listing")
+    while True:
+        answer = ask(page)
+        yield answer
+        page = answer.get("nextPageToken")
+        if not page:
+            return
+        cursors.follow(page, brought=any(isinstance(value, list) and value for value in answer.values()))
+
+
+def _judge(answer: Answer, what: str) -> None:
+    """An answer that is not what was asked for, or only a part of it, is no empty listing."""
+    if what not in answer or (what == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}):
+        raise trouble.senseless()
+    if answer.get("incompleteSearch"):
+        raise trouble.incomplete()
+    files = answer.get("files", []) + [one["file"] for one in answer.get("changes", []) if one.get("file")]
+    if not all(_is_shaped(file) and file.keys() >= {"id", "name", "mimeType"} for file in files):
+        raise trouble.senseless()
+
+
+def _is_shaped(file: Any) -> bool:
+    """Whether the fields that are there are of their kinds."""
+    shaped = isinstance(file, dict) and all(
+        isinstance(value, KINDS.get(name, str | bool)) for name, value in file.items()
+    )
+    return shaped and all(isinstance(owner, dict) for owner in file.get("owners", []))

@@ -1,0 +1,281 @@
+"""What there is in Google Drive, and what has changed: of the account itself and of each shared drive it belongs to.
+
+    everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive ──▶ folders of others   (whole)
+    since then ──▶ changes of each log ──▶ folders that changed ──▶ files of drives that are new ──▶ folders of others
+
+What lies in a folder that somebody shared by its link is in no listing of the account and in no change log (corpora
+"user": files created by, opened by, or shared directly with the user), so such folders are looked into each time.
+A shared drive that may not be listed is left out and counted; without it a listing is not whole, so that its documents
+stay.
+
+Tokens are taken before anything is listed: what changes meanwhile is told by the next listing. A token or drive that is
+not known any more, and a week, start everything anew: what no change tells of is found out then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from connectors.sources.google_drive import errors as trouble
+from connectors.sources.google_drive import items
+from connectors.sources.google_drive.client import Answer, Drive
+from connectors.sources.google_drive.cursor import SHARED, State, Step
+from connectors.sources.google_drive.folders import Folders, parent_of
+from retrieval.errors import Retryable, Skippable
+from retrieval.ports import Page, SourceItem
+
+FILES: Final = f"trashed = false and mimeType != '{items.FOLDER}'"
+DAYS: Final = 7
+"""A listing of changes that is further away from the last whole one becomes a whole one."""
+EMPTY_PAGES: Final = 1000
+"""Pages without anything, one after the other, that are believed."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Found:
+    """What a page of Google's holds. `next`: the token of the next one."""
+
+    next: str | None
+    items: list[SourceItem] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def gone(self, file_id: str) -> None:
+        self.items.append(SourceItem(file_id, "", deleted=True))
+
+
+class Listing:
+    """One listing, for one thread."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+        self._shared: dict[str, str] = {}
+        self._folders = Folders(drive, self._shared)
+        self._targets: dict[str, Answer | None] = {}
+        self._listed: set[str] = set()
+        self._left_out: Counter[str] = Counter()
+        self._looked = 0
+        self._seen: set[tuple[Step, str | None]] = set()
+        self._empty = 0
+        self._steps = {
+            "files": self._files,
+            "changes": self._changes,
+            "folder": self._folder,
+            "trash": self._folder,
+            "shared": self._shared_folder,
+        }
+
+    def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """See `Connector.iter_changes`. A token that is refused starts everything anew, once."""
+        try:
+            yield from self._pages(self._begin(State.read(cursor)))
+        except trouble.Forgotten:
+            log.info("drive.listed_anew", reason="a token is not known any more")
+            try:
+                yield from self._pages(self._everything())
+            except trouble.Forgotten as error:
+                raise Retryable("Google Drive does not know the place in its listing that it gave itself.") from error
+
+    def _pages(self, state: State) -> Iterator[Page[SourceItem]]:
+        while state.steps:
+            step = state.steps[0]
+            self._turn(step, state.page)
+            found = self._found(state, step)
+            state.page = found.next
+            state.steps = state.steps if found.next else state.steps[1:]
+            self._empty = 0 if found.items or found.skipped or found.next is None else self._empty + 1
+            done = not state.steps
+            skipped, self._left_out = found.skipped + self._left_out, Counter()
+            yield Page(found.items, str(state), done, skipped, whole=done and state.whole)
+
+    def _found(self, state: State, step: Step) -> Found:
+        """Of a part that may not be listed only that there is one."""
+        try:
+            return self._steps[step.kind](state, step)
+        except trouble.Barred:
+            log.warning("drive.left_out", drive=step.log, step=step.kind)
+            state.whole = False
+            if step.kind == "files":
+                state.tokens.pop(step.log, None)  # tried again by the next listing
+            barred = items.BARRED_DRIVE if step.log and not step.folder else items.BARRED_FOLDER
+            return Found(None, skipped=Counter({barred: 1}))
+
+    def _turn(self, step: Step, page: str | None) -> None:
+        """Retryable if the listing goes in a circle, or comes to nothing without end."""
+        if (step, page) in self._seen or self._empty > EMPTY_PAGES:
+            raise trouble.endless()
+        self._seen.add((step, page))
+
+    def _begin(self, state: State | None) -> State:
+        if state is None:
+            return self._everything()
+        self._shared.update(self._drive.shared_drives())
+        if state.steps:
+            return state
+        if state.tokens.keys() - {""} - self._shared.keys() or _today() - state.day >= DAYS:
+            return self._everything()
+        fresh = self._start_tokens(sorted(self._shared.keys() - state.tokens.keys()))
+        state.whole, state.page = False, None
+        state.steps = [Step("changes", known) for known in state.tokens] + [Step("files", new) for new in fresh]
+        state.steps += [Step("shared", "", folder) for folder in state.shared]
+        state.tokens |= fresh
+        return state
+
+    def _everything(self) -> State:
+        self._seen.clear()
+        self._shared.clear()
+        self._left_out.clear()
+        self._shared.update(self._drive.shared_drives())
+        tokens = self._start_tokens(["", *self._shared])
+        return State(tokens, [Step("files", one) for one in tokens], _today(), whole=not self._left_out)
+
+    def _start_tokens(self, logs: Sequence[str]) -> dict[str, str]:
+        """Of those that have any: a shared drive that cannot be followed now is tried again by the next listing."""
+        tokens = {}
+        for one in logs:
+            try:
+                tokens[one] = self._drive.start_token(one)
+            except (trouble.Forgotten, trouble.Barred):
+                if not one:
+                    raise
+                log.warning("drive.left_out", drive=one)
+                self._left_out[items.BARRED_DRIVE] += 1
+                del self._shared[one]
+        return tokens
+
+    def _files(self, state: State, step: Step) -> Found:
+        self._folders.load(step.log)
+        answer = self._drive.files(FILES, step.log, state.page)
+        found = Found(answer.get("nextPageToken") or None)
+        for file in answer["files"]:
+            if step.log or file.get("driveId") not in self._shared:  # a shared drive lists its own
+                self._listed.add(file["id"])
+                self._take(state, file, found)
+        if not step.log and found.next is None:
+            for folder in self._folders.foreign:
+                self._look_into(state, folder, found)
+        return found
+
+    def _changes(self, state: State, step: Step) -> Found:
+        answer = self._drive.changes(step.log, state.page or state.tokens[step.log])
+        found = Found(answer.get("nextPageToken") or None)
+        for change in answer["changes"]:
+            file: Answer = change.get("file") or {}
+            told_elsewhere = not step.log and {change.get("driveId"), file.get("driveId")} & self._shared.keys()
+            if change.get("changeType", "file") == "file" and not told_elsewhere:
+                self._changed(state, change["fileId"], file, found)
+        if found.next is None:
+            state.tokens[step.log] = str(answer["newStartPageToken"])
+        return found
+
+    def _folder(self, state: State, step: Step) -> Found:
+        """What lies in a folder goes with it, whether the service tells of each file or not."""
+        quoted = step.folder.replace("\\", "\\\\").replace("'", "\\'")
+        answer = self._drive.files(f"'{quoted}' in parents", step.log, state.page, part=True)
+        found = Found(answer.get("nextPageToken") or None)
+        told = [file["id"] in self._listed or self._folders.knows(file["id"]) for file in answer["files"]]
+        if step.kind == "shared" and not (told and all(told)):
+            state.keep(step.folder)
+        for file in answer["files"]:
+            is_gone = step.kind == "trash" or bool(file.get("explicitlyTrashed"))
+            if file["mimeType"] == items.FOLDER:
+                self._walk(state, file, "trash" if is_gone else step.kind, found)
+            elif is_gone:
+                found.gone(file["id"])
+            elif file["id"] not in self._listed:
+                self._take(state, file, found)
+        return found
+
+    def _shared_folder(self, state: State, step: Step) -> Found:
+        """One that is not shared any more takes what lies in it: only a listing of everything finds that out."""
+        try:
+            return self._folder(state, step)
+        except trouble.Forgotten:
+            state.shared = [one for one in state.shared if one != step.folder]
+            if not state.whole:
+                raise
+            return Found(None)
+
+    def _look_into(self, state: State, folder_id: str, found: Found) -> None:
+        """A folder of somebody else comes at the end, when it is known what else is listed."""
+        self._add(state, Step("shared", "", folder_id), len(state.steps), found)
+
+    def _add(self, state: State, step: Step, at: int, found: Found) -> None:
+        """Once; of folders of others no more than so many."""
+        if step in state.steps or (step, None) in self._seen:
+            return
+        self._looked += step.kind == "shared"
+        if step.kind == "shared" and self._looked > SHARED:
+            found.skipped[items.MANY_FOLDERS] += 1
+        else:
+            state.steps.insert(at, step)
+
+    def _changed(self, state: State, file_id: str, file: Mapping[str, Any], found: Found) -> None:
+        """A change without a file is of something that is gone; so is what lies in the trash."""
+        if file and file["mimeType"] == items.FOLDER:
+            self._folder_changed(state, file, found)
+        elif not file or file.get("trashed"):
+            found.gone(file_id)
+        else:
+            self._take(state, file, found)
+
+    def _folder_changed(self, state: State, folder: Mapping[str, Any], found: Found) -> None:
+        """Looked into if it went to the trash, or has another name or place than when it was last looked into."""
+        if folder.get("trashed"):
+            state.folders.pop(folder["id"], None)
+            self._walk(state, folder, "trash", found)
+        elif folder["id"] not in self._shared and folder["id"] != self._folders.root:
+            mark = f"{parent_of(folder)}/{folder['name']}"
+            if not state.is_news(folder["id"], mark):
+                return
+            if self._folders.is_foreign(folder):
+                self._look_into(state, folder["id"], found)
+            else:
+                self._walk(state, folder, "folder", found)
+
+    def _walk(self, state: State, folder: Mapping[str, Any], kind: str, found: Found) -> None:
+        """Its files and folders come next, once."""
+        self._folders.note(folder)
+        shared = folder.get("driveId") or ""
+        self._add(state, Step(kind, shared if shared in self._shared else "", folder["id"]), 1, found)
+
+    def _take(self, state: State, file: Mapping[str, Any], found: Found) -> None:
+        """An item, or a count of what is left out. Folders are neither; a shortcut is what it leads to."""
+        wanted: Mapping[str, Any] | None = file
+        reason = ""
+        if file["mimeType"] == items.SHORTCUT:
+            wanted, reason = self._target(file)
+            if wanted is not None and self._folders.is_foreign(wanted) and wanted["mimeType"] == items.FOLDER:
+                self._folders.note(wanted)
+                self._look_into(state, wanted["id"], found)
+                return
+            if wanted is not None and wanted["mimeType"] == items.FOLDER:
+                reason = items.FOLDER_SHORTCUT
+        if reason or wanted is None or (reason := items.left_out(wanted)):
+            found.skipped[reason] += 1
+        elif wanted["mimeType"] != items.FOLDER:
+            found.items.append(items.item(wanted, self._folders.path(wanted)))
+
+    def _target(self, file: Mapping[str, Any]) -> tuple[Answer | None, str]:
+        """What a shortcut leads to, asked for once, or why it counts for nothing."""
+        details = file.get("shortcutDetails") or {}
+        target = str(details.get("targetId") or "")
+        if target and target not in self._targets:
+            try:
+                self._targets[target] = self._drive.file(target)
+            except Skippable:
+                self._targets[target] = None
+        answer = self._targets.get(target)
+        lost = answer is None or bool(answer.get("trashed")) or answer["mimeType"] == items.SHORTCUT
+        return (None, items.LOST_SHORTCUT) if lost else (answer, "")
+
+
+def _today() -> int:
+    return int(time.time() // 86400)

@@ -1,0 +1,1 @@
+"""Notion, through its SDK."""

@@ -1,0 +1,251 @@
+"""What there is in a workspace: Notion's search, walked to its end, then the rows of every database that it led to, and
+the pages that nothing but the page around them names.
+
+    search, newest change first ──▶ (oldest first, where Notion's limit cut it off) ──▶ each database's sources, by row
+      └─ each page that changed: its blocks name child pages, child databases, files          └──▶ pages left over
+
+Blocks are looked into once, and again when their page changes; everything is looked into each week. Pages and databases
+that only blocks name are remembered, and asked for by each listing.
+Search is not complete and its order moves while it is walked: it finds pages, and nothing is concluded from what it
+leaves out. A source's rows come in the order of their creation, which stands still.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import structlog
+
+from connectors.sources.notion import blocks
+from connectors.sources.notion import pages as notion_pages
+from connectors.sources.notion.cursor import Place
+from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Page, SourceItem
+
+log = structlog.get_logger()
+
+PAGE = 100
+QUIET = 20
+"""Requests that may bring nothing before the place is saved."""
+HIDDEN = 10_000
+DATABASES = 1000
+"""Pages, and databases, that only blocks name and that are remembered."""
+OVERLAP = timedelta(minutes=10)
+MANY_PAGES = "page in other pages beyond those that are remembered"
+LARGE_PAGE = "page with more blocks than are looked into for files and pages"
+IDLE = 500
+"""Requests within one search, or one database's rows, that may bring nothing new: Notion gives 10,000 in all."""
+Ask = Callable[[Request], Answer]
+
+
+@dataclass(slots=True)
+class Listing:
+    """One walk through a workspace. `ask` makes a request in the name of the connection."""
+
+    ask: Ask
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    unchanged: set[str] = field(default_factory=set)
+    _listed: set[str] = field(default_factory=set)
+    _opened: set[str] = field(default_factory=set)
+    _been: set[int] = field(default_factory=set)
+    _began_again: bool = False
+    _skipped: Counter[str] = field(default_factory=Counter)
+
+    def pages(self, place: Place) -> Iterator[Page[SourceItem]]:
+        """From `place` to the end, whose page is `whole`; its cursor is the beginning of the next walk.
+
+        Most databases hold nothing that search has not named: not each of them is worth a page.
+        """
+        idle, place = 0, place.begun(self.now)
+        for number in count(1):
+            if hash(place) in self._been:  # places name all databases that are left, and take memory
+                raise Retryable("Notion's listing leads back to where it was, and would never end.")
+            self._been.add(hash(place))
+            before, (items, place) = place, self._step(place)
+            idle = idle + 1 if not items and place.is_within(before) else 0
+            if idle > IDLE:
+                raise Retryable("Notion's listing names the same pages again and again, and comes to no end.")
+            is_end = place.is_end
+            if items or is_end or number % QUIET == 0:
+                skipped, self._skipped = self._skipped, Counter()
+                yield Page(items, str(place.end() if is_end else place), done=is_end, skipped=skipped, whole=is_end)
+            if is_end:
+                return
+
+    def _step(self, place: Place) -> tuple[list[SourceItem], Place]:
+        try:
+            if place.look:
+                return self._looked_into(place)
+            if place.step != "rows":
+                return self._searched(place)
+            if place.sources or place.databases:
+                return self._queried(place) if place.sources else self._opened_next(place)
+            return self._asked_next(place)
+        except Unfit as error:
+            if place.at is None or self._began_again:
+                raise Retryable("Notion does not go on with the listing.") from error
+            log.info("notion.place_forgotten", step=place.step)
+            self._began_again = True
+            self._been.clear()
+            return [], replace(place, at=None)
+
+    def _searched(self, place: Place) -> tuple[list[SourceItem], Place]:
+        direction = "descending" if place.step == "newest" else "ascending"
+        sort = {"timestamp": "last_edited_time", "direction": direction}
+        try:
+            answer = self.ask(
+                lambda client, token: client.search(auth=token, page_size=PAGE, start_cursor=place.at, sort=sort)
+            )
+        except Closed as error:
+            raise Fatal(
+                "Notion does not let the integration read: give it the capability to read content, and authorize again."
+            ) from error
+        found, after = _read(answer, place)
+        if place.newest is None:
+            after = replace(after, newest=_before(found))
+        items, after = self._items(found, self._told(after, found))
+        if after.at is not None:
+            return items, after
+        if after.cut and place.step == "newest":
+            return items, replace(after, step="oldest", cut=False)
+        if after.cut:
+            log.warning("notion.search_cut", pages=len(self._listed))
+        return items, replace(after, step="rows", cut=False)
+
+    def _opened_next(self, place: Place) -> tuple[list[SourceItem], Place]:
+        """The next database is asked for its sources; one that is gone or not shared has none."""
+        first, rest = place.databases[0], place.databases[1:]
+        self._opened.add(first)
+        try:
+            answer = self.ask(lambda client, token: client.databases.retrieve(first, auth=token))
+        except (Missing, Unfit, Closed):
+            return [], replace(place, databases=rest)
+        named = () if notion_pages.is_out(answer) else answer.get("data_sources") or ()
+        sources = tuple(str(one["id"]) for one in named if str(one["id"]) not in self._opened)
+        return [], replace(place, databases=rest, sources=sources)
+
+    def _queried(self, place: Place) -> tuple[list[SourceItem], Place]:
+        """Rows of the first source. Past Notion's limit of rows another query begins at the last one's creation."""
+        source = place.sources[0]
+        try:
+            answer = self._query(source, place)
+        except (Missing, Closed):
+            return [], self._behind(place)
+        except Unfit:
+            if place.at is not None:
+                raise
+            log.warning("notion.rows_refused", data_source=source)
+            return [], self._behind(place)
+        found, after = _read(answer, place)
+        after = self._told(after, [one for one in found if one.get("object") == "data_source"])
+        after = replace(after, last=max([place.last or "", *(str(one.get("created_time") or "") for one in found)]))
+        if after.at is None and after.cut and after.last and after.last > (place.since or ""):
+            after = replace(after, since=after.last, cut=False)
+        elif after.at is None:
+            if after.cut:
+                log.warning("notion.rows_cut", data_source=source)
+            after = self._behind(after)
+        return self._items(found, after)
+
+    def _looked_into(self, place: Place) -> tuple[list[SourceItem], Place]:
+        """Files of the first page that waits for it, and what else lies in it."""
+        found = blocks.inside(place.look[0], self.ask, self.now)
+        self._skipped[LARGE_PAGE] += found.cut
+        known = {*place.hidden, *place.kept, *self._listed}
+        hidden = (*place.hidden, *(one for one in found.pages if one not in known))
+        inner = (*place.inner, *(one for one in found.databases if one not in place.inner))
+        self._skipped[MANY_PAGES] += max(0, len(hidden) - HIDDEN) + max(0, len(inner) - DATABASES)
+        fresh = (one for one in found.databases if one not in self._opened and one not in place.databases)
+        databases = (*place.databases, *fresh)
+        after = replace(
+            place, look=place.look[1:], hidden=hidden[:HIDDEN], inner=inner[:DATABASES], databases=databases
+        )
+        return found.files, after
+
+    def _asked_next(self, place: Place) -> tuple[list[SourceItem], Place]:
+        """The first page that no listing names, if it is there."""
+        first, rest = place.hidden[0], replace(place, hidden=place.hidden[1:])
+        if first in self._listed:
+            return [], rest
+        try:
+            page = self.ask(lambda client, token: client.pages.retrieve(first, auth=token))
+        except (Missing, Unfit, Closed):
+            return [], rest
+        if notion_pages.is_out(page):
+            return [], rest
+        return self._items([page], replace(rest, kept=(*rest.kept, first)))
+
+    def _query(self, source: str, place: Place) -> Answer:
+        more: dict[str, Any] = {}
+        if place.since:
+            more["filter"] = {"timestamp": "created_time", "created_time": {"on_or_after": place.since}}
+        sorts = [{"timestamp": "created_time", "direction": "ascending"}]
+        return self.ask(
+            lambda client, token: client.data_sources.query(
+                source, auth=token, page_size=PAGE, start_cursor=place.at, sorts=sorts, **more
+            )
+        )
+
+    def _behind(self, place: Place) -> Place:
+        self._opened.add(place.sources[0])
+        return replace(place, at=None, since=None, last=None, cut=False, sources=place.sources[1:])
+
+    def _items(self, found: list[Answer], place: Place) -> tuple[list[SourceItem], Place]:
+        """The pages that are there and were not listed before; those that changed are to be looked into."""
+        items, look, named = [], list(place.look), set[str]()
+        for one in found:
+            if one.get("object") == "page" and one["id"] not in self._listed:
+                self._listed.add(one["id"])
+                named.add(str(one["id"]))
+                page = one if "last_edited_time" in one else self._whole(str(one["id"]))
+                if page is not None and not notion_pages.is_out(page):
+                    items.append(notion_pages.item(page, self.now))
+                    is_new = place.looked is None or str(page["last_edited_time"]) >= place.looked
+                    look += [str(page["id"])] if is_new else []
+                    self.unchanged |= set() if is_new else {str(page["id"])}
+        hidden = tuple(one for one in place.hidden if one not in named)
+        return items, replace(place, look=tuple(look), hidden=hidden)
+
+    def _whole(self, page_id: str) -> Answer | None:
+        """Of a page of which a listing gave the id alone."""
+        try:
+            return self.ask(lambda client, token: client.pages.retrieve(page_id, auth=token))
+        except (Missing, Unfit):
+            return None
+
+    def _told(self, place: Place, found: list[Answer]) -> Place:
+        """Databases that were not opened before, and sources of which the database is not told."""
+        databases, sources = list(place.databases), list(place.sources)
+        for one in found:
+            parent = one.get("parent") or {}
+            source = one["id"] if one.get("object") == "data_source" else parent.get("data_source_id")
+            told, wanted = (database, databases) if (database := parent.get("database_id")) else (source, sources)
+            if told and told not in self._opened and told not in wanted:
+                wanted.append(str(told))
+        return replace(place, databases=tuple(databases), sources=tuple(sources))
+
+
+def _before(found: list[Answer]) -> str | None:
+    """The latest change of these, less what Notion's search may lag behind."""
+    times = [one["last_edited_time"] for one in found if isinstance(one.get("last_edited_time"), str)]
+    try:
+        latest = datetime.fromisoformat(max(times)).astimezone(UTC) - OVERLAP
+    except ValueError:
+        return None
+    return latest.strftime("%Y-%m-%dT%H:%M:00.000Z")
+
+
+def _read(answer: Answer, place: Place) -> tuple[list[Answer], Place]:
+    """What a page of a listing names, and the place behind it. Retryable if it breaks off."""
+    results, has_more, at = answer.get("results"), answer.get("has_more"), answer.get("next_cursor")
+    if not isinstance(results, list) or not isinstance(has_more, bool) or (has_more and not at):
+        raise Retryable("Notion's listing breaks off before its end.")
+    found = [one for one in results if isinstance(one, dict) and one.get("id")]
+    is_cut = place.cut or (answer.get("request_status") or {}).get("type") == "incomplete"
+    return list(found), replace(place, at=str(at) if has_more else None, cut=is_cut)

@@ -1,0 +1,171 @@
+"""A page of Notion in our words: what a listing says of it, its title, and a database row's properties as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from connectors.sources.notion.transport import Answer, Request
+from retrieval.ports import SourceItem
+
+MEDIA_TYPE = "text/markdown"
+UNTITLED = "Untitled"
+RELATED = 10
+SETTLED = timedelta(minutes=3)
+"""Notion tells the time of a change by the minute: one this young may be followed by others of the same minute."""
+
+
+def item(page: Answer, now: datetime) -> SourceItem:
+    return SourceItem(str(page["id"]), title(page), MEDIA_TYPE, version(page, now), properties=said(page))
+
+
+def version(page: Answer, now: datetime) -> str:
+    """When it was edited and where it lies; good this once where more may follow under the same time."""
+    edited, parent = str(page["last_edited_time"]), page.get("parent") or {}
+    mark = f"{edited} in {parent.get(parent.get('type'))}"
+    try:
+        is_settled = now - datetime.fromisoformat(edited).astimezone(UTC) > SETTLED
+    except ValueError:
+        is_settled = False
+    return mark if is_settled else f"{mark} seen {now.isoformat()}"
+
+
+def said(page: Answer) -> dict[str, str | int]:
+    """The properties that a listing gives."""
+    known = {"url": page.get("url"), "createdAt": page.get("created_time"), "modifiedAt": page.get("last_edited_time")}
+    return {name: value for name, value in known.items() if isinstance(value, str) and value}
+
+
+def is_out(page: Answer) -> bool:
+    """In the trash, or archived; Notion's versions name it differently."""
+    return any(page.get(name) is True for name in ("in_trash", "archived", "is_archived"))
+
+
+def title(thing: Answer) -> str:
+    """Of a page, a database or a data source."""
+    if isinstance(thing.get("title"), list):
+        return _plain(thing["title"]) or UNTITLED
+    values = _properties(thing).values()
+    return next((_plain(one["title"]) for one in values if one.get("type") == "title"), "") or UNTITLED
+
+
+def is_row(page: Answer) -> bool:
+    return (page.get("parent") or {}).get("type") in {"data_source_id", "database_id"}
+
+
+def rows(page: Answer, ask: Callable[[Request], Answer]) -> str:
+    """A database row's properties as a Markdown list, but for the title and those without a value."""
+    found = {name: one for name, one in _properties(page).items() if one.get("type") != "title"}
+    values = {
+        name: value(_whole(page, one, ask) if one.get("has_more") is True else one) for name, one in found.items()
+    }
+    return "\n".join(f"- **{_line(name)}**: {_line(text)}" for name, text in values.items() if text)
+
+
+def _whole(page: Answer, one: Mapping[str, Any], ask: Callable[[Request], Answer]) -> Mapping[str, Any]:
+    """A relation of which the page names only the first 25, as far as `RELATED` requests bring it."""
+    held: list[Any] = []
+    at: str | None = None
+    for _ in range(RELATED):
+        place = at
+        answer = ask(
+            lambda client, token, place=place: client.pages.properties.retrieve(  # type: ignore[misc]
+                str(page["id"]), str(one["id"]), auth=token, page_size=100, start_cursor=place
+            )
+        )
+        held += [entry["relation"] for entry in answer.get("results") or () if entry.get("type") == "relation"]
+        at = answer.get("next_cursor") if answer.get("has_more") else None
+        if not at:
+            break
+    return {**one, "relation": held or one.get("relation")}
+
+
+def value(one: Any) -> str:
+    """A property's value in words; "" for none, for kinds that hold no words, and for shapes that nobody knows."""
+    kind = one.get("type") if isinstance(one, Mapping) else None
+    held = one.get(kind) if kind else None
+    try:
+        return "" if held is None else _VALUES.get(str(kind), _nothing)(held)
+    except (AttributeError, KeyError, TypeError):
+        return ""
+
+
+def _properties(page: Answer) -> dict[str, Mapping[str, Any]]:
+    found = page.get("properties")
+    return {name: one for name, one in found.items() if isinstance(one, Mapping)} if isinstance(found, dict) else {}
+
+
+def _plain(texts: Any) -> str:
+    return _line("".join(str(text.get("plain_text", "")) for text in texts or []))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _nothing(_held: Any) -> str:
+    return ""
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return ", ".join(text for text in texts if text)
+
+
+def _name(held: Any) -> str:
+    return str(held.get("name") or "")
+
+
+def _names(held: Any) -> str:
+    return _joined(_name(one) for one in held)
+
+
+def _person(held: Any) -> str:
+    """The name, which an integration may not see; then the address, if that."""
+    return str(held.get("name") or (held.get("person") or {}).get("email") or "")
+
+
+def _number(held: Any) -> str:
+    return f"{held:.15g}" if isinstance(held, float) else str(held)
+
+
+def _date(held: Any) -> str:
+    start, end = held.get("start"), held.get("end")
+    return f"{start} to {end}" if end else str(start or "")
+
+
+def _rollup(held: Any) -> str:
+    return _joined(value(one) for one in held["array"]) if held.get("type") == "array" else value(held)
+
+
+def _unique(held: Any) -> str:
+    return "-".join(str(part) for part in (held.get("prefix"), held.get("number")) if part not in {None, ""})
+
+
+_VALUES: Mapping[str, Callable[[Any], str]] = {
+    "title": _plain,
+    "rich_text": _plain,
+    "number": _number,
+    "select": _name,
+    "status": _name,
+    "multi_select": _names,
+    "date": _date,
+    "people": lambda held: _joined(_person(one) for one in held),
+    "files": _names,
+    "checkbox": lambda held: "yes" if held else "no",
+    "boolean": lambda held: "yes" if held else "no",
+    "string": str,
+    "url": str,
+    "email": str,
+    "phone_number": str,
+    "relation": lambda held: _joined(str(one.get("id", "")) for one in held),
+    "formula": value,
+    "rollup": _rollup,
+    "created_time": str,
+    "last_edited_time": str,
+    "created_by": _person,
+    "last_edited_by": _person,
+    "unique_id": _unique,
+    "verification": lambda held: str(held.get("state") or ""),
+    "place": lambda held: _joined(str(held.get(name) or "") for name in ("name", "address")),
+}

@@ -1,0 +1,56 @@
+"""Where a page lies: the titles of what it is in. Each of those is asked for once in a step of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connectors.sources.notion import pages
+from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
+
+DEPTH = 30
+
+_ASKED: Mapping[str, Callable[[str], Request]] = {
+    "page_id": lambda one: lambda client, token: client.pages.retrieve(one, auth=token),
+    "database_id": lambda one: lambda client, token: client.databases.retrieve(one, auth=token),
+    "data_source_id": lambda one: lambda client, token: client.data_sources.retrieve(one, auth=token),
+    "block_id": lambda one: lambda client, token: client.blocks.retrieve(one, auth=token),
+}
+"""By a parent's type: how it is asked for. A block, such as a column, has no title of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Safe to use from several threads: what is asked for twice is the same. An instance serves one connection."""
+
+    _known: dict[str, tuple[str, Any]] = field(default_factory=dict)
+
+    def of(self, page: Answer, ask: Callable[[Request], Answer]) -> str:
+        """Titles with `/` between them, the page's own at the end; they begin below what is not shared."""
+        titles = [pages.title(page)]
+        parent = page.get("parent")
+        for _ in range(DEPTH):
+            kind, one = _named(parent)
+            if one is None:
+                break
+            title, parent = self._known.get(one) or self._asked(kind, one, ask)
+            titles += [title] if title else []
+        return "/".join(reversed(titles))
+
+    def _asked(self, kind: str, one: str, ask: Callable[[Request], Answer]) -> tuple[str, Any]:
+        try:
+            thing = ask(_ASKED[kind](one))
+            found = ("" if kind == "block_id" else pages.title(thing), thing.get("parent"))
+        except (Missing, Unfit, Closed):
+            found = ("", None)
+        return self._known.setdefault(one, found)
+
+
+def _named(parent: Any) -> tuple[str, str | None]:
+    """A parent's type and id. A row's is its data source; the database that holds it says more."""
+    if not isinstance(parent, Mapping):
+        return "", None
+    kind = "database_id" if parent.get("database_id") else str(parent.get("type"))
+    one = parent.get(kind) if kind in _ASKED else None
+    return kind, str(one) if one else None

@@ -1,0 +1,239 @@
+"""Notion's SDK on the wire: one door for its requests, its errors, and answers that are too large or too slow."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import ssl
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+
+from connectors.http import oauth
+from connectors.http.authorized_call import Manners, Refused
+from connectors.http.retries import Busy, Passing, seconds_asked
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.network import fetch_guard
+from retrieval.ports import TokenSource
+
+if TYPE_CHECKING:
+    from notion_client import Client
+
+    from connectors.http.oauth import OAuth
+    from retrieval.settings import Settings
+
+API = "https://api.notion.com"
+VERSION = "2026-03-11"
+"""Of Notion's API: the first one with databases of several sources, pages as Markdown and `in_trash` alone."""
+SECONDS = 60.0
+DOWNLOAD_SECONDS = 900.0
+TOKEN_BYTES = 64 * 1024
+ESCAPED = 6
+"""How many bytes a byte of text is in JSON, at most."""
+MANNERS = Manners("Notion", per_minute=180, burst=20)
+
+Answer = Mapping[str, Any]
+Request = Callable[["Client", str], Any]
+"""A request of the SDK, to be made with an access token."""
+
+
+class Missing(Exception):
+    """There is no such thing, or it is not shared with the integration (404)."""
+
+
+class Unfit(Exception):
+    """Notion does not take the request for this thing (400), such as a place in a listing that it has forgotten."""
+
+
+class Closed(Exception):
+    """The integration may not do this (403)."""
+
+
+class Wire:
+    """Asks Notion in the name of connections. Safe to use from several threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        endpoint = settings.endpoints.get("NOTION")
+        self._settings = settings
+        self.largest = settings.max_file_bytes
+        self._bundle = endpoint.ca_bundle if endpoint else None
+        self._base = ((endpoint.base_url if endpoint else None) or API).rstrip("/")
+
+    def ask(self, tokens: TokenSource, request: Request) -> Answer:
+        """The answer's JSON object. It raises Missing, Unfit, Closed, or one of the port's errors."""
+        return MANNERS.call(tokens, lambda token: _asked(self._client, request, token))
+
+    def download(self, address: str, to: Path) -> int:
+        """The file at an address that Notion signed, in `to`; its size. It is asked without a token, by https alone,
+        and where this service may dial. Skippable if it cannot be had, Retryable for trouble that passes."""
+        ours = address.startswith(self._base + "/")
+        if not ours and not address.startswith("https://"):
+            raise Skippable("Notion gives the file out at an address that is not https, which is not asked.")
+        way = (
+            httpx.HTTPTransport(verify=self._verify)
+            if ours
+            else fetch_guard.transport(fetch_guard.guard(self._settings))
+        )
+        until, written = monotonic() + DOWNLOAD_SECONDS, 0
+        try:
+            with (
+                httpx.Client(transport=way, timeout=SECONDS, trust_env=False) as client,
+                client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as answer,
+                to.open("wb") as file,
+            ):
+                if answer.status_code != 200:
+                    raise Retryable(f"Notion did not give out the file (status {answer.status_code}).")
+                for piece in answer.iter_bytes():
+                    written += len(piece)
+                    if written > self.largest:
+                        raise Skippable(
+                            f"The file is larger than {self.largest / 2**20:,.0f} MiB, the most that is fetched."
+                        )
+                    if monotonic() > until:
+                        raise Retryable("Notion did not send the file in time.")
+                    file.write(piece)
+        except fetch_guard.Blocked as error:
+            raise Skippable("Notion gives the file out at an address that this service does not dial.") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Retryable("Notion's file could not be reached, or broke off.") from error
+        return written
+
+    @functools.cached_property
+    def _client(self) -> Client:
+        client, plain = _sdk(self._base, self._verify, ESCAPED * self.largest, seconds=SECONDS)
+        weakref.finalize(self, plain.close)
+        return client
+
+    @functools.cached_property
+    def _verify(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=str(self._bundle)) if self._bundle else oauth.trust()
+        except OSError as error:
+            raise Fatal("The ca_bundle that RETRIEVAL_ENDPOINTS names for NOTION cannot be read.") from error
+
+
+def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:
+    """A token request of the SDK, to the flow's own addresses (`connectors.http.oauth.Send`)."""
+    name = flow.service.name
+    client, plain = _sdk(API, oauth.trust(), TOKEN_BYTES, seconds=oauth.SECONDS, route=lambda _path: url)
+    ask = client.oauth.token if "grant_type" in content else client.oauth.revoke
+    with plain:
+        try:
+            return ask(flow.client_id, flow.client_secret, **content)
+        except _errors() as error:
+            headers = getattr(error, "headers", None) or {}
+            status, body = getattr(error, "status", 504), _json(getattr(error, "body", ""))
+            raise oauth.refusal(name, status, body, headers.get("retry-after", "")) from error
+        except httpx.HTTPError as error:
+            raise Retryable(f"{name} cannot be reached right now.") from error
+        except (ValueError, RecursionError):
+            return None
+
+
+def _asked(client: Client, request: Request, token: str) -> Answer:
+    try:
+        answer = request(client, token)
+    except _errors() as error:
+        raise _understood(error) from error
+    except (httpx.HTTPError, ValueError, RecursionError) as error:
+        raise Passing("Notion could not be reached, or its answer broke off.") from error
+    if not isinstance(answer, dict):
+        raise Passing("Notion's answer was none of its API.")
+    return answer
+
+
+def _understood(error: Any) -> Exception:
+    """What the SDK's error means, by its status; without one it waited too long."""
+    status = getattr(error, "status", None)
+    if status is None:
+        return Passing("Notion did not answer in time, or the request was none.")
+    after = seconds_asked(error.headers.get("retry-after"))
+    if status == 429 or (status == 529 and after is not None):
+        return Busy(after)
+    plain: dict[int, type[Exception]] = {400: Unfit, 401: Refused, 403: Closed, 404: Missing}
+    if status in plain:
+        return plain[status]()
+    if 400 <= status < 500 and status not in {408, 409, 425}:
+        return Fatal(f"Notion refuses the request (status {status}): check the endpoint that the settings name.")
+    return Passing(f"Notion answered with an error of its own ({status}).")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _errors() -> type[Exception]:
+    from notion_client.errors import NotionClientErrorBase
+
+    return NotionClientErrorBase
+
+
+def _sdk(
+    base: str,
+    verify: ssl.SSLContext,
+    largest: int,
+    *,
+    seconds: float,
+    route: Callable[[str], str] = lambda path: path,
+) -> tuple[Client, httpx.Client]:
+    """The SDK's client without retries or words of its own, and what to close. `route`: paths to other addresses."""
+    import notion_client
+
+    class Routed(notion_client.Client):
+        def request(self, path: str, *args: Any, **named: Any) -> Any:
+            return super().request(route(path), *args, **named)
+
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    plain = httpx.Client(transport=_Bounded(verify, largest, seconds), trust_env=False, follow_redirects=False)
+    options = {"base_url": base, "notion_version": VERSION, "retry": False, "timeout_ms": int(seconds * 1000)}
+    client = Routed({**options, "logger": _silent(), "log_level": logging.CRITICAL}, client=plain)
+    return cast("Client", client), plain
+
+
+def _silent() -> logging.Logger:
+    """The SDK would write what it was answered to standard error."""
+    logger = logging.getLogger("notion_client.silent")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+class _Bounded(httpx.HTTPTransport):
+    """Breaks off an answer of more than `largest` bytes, or one that takes longer than `seconds` in all."""
+
+    def __init__(self, verify: ssl.SSLContext, largest: int, seconds: float) -> None:
+        super().__init__(verify=verify, trust_env=False)
+        self._largest = largest
+        self._seconds = seconds
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        until = monotonic() + self._seconds
+        answer = super().handle_request(request)
+        answer.stream = _Measured(cast("httpx.SyncByteStream", answer.stream), self._largest, until)
+        return answer
+
+
+class _Measured(httpx.SyncByteStream):
+    def __init__(self, stream: httpx.SyncByteStream, left: int, until: float) -> None:
+        self._stream = stream
+        self._left = left
+        self._until = until
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._stream:
+            self._left -= len(piece)
+            if self._left < 0 or monotonic() > self._until:
+                raise httpx.ReadError("The answer is too large, or came too slowly.")
+            yield piece
+
+    def close(self) -> None:
+        self._stream.close()

@@ -1,0 +1,43 @@
+"""OneDrive, of a person or of work: everything in the account's own drive, by Microsoft Graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.http.oauth import OAuth
+from connectors.microsoft_graph import auth, changes
+from connectors.microsoft_graph.client import Graph
+from connectors.microsoft_graph.items import Drive
+from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.settings import Settings
+
+NAME: Final = "ONEDRIVE"
+TITLE: Final = "OneDrive"
+MINE: Final = Drive()
+
+
+def make(app: Mapping[str, Any], settings: Settings) -> OneDrive:
+    """The connector of a namespace's app."""
+    flow = auth.make(NAME, TITLE, app, settings, scope="Files.Read.All", more="Files.ReadWrite.All", tenant="common")
+    return OneDrive(flow, Graph(NAME, TITLE, settings))
+
+
+@dataclass(frozen=True, slots=True)
+class OneDrive:
+    """A `Connector`."""
+
+    authorizer: OAuth
+    graph: Graph
+
+    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """Files of the drive and those that others shared into it; no notebooks, no folders of other drives."""
+        return changes.pages(self.graph, tokens, MINE, cursor)
+
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
+        return self.graph.call(tokens, lambda here: changes.fetched(here, MINE, item.external_id, to))
+
+    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+        return changes.gone(self.graph, tokens, MINE, external_id)

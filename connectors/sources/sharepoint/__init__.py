@@ -1,0 +1,1 @@
+"""SharePoint document libraries, through Microsoft Graph."""

@@ -1,0 +1,158 @@
+"""Which libraries of SharePoint are read: those of the sites that a person follows, or the ones that were chosen.
+
+GET /me/followedSites (learn.microsoft.com/graph/api/sites-list-followed) and GET /sites/{id}/drives
+(learn.microsoft.com/graph/api/drive-list). A library's path is that of its address in a browser, such as
+"sites/marketing/Shared Documents": two sites may bear the same name, never the same address.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from connectors.http.paging import Cursors
+from connectors.microsoft_graph.client import Graph
+from connectors.microsoft_graph.items import GONE, Drive
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import TokenSource
+
+FOLLOWED: Final = "/me/followedSites"
+MOST: Final = 500
+"""Libraries of one connection: each costs a request of every run."""
+CLOSED_SITE: Final = "site that the account may not read"
+CLOSED_LIBRARY: Final = "library that the account may not read"
+NOT_FOUND: Final = "chosen site or library that the account does not see"
+MANY: Final = "library beyond the most of one connection"
+_LIBRARY: Final = "documentLibrary"
+
+
+@dataclass(slots=True)
+class Libraries:
+    """Paths by the ids of their drives. `whole`: nothing that was asked for is missing; `left_out`: what is."""
+
+    paths: dict[str, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def whole(self) -> bool:
+        return not self.left_out
+
+    def add(self, drive: Mapping[str, Any]) -> None:
+        if not isinstance(drive.get("id"), str) or drive.get("driveType", _LIBRARY) != _LIBRARY:
+            return
+        if len(self.paths) < MOST or drive["id"] in self.paths:
+            self.paths[drive["id"]] = path_of(str(drive.get("webUrl") or "")) or str(drive.get("name") or "")
+        else:
+            self.left_out[MANY] += 1
+
+    def has(self, drive_id: str) -> bool | None:
+        """Whether a library is one of these; None if that cannot be said: an empty list is not believed."""
+        if drive_id in self.paths:
+            return True
+        return False if self.whole and self.paths else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """Asks for libraries in the name of a connection."""
+
+    graph: Graph
+    tokens: TokenSource
+
+    def followed(self) -> Libraries:
+        """Of all sites that the person follows. Fatal if they cannot be listed."""
+        sites = self._every(FOLLOWED)
+        if sites is None:
+            raise Fatal(
+                f"{self.graph.title} refuses to list the sites that the account follows: it is no account of work or"
+                " school, or the app lacks the permission Sites.Read.All."
+            )
+        found = Libraries()
+        for site in sites:
+            if not self._take(site["id"], found):
+                found.left_out[CLOSED_SITE] += 1
+        return found
+
+    def chosen(self, include: Sequence[Mapping[str, str]]) -> Libraries:
+        """Sites, that is all libraries of each, and single libraries: by id, or by the path of their address."""
+        found, hosts = Libraries(), list[str]()
+        for one in include:
+            is_there = self._by_id(one["id"], found) if one.get("id") else self._by_path(one["path"], found, hosts)
+            if not is_there:
+                found.left_out[NOT_FOUND] += 1
+        return found
+
+    def _by_id(self, wanted: str, found: Libraries) -> bool:
+        """A site's id names its host, its collection and itself; a library's is that of its drive."""
+        if "," in wanted:
+            return self._take(wanted, found)
+        drive = self._one(Drive.of(wanted).place)
+        if drive is None:
+            return False
+        found.add(drive)
+        return drive.get("id") in found.paths
+
+    def _by_path(self, wanted: str, found: Libraries, hosts: list[str]) -> bool:
+        """The longest beginning of the path that is a site; what follows is the path of a library in it."""
+        names = path_of(wanted).split("/")
+        if not hosts:
+            root = self._one("/sites/root") or {}
+            hosts.append(urlsplit(str(root.get("webUrl") or "")).hostname or "")
+        for end in range(len(names), -1, -1):
+            place = "/".join(quote(name, safe="") for name in names[:end])
+            site = self._one(f"/sites/{hosts[0]}:/{place}") if end else self._one("/sites/root")
+            if site is not None and isinstance(site.get("id"), str):
+                return self._take(site["id"], found, "/".join(names) if end < len(names) else "")
+        return False
+
+    def _take(self, site_id: str, found: Libraries, library: str = "") -> bool:
+        """All libraries of a site, or the one with this path; whether there are any to be had."""
+        drives = self._every(f"/sites/{quote(site_id, safe=',')}/drives")
+        wanted = [one for one in drives or () if not library or _same(path_of(str(one.get("webUrl") or "")), library)]
+        for one in wanted:
+            found.add(one)
+        return drives is not None and (bool(wanted) or not library)
+
+    def _every(self, path: str) -> list[Mapping[str, Any]] | None:
+        """All pages of a collection; None if Graph says no."""
+        cursors = Cursors(f"{self.graph.title}'s listing")
+        entries: list[Mapping[str, Any]] = []
+        while True:
+            answer = self.graph.get(self.tokens, path)
+            if answer.status != 200:
+                return None
+            found = list(_entries(answer.body.get("value"), self.graph.title))
+            entries += found
+            link = answer.body.get("@odata.nextLink")
+            if not link:
+                return entries
+            path = self.graph.path(link)
+            cursors.follow(path, brought=bool(found))
+
+    def _one(self, path: str) -> Mapping[str, Any] | None:
+        answer = self.graph.get(self.tokens, path)
+        if answer.status == 200:
+            return answer.body
+        if answer.status not in GONE:
+            raise Retryable(f"{self.graph.title} does not say whether a site is there (status {answer.status}).")
+        return None
+
+
+def path_of(address: str) -> str:
+    """The path of an address in a browser, or of a part of one, without slashes at its ends."""
+    parts = urlsplit(address) if "://" in address else None
+    return unquote(parts.path if parts else address).strip("/")
+
+
+def _same(path: str, other: str) -> bool:
+    """SharePoint's addresses know no case."""
+    return path.casefold() == other.casefold()
+
+
+def _entries(found: Any, title: str) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(found, list):
+        raise Retryable(f"{title}'s listing broke off: its answer holds no entries.")
+    yield from (one for one in found if isinstance(one, dict) and isinstance(one.get("id"), str))

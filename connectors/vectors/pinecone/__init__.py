@@ -1,0 +1,1 @@
+"""Vectors in an index at Pinecone, through its SDK."""

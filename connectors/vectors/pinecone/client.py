@@ -1,0 +1,133 @@
+"""Pinecone's SDK, opened on first use: dialled by our guard, without retries of its own, its errors in our words."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from retrieval.errors import Fatal, Retryable
+from retrieval.network import fetch_guard
+from retrieval.network.fetch_guard import Blocked, Guard
+
+SECONDS = 30.0
+"""How long one request may take."""
+
+
+class NotThere(Fatal):
+    """404: the host knows no such namespace, or is no index at all."""
+
+
+class Throttled(Retryable):
+    """429: too much at once."""
+
+
+class Client:
+    """The calls of one index. Safe in many threads."""
+
+    def __init__(self, host: str, key: str, guard: Guard, ca_bundle: Path | None = None) -> None:
+        text = host.strip()
+        self._url = (text if "://" in text else f"https://{text}").rstrip("/")
+        self._key = key
+        self._guard = guard
+        self._ca_bundle = ca_bundle
+        self._lock = threading.Lock()
+        self._index: Any = None
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """One of the SDK's calls, one request."""
+        with self._lock:
+            if self._index is None:
+                self._require_allowed()
+                self._index = self._opened()
+        with _explained():
+            return getattr(self._index, name)(**arguments)
+
+    def _require_allowed(self) -> None:
+        """Fatal for addresses that are never dialled. Without TLS the key would be readable on the public internet."""
+        try:
+            host, port = fetch_guard.host_and_port(self._url)
+            found = self._guard.resolve(host, port)
+        except Blocked as error:
+            raise Fatal(str(error), field="indexHost") from error
+        except OSError as error:
+            raise Retryable("The host name of the vector index cannot be resolved.") from error
+        addresses = [ip_address(where[0]) for _, where in found]
+        if self._url.startswith("http://") and not all(
+            any(address in network for network in self._guard.allowed) for address in addresses
+        ):
+            words = "Without https only an index in a range that RETRIEVAL_FETCH_ALLOW names can be used."
+            raise Fatal(words, field="indexHost")
+
+    def _opened(self) -> Any:
+        """The SDK takes no transport, so its own is replaced; what retries sits in that one and goes with it."""
+        from pinecone import Index
+
+        with _explained():
+            index = Index(host=self._url, api_key=self._key, timeout=SECONDS)
+            client = index._http._client  # noqa: SLF001
+            client._transport.close()  # noqa: SLF001
+            client._transport = fetch_guard.transport(self._guard, verify=self._verify())  # noqa: SLF001
+            weakref.finalize(self, client.close)
+            return index
+
+    def _verify(self) -> Any:
+        import ssl
+
+        return ssl.create_default_context(cafile=self._ca_bundle) if self._ca_bundle else True
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """The SDK's troubles in the words of the ports; none of its own words are passed on."""
+    import httpx
+    from pinecone import errors
+
+    try:
+        yield
+    except errors.ApiError as error:
+        raise _of_status(error.status_code, dict(error.headers or {})) from error
+    except errors.PineconeTimeoutError as error:
+        raise Retryable("The vector index did not answer in time.") from error
+    except (errors.PineconeConnectionError, httpx.HTTPError) as error:
+        raise Retryable("The vector index cannot be reached, or broke off its answer.") from error
+    except errors.ResponseParsingError as error:
+        raise Retryable("What answers at indexHost does not answer as a Pinecone index does.") from error
+    except (errors.PineconeError, httpx.InvalidURL) as error:
+        raise Fatal("The vector index cannot be used with this indexHost and apiKey.", field="indexHost") from error
+
+
+_FATAL = {
+    401: ("Pinecone refuses the API key.", "apiKey"),
+    402: ("Pinecone asks for a payment for this account.", "apiKey"),
+    403: ("Pinecone does not let this API key use the index.", "apiKey"),
+}
+
+
+def _of_status(status: int, headers: dict[str, str]) -> Fatal | Retryable:
+    if status == 429:
+        return Throttled("The vector index has too much to do.", after=_after(headers))
+    if status in {408, 409} or status >= 500:
+        return Retryable(f"The vector index failed (status {status}).", after=_after(headers))
+    if status == 404:
+        return NotThere("No Pinecone index answers at indexHost.", field="indexHost")
+    words, field = _FATAL.get(status, (f"The vector index refused the request (status {status}).", "indexHost"))
+    return Fatal(words, field=field)
+
+
+def _after(headers: dict[str, str]) -> float | None:
+    """Retry-After in seconds, whether it names them or a date."""
+    text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
+    if text.replace(".", "", 1).isdecimal():
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())

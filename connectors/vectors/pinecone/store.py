@@ -1,0 +1,269 @@
+"""Vectors in an index at Pinecone: one of its namespaces for each of our scopes, so that none can see another.
+
+Only ids, vectors of length 1 and labels are stored there. With length 1 all three metrics order alike, and each gives
+the cosine: itself, the dot product, or 1 - d/2 of the squared distance d that a Euclidean index answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from connectors.http.paging import Cursors
+from connectors.vectors.pinecone.client import Client, NotThere, Throttled
+from retrieval import settings
+from retrieval.documents import vector_metadata as labels
+from retrieval.errors import Fatal, Retryable
+from retrieval.network import fetch_guard
+from retrieval.ports import Match, Scope, Vector
+
+if TYPE_CHECKING:
+    from retrieval.database.database import Database
+    from retrieval.filters import DocumentFilter
+
+BATCH = 200
+BATCH_BYTES = 1_800_000
+"""Of one upsert; the vendor takes 1,000 vectors and 2 MB."""
+NUMBER_BYTES = 12
+"""What a number of a vector takes at most, rounded as we send it."""
+IDS = 1_000
+"""Ids that one deletion may name."""
+PAGE = 100
+"""Ids that one page of a listing may have."""
+MOST = 10_000
+"""Matches that one query may ask for."""
+AT_ONCE = 4
+"""Requests of one call that are under way at the same time."""
+PATIENCE = 120.0
+"""Seconds that an upsert waits in all while the index says that it has too much to do."""
+CHECK_SECONDS = 4.0
+
+T = TypeVar("T")
+
+_COSINE: Mapping[str, Callable[[float], float]] = {
+    "cosine": lambda score: score,
+    "dotproduct": lambda score: score,
+    "euclidean": lambda score: 1 - score / 2,
+}
+"""From the score of each metric to the cosine, for vectors of length 1."""
+
+
+class PineconeStore:
+    """The PINECONE store of one namespace."""
+
+    labelled = True
+
+    def __init__(self, client: Client, namespace_id: str, dimensions: int) -> None:
+        self._client = client
+        self._namespace = namespace_id
+        self._dimensions = dimensions
+        self._metric = ""
+
+    def upsert(self, scope: Scope, vectors: Sequence[Vector]) -> None:
+        """Put vectors in, replacing by id; the last one of an id wins. One of length 0 is left out."""
+        place = self._place(scope)
+        latest = {vector.id: vector for vector in vectors}
+        records = [self._record(vector) for vector in latest.values()]
+        _all(lambda part: self._send(place, part), _parts([one for one in records if one is not None]))
+
+    def query(
+        self, scope: Scope, values: Sequence[float], top_k: int, where: DocumentFilter | None = None
+    ) -> list[Match]:
+        """The nearest, best first; of what was written a moment ago some may be missing."""
+        direction = self._unit(values)
+        if direction is None or (where is not None and where.empty_lists):
+            return []
+        asked = {
+            "namespace": self._place(scope),
+            "vector": direction,
+            "top_k": min(top_k, MOST),
+            "filter": _expression(where),
+            "include_values": False,
+            "include_metadata": False,
+        }
+        cosine = _COSINE[self._metric_of_index()]
+        with contextlib.suppress(NotThere):
+            found = self._client.call("query", **asked).matches
+            matches = [Match(one.id, max(-1.0, min(1.0, cosine(one.score)))) for one in found]
+            return sorted(matches, key=lambda match: (-match.score, match.id))
+        return []
+
+    def delete(self, scope: Scope, ids: Sequence[str]) -> None:
+        """Remove by id; unknown ids are no error, nor is a namespace that is not there."""
+        place = self._place(scope)
+        for start in range(0, len(ids), IDS):
+            with contextlib.suppress(NotThere):
+                self._client.call("delete", namespace=place, ids=list(ids[start : start + IDS]))
+
+    def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
+        """Every id that starts with `prefix`, as far as the index shows them already. Retryable if it never ends."""
+        asked = {"namespace": self._place(scope), "prefix": prefix or None, "limit": PAGE}
+        token: str | None = None
+        cursors, latest = Cursors("The vector index's listing"), ""
+        while True:
+            try:
+                page = self._client.call("list_paginated", **asked, pagination_token=token)
+            except NotThere:
+                return
+            found = [one.id for one in page.vectors]
+            yield from (one for one in found if one.startswith(prefix))
+            token = page.pagination.next if page.pagination else None
+            if not token:
+                return
+            cursors.follow(token, brought=bool(found) and found[-1] != latest)
+            latest = found[-1] if found else latest
+
+    def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
+        """Those that the index does not list yet: it shows what was written after a while."""
+        prefixes = list({f"{one.rpartition('#')[0]}#" for one in ids})
+        shown = {one for listed in _all(lambda prefix: list(self.ids(scope, prefix)), prefixes) for one in listed}
+        return [one for one in ids if one not in shown]
+
+    def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Mapping[str, Any]) -> None:
+        """Set the labels of all of the document's vectors at once, or of each where the index cannot do that."""
+        place = self._place(scope)
+        told = {"namespace": place, "set_metadata": dict(labels)}
+        with contextlib.suppress(NotThere, Fatal):
+            answer = self._client.call("update", filter={"document": {"$eq": document_id}}, **told)
+            if (answer.matched_records or 0) >= len(ids):
+                return
+        _all(lambda one: self._update(one, told), ids)
+
+    def drop(self, scope: Scope) -> None:
+        """Remove everything of the scope, its namespace too where the kind of index has a call for that."""
+        place = self._place(scope)
+        with contextlib.suppress(NotThere):
+            self._client.call("delete", namespace=place, delete_all=True)
+        with contextlib.suppress(Fatal):
+            self._client.call("delete_namespace", name=place)
+
+    def maintain(self, scope: Scope, *, seconds: float) -> None:
+        """The vendor does."""
+
+    def check(self) -> None:
+        """Fatal, in words for who configures it, unless the index holds dense vectors of the model's dimensions."""
+        stats = self._client.call("describe_index_stats", timeout=CHECK_SECONDS)
+        if stats.vector_type == "sparse":
+            raise Fatal("The index holds sparse vectors; use one of dense vectors.", field="indexHost")
+        if not stats.dimension:
+            words = "The index takes documents, not vectors; use one that was made with a dimension and a metric."
+            raise Fatal(words, field="indexHost")
+        if stats.dimension != self._dimensions:
+            words = f"The index has {stats.dimension} dimensions, the model makes {self._dimensions}."
+            raise Fatal(words, field="indexHost")
+        if stats.metric is not None and stats.metric not in _COSINE:
+            raise Fatal("The index has a metric other than cosine, dotproduct and euclidean.", field="indexHost")
+
+    def _metric_of_index(self) -> str:
+        """Asked once; an index never changes it. Cosine, the vendor's default, where an old index does not say."""
+        if not self._metric:
+            metric = self._client.call("describe_index_stats").metric or "cosine"
+            if metric not in _COSINE:
+                raise Fatal("The index has a metric other than cosine, dotproduct and euclidean.", field="indexHost")
+            self._metric = metric
+        return self._metric
+
+    def _send(self, place: str, part: Sequence[dict[str, Any]]) -> None:
+        """One upsert. Being told to wait is no failure, until the patience ends."""
+        pause, end = 1.0, time.monotonic() + PATIENCE
+        while True:
+            try:
+                answer = self._client.call("upsert", namespace=place, vectors=part)
+            except Throttled as error:
+                wait = error.after or pause
+                if time.monotonic() + wait > end:
+                    raise
+                time.sleep(wait)
+                pause *= 2
+            else:
+                if answer.upserted_count < len(part):
+                    raise Retryable(f"The vector index took only {answer.upserted_count} of {len(part)} vectors.")
+                return
+
+    def _update(self, vector_id: str, told: Mapping[str, Any]) -> None:
+        with contextlib.suppress(NotThere):
+            self._client.call("update", id=vector_id, **told)
+
+    def _record(self, vector: Vector) -> dict[str, Any] | None:
+        values = self._unit(vector.values)
+        return None if values is None else {"id": vector.id, "values": values, "metadata": dict(vector.labels)}
+
+    def _unit(self, values: Sequence[float]) -> list[float] | None:
+        """The direction, with length 1; None if there is none. Seven digits are finer than what is kept elsewhere."""
+        numbers: list[float] = values.tolist() if hasattr(values, "tolist") else list(values)
+        if len(numbers) != self._dimensions:
+            raise Fatal(f"The embedding has {len(numbers)} dimensions; this namespace's have {self._dimensions}.")
+        length = math.hypot(*numbers)
+        if not math.isfinite(length):
+            raise Fatal("The embedding has numbers that are not finite.")
+        return [round(number / length, 7) for number in numbers] if length else None
+
+    def _place(self, scope: Scope) -> str:
+        """The scope's namespace in the index. A tenant's name has no dot, so no two scopes share one."""
+        if scope.namespace != self._namespace:
+            raise Fatal("This vector store belongs to another namespace.")
+        return f"{scope.namespace}.{scope.tenant}" if scope.tenant else scope.namespace
+
+
+def _parts(records: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The records in requests that are neither too many nor too large."""
+    parts: list[list[dict[str, Any]]] = []
+    room = 0
+    for record in records:
+        size = len(json.dumps(record["metadata"])) + NUMBER_BYTES * len(record["values"]) + len(record["id"]) + 64
+        if not parts or size > room or len(parts[-1]) == BATCH:
+            parts.append([])
+            room = BATCH_BYTES
+        parts[-1].append(record)
+        room -= size
+    return parts
+
+
+A = TypeVar("A")
+
+
+def _all(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
+    """The call for each argument, a few at a time; none is still under way when the first failure is raised."""
+    if len(arguments) <= 1:
+        return [call(one) for one in arguments]
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pinecone") as pool:
+        return [done.result() for done in [pool.submit(call, one) for one in arguments]]
+
+
+def _expression(where: DocumentFilter | None) -> dict[str, Any] | None:
+    """As much of the filter as labels can say, in the vendor's words; it lets through at least what matches."""
+    if where is None:
+        return None
+    clauses: list[dict[str, Any]] = []
+    if where.document_ids:
+        clauses.append({"document": {"$in": list(where.document_ids)}})
+    if where.sources:
+        clauses.append({"source": {"$in": list(where.sources)}})
+    if where.types:
+        by_way = {"$and": [{"type": {"$eq": "URL"}}, {"source": {"$in": list(where.types)}}]}
+        clauses.append({"$or": [{"type": {"$in": list(where.types)}}, by_way]})
+    for key, values in where.wanted().items():
+        clauses.append({"marks": {"$in": [*dict.fromkeys(labels.mark(key, one) for one in values), labels.ANY]}})
+    return {"$and": clauses} if clauses else None
+
+
+def prepare() -> None:
+    """Import the SDK, which loads its parts when they are first used."""
+    for part in ("httpcore", "h2.connection", "httpx", "pinecone.errors", "pinecone.index"):
+        importlib.import_module(part)
+
+
+def make(config: Mapping[str, Any], _db: Database, namespace_id: str, dimensions: int) -> PineconeStore:
+    """The namespace's own index. Nothing is dialled yet."""
+    options = settings.load()
+    endpoint = options.endpoints.get("PINECONE")
+    client = Client(
+        config["indexHost"], config["apiKey"], fetch_guard.guard(options), endpoint.ca_bundle if endpoint else None
+    )
+    return PineconeStore(client, namespace_id, dimensions)

@@ -1,0 +1,267 @@
+"""The one client for addresses that users name: guarded, bounded, polite. It keeps no cookies and sends no secrets."""
+
+from __future__ import annotations
+
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import urljoin, urlsplit
+
+import structlog
+
+from connectors.web.builtin import body
+from connectors.web.builtin.politeness import Manners
+from retrieval import settings
+from retrieval.errors import Retryable, Skippable
+from retrieval.network import fetch_guard, urls
+from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+
+log = structlog.get_logger(__name__)
+ANYTHING = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
+TRIES = 3
+SHORT_WAIT = 10.0
+"""Seconds of a Retry-After that are waited out here, and that a try may take to be repeated here; else the caller's."""
+LONGEST_WAIT = 3600.0
+_LATER = frozenset({408, 421, 425, 429})
+_MOVED = frozenset({301, 302, 303, 307, 308})
+_NO_REST = frozenset({204, 205, 304})
+
+Check = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer. `url`: where it came from in the end; `size` in bytes, unpacked; `headers` by lower-case name."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    size: int
+    cut: bool = False
+
+    @property
+    def media_type(self) -> str:
+        """The content type as it was sent, with its parameters."""
+        return self.headers.get("content-type", "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one fetch may take: bytes unpacked, seconds in all (waiting for a turn aside), redirects."""
+
+    bytes: int
+    seconds: float
+    redirects: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How to fetch. `check` is asked before each address is dialled, also those of redirects, and may raise Skippable.
+
+    `delay`: seconds between requests that the host asks for; `cut`: keep the beginning of what is too long.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    bounds: Bounds | None = None
+    check: Check | None = None
+    delay: float = 0.0
+    cut: bool = False
+
+
+class Client:
+    """Safe to share between threads."""
+
+    def __init__(self, guarded: Guard, manners: Manners, *, user_agent: str, bounds: Bounds) -> None:
+        self.user_agent = user_agent
+        self._guard = guarded
+        self._manners = manners
+        self._bounds = bounds
+        self._transport = fetch_guard.transport(guarded)
+
+    def get(self, url: str, into: BinaryIO, wish: Wish | None = None) -> Fetched:
+        """Fetch `url` into an empty file. Skippable: it cannot be had, with the reason; Retryable: not now."""
+        asked = wish or Wish()
+        for attempt in range(1, TRIES):
+            begun = time.monotonic()
+            try:
+                return self._follow(url, into, asked)
+            except Retryable as error:
+                if (error.after or 0) > SHORT_WAIT or time.monotonic() - begun > SHORT_WAIT:
+                    raise
+                into.seek(0)
+                into.truncate()
+                time.sleep(0 if error.after is not None else random.uniform(0.5, 1) * attempt)  # noqa: S311 - jitter
+        return self._follow(url, into, asked)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _follow(self, url: str, into: BinaryIO, wish: Wish) -> Fetched:
+        bounds = wish.bounds or self._bounds
+        ends = time.monotonic() + bounds.seconds
+        for _ in range(bounds.redirects + 1):
+            url = _tidy(url)
+            if wish.check:
+                wish.check(url)
+            with self._manners.turn(urlsplit(url).netloc, wish.delay) as waited:
+                ends += waited
+                found = self._one(url, into, wish, bounds.bytes, ends - time.monotonic())
+            if isinstance(found, Fetched):
+                return found
+            url = _joined_url(url, found)
+        raise Skippable(f"The address leads to more than {bounds.redirects} redirects.")
+
+    def _one(self, url: str, into: BinaryIO, wish: Wish, most: int, seconds: float) -> Fetched | str:
+        """The answer, or where it redirects to."""
+        with _explained(), self._answer(url, wish, seconds) as answer:
+            headers = _joined(answer)
+            if answer.status_code in _MOVED and "location" in headers:
+                return headers["location"]
+            self._refuse(answer.status_code, headers, urlsplit(url).netloc)
+            if answer.status_code in _NO_REST:
+                return Fetched(url, answer.status_code, headers, 0)
+            if not wish.cut and int(headers.get("content-length") or 0) > most:
+                raise _too_large(most)
+            size = _write(body.unpacked(answer.iter_raw(), headers.get("content-encoding", "")), into, most, wish.cut)
+        return Fetched(url, answer.status_code, headers, min(size, most), cut=size > most)
+
+    @contextmanager
+    def _answer(self, url: str, wish: Wish, seconds: float) -> Iterator[httpx.Response]:
+        """Straight through the transport: no cookies, no redirects, no proxies, no passwords from files."""
+        import httpx
+
+        from retrieval.network.transport import within
+
+        headers = {"User-Agent": self.user_agent, "Accept": ANYTHING, "Accept-Encoding": body.ACCEPTED, **wish.headers}
+        each = min(10.0, max(seconds, 0.1))
+        timeouts = dict.fromkeys(("connect", "read", "write", "pool"), each)
+        request = httpx.Request("GET", url, headers=headers, extensions={"timeout": timeouts})
+        with within(seconds):
+            answer = self._transport.handle_request(request)
+            try:
+                yield answer
+            finally:
+                answer.close()
+
+    def _refuse(self, status: int, headers: Mapping[str, str], host: str) -> None:
+        if status < 300 or status == 304:
+            return
+        if status in _LATER or status >= 500:
+            after = seconds_asked(headers.get("retry-after", ""))
+            if after:
+                self._manners.leave_alone(host, after)
+            raise Retryable(f"The site answers {status}.", after=after)
+        raise Skippable(_REASONS.get(status, f"The site answers {status}; there is no page to ingest."))
+
+
+_REASONS = {
+    401: "The site answers 401: the page wants a password, and pages are fetched without one.",
+    403: "The site answers 403: it does not let this service fetch the page.",
+    404: "The site answers 404: there is no such page.",
+    410: "The site answers 410: the page is gone.",
+}
+
+
+def client(options: Settings) -> Client:
+    """A client after the operator's settings."""
+    return Client(
+        fetch_guard.guard(options),
+        Manners(options.fetch_host_limit, options.fetch_host_delay),
+        user_agent=options.fetch_user_agent,
+        bounds=Bounds(options.max_file_bytes, options.fetch_seconds),
+    )
+
+
+@lru_cache(maxsize=1)
+def shared() -> Client:
+    """The client of this process, so that its manners hold for all that it fetches."""
+    return client(settings.load())
+
+
+def _tidy(url: str) -> str:
+    try:
+        return urls.tidy(url)
+    except ValueError as error:
+        raise Skippable(f"The address {error}.") from error
+
+
+def _joined_url(base: str, link: str) -> str:
+    try:
+        return urljoin(base, link.strip())
+    except ValueError as error:
+        raise Skippable("The site redirects to an address that cannot be read.") from error
+
+
+def _joined(answer: httpx.Response) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.headers.items()}
+
+
+def _write(parts: Iterator[bytes], into: BinaryIO, most: int, cut: bool) -> int:  # noqa: FBT001
+    size = 0
+    for part in parts:
+        size += len(part)
+        if size > most:
+            if not cut:
+                raise _too_large(most)
+            into.write(part[: len(part) - (size - most)])
+            break
+        into.write(part)
+    return size
+
+
+def _too_large(most: int) -> Skippable:
+    return Skippable(f"What lies at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
+
+
+def seconds_asked(stamp: str) -> float | None:
+    """Of a Retry-After, which holds seconds or a date; None if it makes no sense."""
+    try:
+        wanted = float(stamp) if stamp.isascii() and stamp.strip().isdigit() else _until(stamp)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return min(max(wanted, 0.0), LONGEST_WAIT)
+
+
+def _until(stamp: str) -> float:
+    moment = parsedate_to_datetime(stamp)
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """The transport's trouble in our words; what it says itself may repeat what strangers sent."""
+    import httpx
+
+    try:
+        yield
+    except Blocked as error:
+        raise Skippable(str(error)) from error
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
+        raise Skippable("The address cannot be read.") from error
+    except httpx.TimeoutException as error:
+        raise Retryable("The site did not answer in time.") from error
+    except httpx.ConnectError as error:
+        if _is_certificate(error):
+            raise Skippable("The site's certificate is not valid, so nobody knows whose page it is.") from error
+        raise Retryable("The site cannot be reached.") from error
+    except httpx.TransportError as error:
+        raise Retryable("The site broke off its answer.") from error
+
+
+def _is_certificate(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

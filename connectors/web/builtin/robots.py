@@ -1,0 +1,118 @@
+"""robots.txt (RFC 9309): what a machine may fetch of a site by itself, and how fast."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from connectors.web.builtin import client as clients
+from connectors.web.builtin.client import Bounds, Client, Wish
+from retrieval.errors import Retryable, Skippable, StepError
+
+if TYPE_CHECKING:
+    from protego import Protego
+
+BOUNDS = Bounds(bytes=512 * 1024, seconds=20)
+"""The RFC asks for the first 500 KiB at least."""
+KEPT_SECONDS = 3600.0
+TROUBLE_SECONDS = 60.0
+LONGEST_DELAY = 30.0
+_SITES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Of one site. `delay`: seconds between requests that it asks for, 30 at most; `sitemaps`: as it names them."""
+
+    name: str
+    parsed: Protego | None = None
+    delay: float = 0.0
+    sitemaps: tuple[str, ...] = ()
+
+    def allowed(self, url: str) -> bool:
+        return self.parsed is None or self.parsed.can_fetch(url, self.name)
+
+
+@dataclass
+class _Site:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    until: float = 0.0
+    known: Rules | Retryable | None = None
+
+
+class Robots:
+    """Kept per site for an hour; safe to share between threads."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._name = client.user_agent.partition("/")[0].strip()
+        self._sites: OrderedDict[str, _Site] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def rules(self, url: str) -> Rules:
+        """Of the site that `url` lies on. Retryable while the site cannot say: nothing is fetched from it meanwhile."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # no page can be fetched from there either
+            return Rules(self._name)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        site = self._site(origin)
+        with site.lock:
+            if site.known is None or time.monotonic() > site.until:
+                site.known = self._fetched(origin)
+                kept = TROUBLE_SECONDS if isinstance(site.known, Retryable) else KEPT_SECONDS
+                site.until = time.monotonic() + kept
+            if isinstance(site.known, Retryable):
+                raise Retryable(f"The site's robots.txt cannot be read: {site.known}", after=site.known.after)
+            return site.known
+
+    def delay(self, url: str) -> float:
+        """What the site asks for between two requests; 0 where it does not say, or cannot."""
+        try:
+            return self.rules(url).delay
+        except (StepError, ValueError):
+            return 0.0
+
+    def _fetched(self, origin: str) -> Rules | Retryable:
+        into = io.BytesIO()
+        wish = Wish(headers={"Accept": "text/plain,*/*;q=0.5"}, bounds=BOUNDS, cut=True)
+        try:
+            self._client.get(f"{origin}/robots.txt", into, wish)
+        except Skippable:  # there is none: 4xx, or an address that no page can be fetched from either
+            return Rules(self._name)
+        except Retryable as error:
+            return error
+        return read(into.getvalue(), self._name)
+
+    def _site(self, origin: str) -> _Site:
+        with self._lock:
+            site = self._sites.pop(origin, None) or _Site()
+            self._sites[origin] = site
+            while len(self._sites) > _SITES:
+                self._sites.popitem(last=False)
+            return site
+
+
+def read(data: bytes, name: str) -> Rules:
+    """The rules for the crawler of that name."""
+    from protego import Protego
+
+    parsed = Protego.parse(data.decode("utf-8", "replace").removeprefix("\ufeff"))
+    asked = parsed.crawl_delay(name) or 0.0
+    rate = parsed.request_rate(name)
+    if rate is not None and rate.requests > 0:
+        asked = max(asked, rate.seconds / rate.requests)
+    delay = min(asked, LONGEST_DELAY) if asked > 0 else 0.0
+    return Rules(name, parsed, delay, tuple(parsed.sitemaps))
+
+
+@lru_cache(maxsize=1)
+def shared() -> Robots:
+    """The rules that this process knows."""
+    return Robots(clients.shared())

@@ -1,0 +1,95 @@
+"""The builtin scraper: fetches pages itself and needs no key. Scripts of pages are not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from connectors.http import html
+from connectors.web.builtin import client as clients
+from connectors.web.builtin import robots as robots_files
+from connectors.web.builtin.client import Client, Fetched, Wish
+from connectors.web.builtin.robots import Robots
+from retrieval.errors import Skippable
+from retrieval.ports import RawContent, ScrapeOptions
+from retrieval.settings import Settings
+
+_HEAD = 2048
+_FILES = ((b"%PDF-", "application/pdf"), (b"PK\x03\x04", ""), (b"\xd0\xcf\x11\xe0", ""), (b"{\\rtf", "application/rtf"))
+_UNTOLD = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown"})
+
+
+def make(config: Mapping[str, Any], options: Settings) -> Builtin:  # noqa: ARG001 - it has no options of its own
+    """The process' own client and rules, so that manners hold for all namespaces together."""
+    return Builtin(clients.shared(), robots_files.shared() if options.fetch_robots else None)
+
+
+class Builtin:
+    """`robots`: whose wishes for a delay are kept; None where the operator turned robots.txt off."""
+
+    def __init__(self, client: Client, robots: Robots | None) -> None:
+        self._client = client
+        self._robots = robots
+
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
+        """See the port. A list's URLs are a person's wish and not bound by robots.txt, but its delay is kept (D59)."""
+        delay = self._robots.delay(url) if self._robots else 0.0
+        found = self._get(url, to, Wish(headers=conditions(known), delay=delay, check=options.check))
+        if found.status == 304 and known and found.url != bearer(known, url):
+            known, found = "", self._get(url, to, Wish(delay=delay, check=options.check))
+        return content(found, url, options, to, known=known)
+
+    def _get(self, url: str, to: Path, wish: Wish) -> Fetched:
+        with to.open("w+b") as into:
+            return self._client.get(url, into, wish)
+
+    def check(self) -> None:
+        """It is part of this service."""
+
+
+def content(found: Fetched, url: str, options: ScrapeOptions, at: Path, *, known: str = "") -> RawContent | None:
+    """An answer as content of the document `url`; None if it says that nothing changed."""
+    if found.status == 304 and known:
+        return None
+    if found.size == 0:
+        raise Skippable(f"The site answers {found.status} without a page.")
+    media_type = told(at, found.media_type)
+    page = ScrapeOptions(options.include, options.exclude) if html.is_html(media_type) else None
+    return RawContent(at, url, media_type, found.size, version=version(found, url), page=page, url=found.url)
+
+
+def told(at: Path, named: str) -> str:
+    """The content type: as the site names it, unless the bytes are plainly something else, or it names none."""
+    with at.open("rb") as file:
+        head = file.read(_HEAD)
+    bare = named.partition(";")[0].strip().lower()
+    if html.is_html(bare) or bare in _UNTOLD:
+        for start, kind in _FILES:
+            if head.startswith(start):
+                return kind
+    if bare in _UNTOLD and html.looks_like(head):
+        return "text/html"
+    return named
+
+
+def version(found: Fetched, asked: str) -> str:
+    """The site's own mark of this content: its ETag, or when it was last modified; and where redirects led to it."""
+    place = f"@{found.url}" if found.url != asked else ""
+    for kind, header in (("etag", "etag"), ("modified", "last-modified")):
+        mark = found.headers.get(header, "")
+        if 0 < len(mark) < 500:
+            return f"{kind}{place} {mark}"
+    return ""
+
+
+def bearer(known: str, asked: str) -> str:
+    """The address of the page that bore the mark: another's does not count, wherever `asked` leads by now."""
+    return known.partition(" ")[0].partition("@")[2] or asked
+
+
+def conditions(known: str) -> dict[str, str]:
+    """The headers that ask for a page only if it is not the known version any more."""
+    kind, _, mark = known.partition(" ")
+    header = {"etag": "If-None-Match", "modified": "If-Modified-Since"}.get(kind.partition("@")[0])
+    return {header: mark} if header and mark.isascii() and mark.isprintable() else {}

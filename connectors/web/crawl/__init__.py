@@ -1,0 +1,1 @@
+"""What there is to fetch: URL lists, sitemaps, and websites walked by their links."""

@@ -1,0 +1,1 @@
+"""Pages and sites by Firecrawl, through its SDK."""

@@ -1,0 +1,171 @@
+"""Firecrawl's SDK (v2), sent through our own client: bounded, patient, checked certificates, its errors in our words.
+
+The SDK's own sender retries, honours proxy variables and .netrc, and logs; its defaults for pages are not ours:
+`skipTlsVerification` is true there, and pages may be four hours old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
+
+from connectors.web.firecrawl.responses import Tamed
+from connectors.web.scraping_api import TRIES, Answer, Service, site_said
+from retrieval.errors import Retryable, Skippable
+
+if TYPE_CHECKING:
+    from firecrawl.v2.types import CrawlErrorsResponse, CrawlJob, Document  # type: ignore[import-untyped]
+
+    from retrieval.ports import ScrapeOptions
+    from retrieval.settings import Settings
+
+T = TypeVar("T")
+TITLE: Final = "Firecrawl"
+BASE_URL: Final = "https://api.firecrawl.dev"
+PAGE_SECONDS: Final = 60
+"""How long Firecrawl may work at one page."""
+_REASONS: Final = {
+    "SCRAPE_DNS_RESOLUTION_ERROR": "The host name of the address cannot be resolved.",
+    "SCRAPE_SSL_ERROR": "The site's certificate is not valid, so nobody knows whose page it is.",
+    "SCRAPE_TIMEOUT": "The site did not answer Firecrawl in time.",
+    "SCRAPE_UNSUPPORTED_FILE_ERROR": "Firecrawl reads no files of this kind.",
+    "SCRAPE_SITE_ERROR": "The site did not let Firecrawl open the page.",
+}
+"""By Firecrawl's codes for pages that it could not read."""
+_UNREAD: Final = "Firecrawl could not read the page."
+
+
+class NoCrawl(Skippable):
+    """Firecrawl knows no such crawl, or not any more."""
+
+
+class Client:
+    """The calls of one key. Safe in many threads."""
+
+    def __init__(self, key: str, options: Settings) -> None:
+        headers = {"Accept": "application/json"}
+        self.service = Service("FIRECRAWL", TITLE, BASE_URL, headers, options)
+        self._key = key
+
+    def scrape(self, url: str, options: ScrapeOptions) -> Document:
+        """One page, as it is now. An error of the site comes as a page, too: Skippable, or Retryable in the end."""
+        given = self._page_options(options)
+        return self._call(lambda sdk: _given(sdk.scrape(url, auto_resume=False, **given)))
+
+    def start(self, url: str, options: ScrapeOptions, **limits: Any) -> str:
+        """Begin a crawl; its id. Sent once: where only the answer was lost, another one would cost again."""
+        from firecrawl.v2.types import ScrapeOptions as Wanted
+
+        wanted = Wanted(**self._page_options(options, links=True))
+        crawl: str = self._call(lambda sdk: sdk.start_crawl(url, scrape_options=wanted, **limits), tries=1).id
+        return crawl
+
+    def pages(self, crawl: str, following: str = "") -> CrawlJob:
+        """How a crawl goes, with some of its pages. `following`: the `next` of the answer before."""
+        from firecrawl.v2.types import PaginationConfig
+
+        if following:
+            return self._call(lambda sdk: sdk.get_crawl_status_page(following), NoCrawl)
+        one = PaginationConfig(auto_paginate=False)
+        return self._call(lambda sdk: sdk.get_crawl_status(quote(crawl, safe=""), one), NoCrawl)
+
+    def errors(self, crawl: str) -> CrawlErrorsResponse:
+        """The pages of a crawl that could not be read, or that robots.txt forbids."""
+        return self._call(lambda sdk: sdk.get_crawl_errors(quote(crawl, safe="")), NoCrawl)
+
+    def cancel(self, crawl: str) -> None:
+        """End a crawl. One that has ended is no error."""
+        self._call(lambda sdk: sdk.cancel_crawl(quote(crawl, safe="")), NoCrawl)
+
+    def credit(self) -> int:
+        """What is left in the account."""
+        return int(self._call(lambda sdk: sdk.get_credit_usage()).remaining_credits)
+
+    def _page_options(self, options: ScrapeOptions, *, links: bool = False) -> dict[str, Any]:
+        formats = [{"type": "markdown"}, *([{"type": "links"}] if links else [])]
+        return {
+            "formats": formats,
+            "include_tags": list(options.include) or None,
+            "exclude_tags": list(options.exclude) or None,
+            "only_main_content": not options.include,
+            "skip_tls_verification": False,
+            "max_age": 0,
+            "store_in_cache": False,
+            "timeout": PAGE_SECONDS * 1000,
+        }
+
+    def _call(self, request: Callable[[Any], T], missing: type[Skippable] = Skippable, tries: int = TRIES) -> T:
+        def once() -> T:
+            with self._explained(missing):
+                return request(self._sdk)
+
+        return self.service.ask(once, tries)
+
+    @cached_property
+    def _sdk(self) -> Any:
+        from firecrawl.v2 import FirecrawlClient  # type: ignore[import-untyped]
+
+        sdk = FirecrawlClient(api_key=self._key, api_url=self.service.base_url, max_retries=1)
+        sdk.http_client = _Sender(sdk.http_client, self.service)
+        return sdk
+
+    @contextmanager
+    def _explained(self, missing: type[Skippable]) -> Iterator[None]:
+        """The SDK's troubles in the words of the ports; its own may hold what others sent, and end here."""
+        from firecrawl.v2.utils.error_handler import FirecrawlError  # type: ignore[import-untyped]
+
+        try:
+            yield
+        except FirecrawlError as error:
+            if error.status_code == 404 and missing is NoCrawl:
+                raise NoCrawl(f"{TITLE} does not know the crawl any more: ingest again.") from None
+            raise self._meant(error.status_code or 0, str(error.code or ""), error.response) from None
+        except (ValueError, TypeError, AttributeError, LookupError):
+            raise self.service.strange() from None
+
+    def _meant(self, status: int, code: str, response: Any) -> Exception:
+        if code in _REASONS or code.startswith("SCRAPE_"):
+            return Skippable(reason(code))
+        if status == 408:
+            return Retryable(_REASONS["SCRAPE_TIMEOUT"])
+        headers = response.headers if response is not None else {}
+        return self.service.refusal(status, headers) or Skippable(_UNREAD)
+
+
+def _given(page: Document) -> Document:
+    status = page.metadata_typed.status_code
+    if status and status >= 400:
+        raise site_said(status)
+    return page
+
+
+def reason(code: str | None) -> str:
+    """Why a page could not be read, by Firecrawl's code for it."""
+    return _REASONS.get(code or "", _UNREAD)
+
+
+class _Sender:
+    """Stands where the SDK's own sender stood: three methods, the same answers, no retries."""
+
+    def __init__(self, own: Any, service: Service) -> None:
+        self._own = own
+        self._service = service
+
+    def post(self, endpoint: str, data: Mapping[str, Any], **_own: Any) -> Answer:
+        return self._send("POST", endpoint, json={**data, "origin": "api"})
+
+    def get(self, endpoint: str, **_own: Any) -> Answer:
+        return self._send("GET", endpoint)
+
+    def delete(self, endpoint: str, **_own: Any) -> Answer:
+        return self._send("DELETE", endpoint)
+
+    def _send(self, method: str, endpoint: str, **body: Any) -> Answer:
+        """The SDK keeps `next` links on its own endpoint, so the key goes nowhere else."""
+        url = self._own._build_url(endpoint)  # noqa: SLF001
+        headers = self._own._prepare_headers()  # noqa: SLF001
+        answer = self._service.send(method, url, seconds=PAGE_SECONDS + 30, headers=headers, **body)
+        return Tamed(answer.status_code, answer.headers, answer.content)

@@ -1,0 +1,186 @@
+"""What the scraping services have in common: one bounded HTTP client for a key, patience, words for what is refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from connectors.http.retries import Bucket, Busy, Passing, Patience
+from connectors.web.builtin import robots as robots_files
+from connectors.web.builtin.client import seconds_asked
+from connectors.web.builtin.politeness import Manners
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.network import fetch_guard, urls
+from retrieval.network.fetch_guard import Blocked, Guard
+
+if TYPE_CHECKING:
+    import httpx
+
+    from retrieval.ports import ScrapeOptions
+    from retrieval.settings import Settings
+
+T = TypeVar("T")
+KEY_FIELD = "webScraperConfig.apiKey"
+WAITING = 180.0
+"""Seconds that one page may wait for its turn in all."""
+TRIES = 3
+PER_MINUTE, AT_ONCE = 600.0, 20
+"""What this process starts at most under one key; the service's own limits are learnt from its 429."""
+_FILES = (".pdf", ".doc", ".docx", ".ppt", ".pptx", ".xls", ".xlsx", ".odt", ".odp", ".ods", ".rtf", ".epub", ".csv")
+_LATER = frozenset({408, 421, 425, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A service's answer. `headers` by lower-case name. Its shape is that of the SDK's own answers, too."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def ok(self) -> bool:
+        return self.status_code < 400
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """ValueError for what is no JSON."""
+        return json.loads(self.content)
+
+
+class Service:
+    """A scraping service under one key. Safe in many threads, which share its pauses."""
+
+    def __init__(self, name: str, title: str, base_url: str, headers: Mapping[str, str], options: Settings) -> None:
+        """`name`: of its endpoint in the settings; `base_url`: the service's own, if those name none."""
+        endpoint = options.endpoints.get(name)
+        self.title = title
+        self.base_url = ((endpoint.base_url if endpoint else None) or base_url).rstrip("/")
+        self.most = options.max_file_bytes
+        self.guard = fetch_guard.guard(options)
+        self._bucket = Bucket(PER_MINUTE, AT_ONCE)
+        self._manners = Manners(options.fetch_host_limit, options.fetch_host_delay)
+        self._robots = robots_files.shared() if options.fetch_robots else None
+        self._client = _client(headers, endpoint.ca_bundle if endpoint else None)
+        self.close = self._client.close
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+    def ask(self, request: Callable[[], T], tries: int = TRIES) -> T:
+        """What `request` returns, asked for until it comes or the patience ends. It may raise Busy and Passing."""
+        return Patience(self.title, self._bucket, WAITING, tries).ask(request)
+
+    def turn(self, url: str) -> AbstractContextManager[float]:
+        """A site's turn: its Crawl-delay and our limits for one host hold, whoever fetches for us (D59)."""
+        delay = self._robots.delay(url) if self._robots else 0.0
+        return self._manners.turn(urlsplit(url).netloc, delay)
+
+    def send(self, method: str, url: str, *, seconds: float, **given: Any) -> Answer:
+        """One request, whatever the answer. Passing if it broke off; Retryable if it took longer than `seconds`."""
+        import httpx
+
+        try:
+            with self._client.stream(method, url, timeout=seconds, **given) as got:
+                content = self._read(got, time.monotonic() + seconds)
+        except httpx.TimeoutException as error:
+            raise Retryable(f"{self.title} did not answer within {seconds:.0f} s.") from error
+        except httpx.InvalidURL as error:
+            raise Fatal(f"The endpoint of {self.title} cannot be read: check RETRIEVAL_ENDPOINTS.") from error
+        except httpx.HTTPError as error:
+            raise Passing(f"{self.title} could not be reached, or its answer broke off.") from error
+        return Answer(got.status_code, {key.lower(): value for key, value in got.headers.items()}, content)
+
+    def _read(self, answer: httpx.Response, ends: float) -> bytes:
+        parts, size = [], 0
+        for part in answer.iter_bytes():
+            size += len(part)
+            if size > 2 * self.most + 2**20:
+                raise too_large(self.most)
+            if time.monotonic() > ends:
+                raise Retryable(f"{self.title} did not send its answer within the time that it had.")
+            parts.append(part)
+        return b"".join(parts)
+
+    def refusal(self, status: int, headers: Mapping[str, str]) -> Exception | None:
+        """What a status means wherever it comes from: a key, an account, a rate, a service in trouble."""
+        if status == 429:
+            return Busy(seconds_asked(headers.get("retry-after", "")))
+        if status in _LATER or status >= 500:
+            return Passing(f"{self.title} answered with an error of its own ({status}).")
+        if status in _REFUSALS:
+            return Fatal(_REFUSALS[status].format(title=self.title, field=KEY_FIELD), field=KEY_FIELD)
+        return None
+
+    def refuse(self, status: int, headers: Mapping[str, str]) -> None:
+        """Raise that, if it is a refusal."""
+        if error := self.refusal(status, headers):
+            raise error
+
+    def strange(self) -> Passing:
+        """The answer is not what this service answers with."""
+        return Passing(f"{self.title}'s answer cannot be read; another server may answer at its address.")
+
+
+_REFUSALS = {
+    401: "{title} refuses the key in {field}: check it.",
+    402: "The account at {title} has no credit left: add some there, or use another key.",
+}
+
+
+def _client(headers: Mapping[str, str], bundle: Any) -> httpx.Client:
+    """Proxy variables and .netrc are ignored, redirects are not followed, addresses are not logged: they hold keys."""
+    import httpx
+
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    verify = ssl.create_default_context(cafile=bundle) if bundle else True
+    return httpx.Client(trust_env=False, verify=verify, headers=dict(headers), follow_redirects=False)
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """The key of a webScraperConfig, without the white space that comes along when it is pasted."""
+    key = str(config.get("apiKey") or "").strip()
+    if not key or not key.isascii() or not key.isprintable():
+        raise Fatal(f"The key in {KEY_FIELD} holds characters that no such key has: check it.", field=KEY_FIELD)
+    return key
+
+
+def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
+    """The address in its one spelling. Skippable where we would not fetch ourselves: nobody does it for us either."""
+    try:
+        tidy = urls.tidy(url)
+        guard.check_url(tidy)
+    except ValueError as error:
+        raise Skippable(f"The address {error}.") from error
+    except Blocked as error:
+        raise Skippable(str(error)) from error
+    if options.check:
+        options.check(tidy)
+    return tidy
+
+
+def site_said(status: int) -> Retryable | Skippable:
+    """What an error of the site itself means, told by the service, which has tried more than once."""
+    if status in _LATER or status >= 500:
+        return Retryable(f"The site answers {status}.")
+    return Skippable(f"The site answers {status}; there is no page to ingest.")
+
+
+def is_file(url: str) -> bool:
+    """Whether the address looks like that of a PDF or an office file, which browsers only download."""
+    return urlsplit(url).path.lower().endswith(_FILES)
+
+
+def too_large(most: int) -> Skippable:
+    return Skippable(f"What lies at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")

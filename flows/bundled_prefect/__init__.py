@@ -1,0 +1,1 @@
+"""The Prefect server that `retrieval up` starts, on one machine."""

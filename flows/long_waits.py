@@ -1,0 +1,51 @@
+"""How long a step waits in all where a service asks for more time than one request is given (Retry-After)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from retrieval.database.database import Database
+from retrieval.errors import Retryable
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+
+log = structlog.get_logger()
+
+SOON: Final = 60.0
+"""Seconds that a step's own tries come to: requests wait so long by themselves."""
+LONGEST: Final = 600.0
+"""Seconds for which a step holds its place in the worker, doing nothing."""
+LOOK: Final = 2.0
+"""Seconds after which a cancellation is noticed."""
+
+
+def is_soon(error: Retryable) -> bool:
+    """Whether it may be tried again at once: to ask before the time that was named would be refused again."""
+    return (error.after or 0) <= SOON
+
+
+async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> None:
+    """Take the step, again after each wait that was asked for. Retryable if these come to more than `LONGEST`."""
+    left = LONGEST
+    while True:
+        try:
+            return await asyncio.to_thread(step)
+        except Retryable as error:
+            if is_soon(error) or (error.after or 0) > left:
+                raise
+            wait = error.after or 0
+        left -= wait
+        log.info("step.told_to_wait", batch_id=lease.batch_id, seconds=round(wait))
+        await asyncio.to_thread(_pass, db, lease, wait)
+
+
+def _pass(db: Database, lease: Lease, seconds: float) -> None:
+    """Until the time is over, or nobody waits for the outcome any more."""
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0 and batches.is_wanted(db, lease):
+        time.sleep(min(left, LOOK))

@@ -1,0 +1,125 @@
+"""The few questions and orders that the dispatcher and the reconciler have for Prefect's server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.objects import State, WorkerStatus
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.states import Cancelled, Crashed
+
+from flows import prefect_login
+from retrieval.jobs.batches import Batch
+from retrieval.sources import APPS
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+
+FLOWS = {
+    "TEXT": "ingest-text",
+    "LOCAL_FILE": "ingest-file",
+    "URLS_LIST": "ingest-urls",
+    "SITEMAP": "ingest-sitemap",
+    "WEBSITE": "ingest-website",
+    **{name: "ingest-" + name.lower().replace("_", "-") for name in APPS},
+    "REEMBED": "reembed",
+}
+"""Ingestion source to the flow, and deployment, that runs it."""
+
+AWAY = (httpx.HTTPError, ObjectNotFound, OSError)
+"""What the client raises while the server is away or does not know a deployment yet."""
+
+SILENT = (httpx.HTTPError,)
+"""What a flow run meets where Prefect does not answer it."""
+
+INTERRUPTED = "Interrupted"
+"""Name of the crash of a run whose worker was stopped: nothing that the run did is to blame."""
+
+GONE = "Away"
+"""Name of the failure of a run for which the database or Prefect did not answer: the same, as far as one can tell."""
+
+TAGGED = 3
+"""Job runs of a flow run that are named among its tags; more are in its table of results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A flow run's state in Prefect: its type, such as RUNNING, since when, and its name."""
+
+    type: str
+    since: datetime
+    name: str = ""
+
+
+async def start(client: PrefectClient, batch: Batch) -> str:
+    """Create the flow run of this attempt, or find it if it was created before; its id."""
+    flow = FLOWS[batch.source]
+    deployment = await client.read_deployment_by_name(f"{flow}/{flow}")
+    run = await client.create_flow_run_from_deployment(
+        deployment.id,
+        parameters={"batch_id": batch.id, "attempt": batch.attempt},
+        name=_name(batch),
+        tags=tags(batch),
+        idempotency_key=batch.idempotency_key,
+    )
+    return str(run.id)
+
+
+def tags(batch: Batch) -> list[str]:
+    """What a flow run is found by. Every event of a run repeats its tags, so they are few."""
+    return [batch.namespace, *(batch.job_runs if len(batch.job_runs) <= TAGGED else ())]
+
+
+async def states(client: PrefectClient, flow_run_ids: Sequence[str]) -> dict[str, Seen]:
+    """Flow run id to its state; ids that the server does not know are left out."""
+    found: dict[str, Seen] = {}
+    for start_at in range(0, len(flow_run_ids), 200):
+        wanted = [UUID(flow_run) for flow_run in flow_run_ids[start_at : start_at + 200]]
+        runs: list[FlowRun] = await client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=wanted)), limit=200
+        )
+        found |= {
+            str(run.id): Seen(run.state.type.value, run.state.timestamp, run.state.name or "")
+            for run in runs
+            if run.state is not None
+        }
+    return found
+
+
+async def workers(client: PrefectClient, pool: str) -> int:
+    """How many workers of the pool are online; 1 if none is, so that what waits is dispatched all the same."""
+    found = await client.read_workers_for_work_pool(pool)
+    return max(1, sum(worker.status == WorkerStatus.ONLINE for worker in found))
+
+
+async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: bool) -> None:
+    """Tell the truth about a run that looks as if somebody worked on it."""
+    state: State[None] = Crashed(message="Its worker has not renewed its lease; the reconciler took the batch back.")
+    if cancelled:
+        state = Cancelled()
+    try:
+        await client.set_flow_run_state(UUID(flow_run_id), state, force=True)
+    except ObjectNotFound:
+        return
+
+
+def is_of_all(error: Exception) -> bool:
+    """Whether what failed says nothing of the one thing that was asked for: no other would fare better.
+
+    A refusal is that one's own, and so is an answer that is late.
+    """
+    if isinstance(error, PrefectHTTPStatusError):
+        return prefect_login.sentence(error) is not None
+    late = isinstance(error, httpx.TimeoutException | TimeoutError)
+    return isinstance(error, httpx.TransportError | OSError) and not late
+
+
+def _name(batch: Batch) -> str:
+    return batch.name + (f" (attempt {batch.attempt})" if batch.attempt > 1 else "")

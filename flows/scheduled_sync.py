@@ -1,0 +1,21 @@
+"""The flow that a connection's schedule starts: it asks for an ingestion, which then runs like any other."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from flows import context
+from retrieval.connections import schedules
+
+
+@flow(name="sync-connection", persist_result=False)
+async def sync_connection(connection_id: str) -> State[None]:
+    """The next ingestion of a connection, unless one is under way."""
+    asked = await asyncio.to_thread(schedules.ingest, context.database(), connection_id)
+    if asked.job_run_id is None:
+        return Completed(name="Skipped", message=asked.reason)
+    return Completed(message=f"Job run {asked.job_run_id} waits for its turn.")

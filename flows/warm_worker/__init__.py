@@ -1,0 +1,1 @@
+"""The `warm` worker type: flow runs in child processes that are already imported."""

@@ -1,0 +1,56 @@
+"""How dispatch is doing, as `retrieval status` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+
+from local import environment
+from local.errors import LocalError
+from retrieval import readiness
+from retrieval.database.database import AWAY, Database
+from retrieval.readiness import Dispatch
+from retrieval.settings import Settings
+
+
+def seen(settings: Settings) -> Dispatch | None:
+    """None if the database does not tell."""
+    try:
+        with closing(Database(environment.resolve(settings).database_url, size=1)) as db:
+            return readiness.look(db)
+    except (LocalError, *AWAY, psycopg.Error):
+        return None
+
+
+def as_json(dispatch: Dispatch) -> dict[str, Any]:
+    """Ages in seconds."""
+    return {
+        "stalled": dispatch.stalled,
+        "reasons": list(dispatch.reasons),
+        "oldestWaitingSeconds": _rounded(dispatch.waiting),
+        "loops": [
+            {"loop": loop.name, "lastSuccessSeconds": _rounded(loop.age), "late": loop.late, "reason": loop.reason}
+            for loop in dispatch.loops
+        ],
+    }
+
+
+def lines(dispatch: Dispatch | None) -> Iterator[str]:
+    """What a person reads below the roles: why dispatch is stalled, what is late, and how long work has waited."""
+    if dispatch is None:
+        yield "dispatch: the database does not tell"
+        return
+    yield "dispatch: " + ("stalled" if dispatch.stalled else "goes on") + _waiting(dispatch)
+    yield from (f"  {reason}" for reason in dispatch.reasons)
+    yield from (f"  {loop}" for loop in dispatch.late if str(loop) not in dispatch.reasons)
+
+
+def _waiting(dispatch: Dispatch) -> str:
+    return "" if dispatch.waiting is None else f", the oldest job run has waited for {dispatch.waiting:.0f} s"
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

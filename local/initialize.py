@@ -1,0 +1,55 @@
+"""Run once at every start, as a program of its own: migrations, then the first organization, namespace and key.
+
+Prints JSON: organizationId, namespaceId, apiKey.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from local import instance, migration
+from local.environment import plain, secret_key
+from local.errors import LocalError
+from retrieval import settings
+from retrieval.accounts import api_keys, bootstrap
+from retrieval.accounts.bootstrap import Bootstrap
+from retrieval.database.database import Database
+from retrieval.readiness import files_folder
+from retrieval.security import server_secrets
+from retrieval.security.secrets import KeyRing, hash_api_key
+
+
+def main() -> None:
+    chosen = settings.load()
+    url = plain(chosen.database_url)
+    if url is None:
+        raise SystemExit("RETRIEVAL_DATABASE_URL is not set.")
+    try:
+        migration.run(url)
+    except LocalError as error:
+        raise SystemExit(str(error)) from None
+    db, ring = Database(url, size=2), KeyRing.parse(secret_key(chosen))
+    try:
+        if reason := files_folder.claim(db, chosen):
+            raise SystemExit(reason)
+        made = bootstrap.ensure(db, ring)
+        key = _working_key(db, ring, chosen.home, made)
+    finally:
+        db.close()
+    print(json.dumps({"organizationId": made.organization_id, "namespaceId": made.namespace_id, "apiKey": key}))
+
+
+def _working_key(db: Database, ring: KeyRing, home: Path, made: Bootstrap) -> str:
+    """The key just made, else the one that service.json kept, else, if that is lost or ended, a new one."""
+    known = made.api_key or instance.service(home).get("apiKey")
+    if isinstance(known, str):
+        hashed = hash_api_key(known, pepper=server_secrets.server_secret(db, ring, server_secrets.PEPPER))
+        statement = "select id from api_keys where hash = %(hash)s and organization_id = %(id)s and revoked_at is null"
+        if db.row(statement, {"hash": hashed, "id": made.organization_id}):
+            return known
+    return api_keys.create(db, ring, made.organization_id, "default").api_key
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""One role in the foreground, on the database and Prefect that it finds: how other machines add workers."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+import psycopg
+
+from local import addresses, environment, instance, roles
+from local.environment import Resolved
+from local.errors import LocalError
+from retrieval.database.database import AWAY, Database
+from retrieval.readiness import files_folder
+from retrieval.settings import Settings
+
+
+def run(name: str, settings: Settings) -> int:
+    """Become the role: this process is replaced by it. `migrate` runs here and returns."""
+    if name == "prefect":
+        return _become(name, settings, _for_prefect(settings))
+    if name == "ui":
+        return _become(name, settings, _for_ui(settings))
+    resolved = environment.resolve(settings, needs_prefect=name in ("worker", "dispatcher"))
+    if name == "migrate":
+        from local import migration
+
+        migration.run(resolved.database_url)
+        print("The database has the newest schema.")
+        return 0
+    _claim_files(settings, resolved)
+    running = instance.running(settings.home)
+    known = addresses.ports(running.addresses) if running else {}
+    return _become(name, settings, environment.build(name, settings, resolved) | known)
+
+
+def _claim_files(settings: Settings, resolved: Resolved) -> None:
+    """LocalError if this machine's folder of files is not the service's. Not asked while the database is away or not
+    migrated: the role starts, and is not ready."""
+    try:
+        with closing(Database(resolved.database_url, size=1)) as db:
+            reason = files_folder.claim(db, settings)
+    except (*AWAY, psycopg.Error):
+        return
+    if reason:
+        raise LocalError(reason)
+
+
+def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    command = roles.commands(settings, f"{os.uname().nodename}-{os.getpid()}")[name]
+    os.execve(command[0], command, variables)  # noqa: S606 - our own program, no shell
+
+
+def _for_prefect(settings: Settings) -> dict[str, str]:
+    alone = settings.model_copy(update={"prefect_api_url": None})
+    own = f"http://127.0.0.1:{settings.prefect_port}/api"
+    resolved = Resolved("", "", own, environment.prefect_login(alone))
+    return environment.for_prefect(alone, resolved, roles.prefect_origins(alone))
+
+
+def _for_ui(settings: Settings) -> dict[str, str]:
+    if not roles.has_ui():
+        raise LocalError("There is no admin app in this version.", exit_code=2)
+    running = instance.running(settings.home)
+    api = running.addresses.get("api") if running else None
+    return environment.for_ui(settings.ui_api_url or api or settings.base_url)

@@ -1,0 +1,1 @@
+"""Organizations, their API keys and tenants, what they use, and idempotency keys."""

@@ -1,0 +1,160 @@
+"""API keys: shown once, stored as a peppered hash, limited by scopes and, if wanted, to a namespace and a tenant."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+
+from retrieval import ids
+from retrieval.database import pages
+from retrieval.database.database import Database, Row
+from retrieval.database.pages import Part
+from retrieval.security import server_secrets
+from retrieval.security.secrets import KeyRing, hash_api_key
+
+SCOPES = (
+    "namespaces:read",
+    "namespaces:write",
+    "documents:read",
+    "documents:write",
+    "ingest:read",
+    "ingest:write",
+    "search",
+    "connections:read",
+    "connections:write",
+    "admin",
+)
+"""What a key may be allowed to do (D57). `admin`: keys, tenants, usage and the organization."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it is listed: `hint` is its last four characters, the key itself is not kept."""
+
+    id: str
+    organization_id: str
+    name: str
+    hint: str
+    scopes: list[str]
+    namespace_id: str | None
+    tenant: str | None
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """The only moment at which a key is seen."""
+
+    id: str
+    api_key: str = field(repr=False)
+
+
+COLUMNS: LiteralString = "id, organization_id, name, hint, scopes, namespace_id, tenant, created_at, revoked_at"
+INSERT: LiteralString = (
+    "insert into api_keys (id, organization_id, name, hash, hint, scopes, namespace_id, tenant)"
+    " values (%(id)s, %(organization)s, %(name)s, %(hash)s, %(hint)s, %(scopes)s, %(namespace)s, %(tenant)s)"
+)
+
+_LIST: LiteralString = (
+    "select " + COLUMNS + " from api_keys where organization_id = %(organization)s and (%(after_id)s::text is null"
+    " or (created_at, id) < (%(after_time)s::timestamptz, %(after_id)s)) order by created_at desc, id desc"
+    " limit %(limit)s"
+)
+_REVOKE: LiteralString = (
+    "update api_keys set revoked_at = coalesce(revoked_at, now())"
+    " where organization_id = %(organization)s and id = %(id)s"
+)
+
+
+def create(
+    db: Database,
+    keys: KeyRing,
+    organization: str,
+    name: str,
+    *,
+    scopes: Sequence[str] = SCOPES,
+    namespace: str | None = None,
+    tenant: str | None = None,
+) -> NewKey:
+    """A new key of the organization. ValueError for an unknown scope."""
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown:
+        raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")
+    new, values = draft(server_secrets.server_secret(db, keys, server_secrets.PEPPER), organization, name)
+    db.rows(INSERT, {**values, "scopes": list(scopes), "namespace": namespace, "tenant": tenant})
+    return new
+
+
+async def add(
+    db: Database,
+    pepper: bytes,
+    organization: str,
+    name: str,
+    *,
+    scopes: Sequence[str],
+    namespace: str | None = None,
+    tenant: str | None = None,
+) -> tuple[NewKey, ApiKey]:
+    """The same on the event loop, for scopes that are known to exist; `pepper` from the vault."""
+    new, values = draft(pepper, organization, name)
+    limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
+    row = await db.async_row(INSERT + " returning " + COLUMNS, {**values, **limits})
+    if row is None:
+        raise RuntimeError("insert … returning gave no row")
+    return new, _api_key(row)
+
+
+async def list_part(db: Database, organization: str, part: Part | None = None) -> tuple[list[ApiKey], str | None]:
+    """`list_all` on the event loop, or a part of it with the cursor of the next."""
+    rows = await db.async_rows(_LIST, {"organization": organization, **pages.values(part)})
+    return pages.cut([_api_key(row) for row in rows], part)
+
+
+async def one(db: Database, organization: str, key_id: str) -> ApiKey | None:
+    """A key of the organization, revoked or not."""
+    row = await db.async_row(
+        "select " + COLUMNS + " from api_keys where organization_id = %(organization)s and id = %(id)s",
+        {"organization": organization, "id": key_id},
+    )
+    return None if row is None else _api_key(row)
+
+
+async def end(db: Database, organization: str, key_id: str) -> ApiKey | None:
+    """`revoke` on the event loop; the key as it is now, None if the organization has no such key."""
+    row = await db.async_row(_REVOKE + " returning " + COLUMNS, {"organization": organization, "id": key_id})
+    return None if row is None else _api_key(row)
+
+
+def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str, Any]]:
+    """A fresh key and the values of its row, with every scope."""
+    api_key = "rtr_" + secrets.token_urlsafe(32)
+    new = NewKey(ids.key_id(), api_key)
+    return new, {
+        "id": new.id,
+        "organization": organization,
+        "name": name,
+        "hash": hash_api_key(api_key, pepper=pepper),
+        "hint": api_key[-4:],
+        "scopes": list(SCOPES),
+        "namespace": None,
+        "tenant": None,
+    }
+
+
+def list_all(db: Database, organization: str) -> list[ApiKey]:
+    """Newest first, revoked ones too."""
+    whole = pages.values(None)
+    return [_api_key(row) for row in db.rows(_LIST, {"organization": organization, **whole})]
+
+
+def revoke(db: Database, organization: str, key_id: str) -> bool:
+    """Refuse the key from now on; False if the organization has no such key."""
+    return bool(db.rows(_REVOKE + " returning id", {"organization": organization, "id": key_id}))
+
+
+def _api_key(row: Row) -> ApiKey:
+    return ApiKey(**row)

@@ -1,0 +1,88 @@
+"""What a fresh installation needs before its first request: an organization, a namespace and a key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from psycopg import Connection
+
+from retrieval import ids
+from retrieval.accounts import api_keys, organizations
+from retrieval.database.database import Database, Row
+from retrieval.namespaces import namespaces
+from retrieval.security import server_secrets
+from retrieval.security.secrets import KeyRing
+
+_LOCK = 0x626F6F74
+_NAME = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """The default organization and namespace. `api_key` is there only when it has just been made."""
+
+    organization_id: str
+    namespace_id: str
+    api_key: str | None = field(repr=False)
+
+
+def ensure(db: Database, ring: KeyRing) -> Bootstrap:
+    """Make what is missing, in one transaction, once however many processes start at the same time."""
+    pepper = server_secrets.server_secret(db, ring, server_secrets.PEPPER)
+    with db.transaction() as connection:
+        connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+        organization = _organization(connection)
+        return Bootstrap(
+            organization, _namespace(connection, ring, organization), _first_key(connection, pepper, organization)
+        )
+
+
+def _organization(connection: Connection[Row]) -> str:
+    found = connection.execute("select id from organizations order by id limit 1").fetchone()
+    if found is not None:
+        return str(found["id"])
+    organization = ids.organization_id()
+    connection.execute(
+        organizations.INSERT,
+        {
+            "id": organization,
+            "name": _NAME,
+            "plan": organizations.Plan.CUSTOM,
+            "requests": organizations.REQUESTS_PER_MINUTE[organizations.Plan.CUSTOM],
+            "namespace_limit": None,
+            "tenants": organizations.TenantRule.OPEN,
+            "tenant_required": False,
+        },
+    )
+    return organization
+
+
+def _namespace(connection: Connection[Row], ring: KeyRing, organization: str) -> str:
+    found = connection.execute(
+        "select id from namespaces where organization_id = %(id)s and deleted_at is null order by id limit 1",
+        {"id": organization},
+    ).fetchone()
+    if found is not None:
+        return str(found["id"])
+    now = datetime.now(UTC)
+    namespace = namespaces.NamespaceConfig(
+        id=ids.namespace_id(),
+        organization_id=organization,
+        name=_NAME,
+        dimensions=None,
+        created_at=now,
+        updated_at=now,
+        **namespaces.split(namespaces.EMBEDDED),
+    )
+    connection.execute(namespaces.INSERT, namespaces.values(ring, namespace))
+    return namespace.id
+
+
+def _first_key(connection: Connection[Row], pepper: bytes, organization: str) -> str | None:
+    found = connection.execute("select id from api_keys where organization_id = %(id)s", {"id": organization})
+    if found.fetchone() is not None:
+        return None
+    new, values = api_keys.draft(pepper, organization, _NAME)
+    connection.execute(api_keys.INSERT, values)
+    return new.api_key

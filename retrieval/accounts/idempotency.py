@@ -1,0 +1,107 @@
+"""Idempotency keys (D19, D63): what is asked for twice under one key is done once, and answered alike.
+
+What a request does and the answer to it are committed together, so no crash can lose the one without the other. Whoever
+comes with the same key meanwhile waits for the commit without holding a connection. What fails is rolled back and may
+be tried again under the same key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import LiteralString
+
+from retrieval.database.database import Database, Row
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.security.secrets import KeyRing
+
+WAIT = 30.0
+"""Seconds a request waits for another with its key that is still being worked on."""
+
+_PAUSE = 0.02
+_LONGEST_PAUSE = 0.2
+HEADER = "Idempotency-Key"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that must act once: who sends it, under which key, and the hash of all that it asks for."""
+
+    caller: str
+    key: str
+    request_hash: bytes
+
+    @property
+    def row(self) -> str:
+        """Under which name the answer is sealed."""
+        return row_name(self.caller, self.key)
+
+    @property
+    def lock(self) -> int:
+        """What requests with one key queue up for."""
+        return int.from_bytes(hashlib.sha256(self.row.encode()).digest()[:8], signed=True)
+
+
+_KEPT: LiteralString = (
+    "select request_hash, sealed from idempotent_answers"
+    " where caller = %(caller)s and key = %(key)s and created_at > now() - interval '1 day'"
+)
+_KEEP: LiteralString = (
+    "insert into idempotent_answers (caller, key, request_hash, sealed)"
+    " values (%(caller)s, %(key)s, %(hash)s, %(sealed)s)"
+    " on conflict (caller, key) do update set"
+    " request_hash = excluded.request_hash, sealed = excluded.sealed, created_at = now()"
+)
+
+
+async def recall(db: Database, ring: KeyRing, asked: Asked) -> bytes | None:
+    """The answer given before, None if there is none; IDEMPOTENCY_CONFLICT if it was another request's."""
+    row = await db.async_row(_KEPT, {"caller": asked.caller, "key": asked.key})
+    return None if row is None else _opened(ring, asked, row)
+
+
+async def once(db: Database, ring: KeyRing, asked: Asked, act: Callable[[], Awaitable[bytes]]) -> bytes:
+    """What `act` answers, or answered before. All that it does to the database on the event loop is committed with it.
+
+    `act` should be short: it holds a connection. What takes long comes before, and starts no task of its own.
+    """
+    end = time.monotonic() + WAIT
+    pause = _PAUSE
+    while True:
+        async with db.async_together():
+            turn = await db.async_row("select pg_try_advisory_xact_lock(%(lock)s) as ours", {"lock": asked.lock})
+            if turn is not None and turn["ours"]:
+                kept = await recall(db, ring, asked)
+                return kept if kept is not None else await _act(db, ring, asked, act)
+        if time.monotonic() > end:
+            raise ServiceError(
+                ErrorCode.IDEMPOTENCY_CONFLICT,
+                f"Another request with this {HEADER} is still being worked on. Send it again in a moment.",
+                reason="still_running",
+            )
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+async def _act(db: Database, ring: KeyRing, asked: Asked, act: Callable[[], Awaitable[bytes]]) -> bytes:
+    made = await act()
+    sealed = ring.seal(made, row=asked.row)
+    await db.async_rows(_KEEP, {"caller": asked.caller, "key": asked.key, "hash": asked.request_hash, "sealed": sealed})
+    return made
+
+
+def _opened(ring: KeyRing, asked: Asked, row: Row) -> bytes:
+    if row["request_hash"] != asked.request_hash:
+        raise ServiceError(
+            ErrorCode.IDEMPOTENCY_CONFLICT,
+            f"This {HEADER} was used for another request within the last 24 hours. Use a new one.",
+            reason="other_request",
+        )
+    return ring.open(row["sealed"], row=asked.row)
+
+
+def row_name(caller: str, key: str) -> str:
+    return f"idempotent_answers/{caller}/{key}"

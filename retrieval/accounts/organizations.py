@@ -1,0 +1,126 @@
+"""Organizations: who owns namespaces, keys and tenants, on which plan, with which rules for tenants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import LiteralString
+
+from retrieval import ids
+from retrieval.database.database import Database, Row
+
+
+class Plan(StrEnum):
+    """What an organization has booked; `custom` carries its own number of requests a minute."""
+
+    PILOT = "pilot"
+    PRO = "pro"
+    TEAM = "team"
+    CUSTOM = "custom"
+
+
+class TenantRule(StrEnum):
+    """`open`: the first ingestion of a tenant makes it known. `registered`: an administrator does."""
+
+    OPEN = "open"
+    REGISTERED = "registered"
+
+
+REQUESTS_PER_MINUTE = {Plan.PILOT: 50, Plan.PRO: 200, Plan.TEAM: 500, Plan.CUSTOM: 10_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Organization:
+    """An organization with its limits. `namespace_limit` None: the setting's."""
+
+    id: str
+    name: str
+    plan: Plan
+    requests_per_minute: int
+    namespace_limit: int | None
+    tenants: TenantRule
+    tenant_required: bool
+    created_at: datetime
+
+    @classmethod
+    def of(cls, row: Row) -> Organization:
+        return cls(**{**row, "plan": Plan(row["plan"]), "tenants": TenantRule(row["tenants"])})
+
+
+COLUMNS: LiteralString = "id, name, plan, requests_per_minute, namespace_limit, tenants, tenant_required, created_at"
+INSERT: LiteralString = (
+    "insert into organizations (id, name, plan, requests_per_minute, namespace_limit, tenants, tenant_required)"
+    " values (%(id)s, %(name)s, %(plan)s, %(requests)s, %(namespace_limit)s, %(tenants)s, %(tenant_required)s)"
+    " returning " + COLUMNS
+)
+
+
+def create(
+    db: Database,
+    name: str,
+    *,
+    plan: Plan = Plan.CUSTOM,
+    requests_per_minute: int | None = None,
+    namespace_limit: int | None = None,
+    tenants: TenantRule = TenantRule.OPEN,
+    tenant_required: bool = False,
+) -> Organization:
+    """A new organization; without `requests_per_minute` the plan's number holds."""
+    row = db.row(
+        INSERT,
+        {
+            "id": ids.organization_id(),
+            "name": name,
+            "plan": plan,
+            "requests": requests_per_minute or REQUESTS_PER_MINUTE[plan],
+            "namespace_limit": namespace_limit,
+            "tenants": tenants,
+            "tenant_required": tenant_required,
+        },
+    )
+    if row is None:
+        raise RuntimeError("insert … returning gave no row")
+    return Organization.of(row)
+
+
+def list_all(db: Database) -> list[Organization]:
+    """Oldest first: the default one leads."""
+    return [Organization.of(row) for row in db.rows("select " + COLUMNS + " from organizations order by id")]
+
+
+def get(db: Database, organization: str) -> Organization | None:
+    row = db.row("select " + COLUMNS + " from organizations where id = %(id)s", {"id": organization})
+    return None if row is None else Organization.of(row)
+
+
+def update(
+    db: Database,
+    organization: str,
+    *,
+    plan: Plan | None = None,
+    requests_per_minute: int | None = None,
+    namespace_limit: int | None = None,
+    tenants: TenantRule | None = None,
+    tenant_required: bool | None = None,
+) -> Organization | None:
+    """Change what is given; a new plan brings its own requests per minute. None if there is no such organization."""
+    if plan is not None and requests_per_minute is None:
+        requests_per_minute = REQUESTS_PER_MINUTE[plan]
+    row = db.row(
+        "update organizations set plan = coalesce(%(plan)s, plan),"
+        " requests_per_minute = coalesce(%(requests)s, requests_per_minute),"
+        " namespace_limit = coalesce(%(namespace_limit)s, namespace_limit),"
+        " tenants = coalesce(%(tenants)s, tenants),"
+        " tenant_required = coalesce(%(tenant_required)s, tenant_required)"
+        " where id = %(id)s returning " + COLUMNS,
+        {
+            "id": organization,
+            "plan": plan,
+            "requests": requests_per_minute,
+            "namespace_limit": namespace_limit,
+            "tenants": tenants,
+            "tenant_required": tenant_required,
+        },
+    )
+    return None if row is None else Organization.of(row)

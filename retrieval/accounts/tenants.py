@@ -1,0 +1,84 @@
+"""Tenants that an organization knows (D40). The empty name is the scope without a tenant and is never listed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
+
+from retrieval.database import pages
+from retrieval.database.database import Database
+from retrieval.database.pages import Part
+
+_FORMAT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAKE: LiteralString = (
+    "insert into tenants (organization_id, id) values (%(organization)s, %(tenant)s) on conflict do nothing"
+)
+_KEEP_OR_MAKE: LiteralString = (
+    "insert into tenants (organization_id, id) values (%(organization)s, %(tenant)s)"
+    " on conflict (organization_id, id) do update set id = excluded.id"
+)
+_LIST: LiteralString = (
+    "select id, created_at from tenants where organization_id = %(organization)s and (%(after_id)s::text is null"
+    " or (created_at, id) > (%(after_time)s::timestamptz, %(after_id)s)) order by created_at, id limit %(limit)s"
+)
+_REMOVE: LiteralString = "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id"
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant by the name that clients send."""
+
+    id: str
+    created_at: datetime
+
+
+def is_name(text: str) -> bool:
+    """Letters, digits, hyphens and underscores, at most 64 (contract, Authentication 3)."""
+    return _FORMAT.fullmatch(text) is not None
+
+
+def create(db: Database, organization: str, tenant: str) -> None:
+    """Make a tenant known; nothing happens if it is already. ValueError for a malformed name."""
+    if not is_name(tenant):
+        raise ValueError("A tenant id has up to 64 letters, digits, hyphens and underscores.")
+    db.rows(_MAKE, {"organization": organization, "tenant": tenant})
+
+
+async def make_known(db: Database, organization: str, tenant: str) -> None:
+    """What the first ingestion or connection of a tenant does in an organization with open tenants."""
+    await db.async_rows(_MAKE, {"organization": organization, "tenant": tenant})
+
+
+async def add(db: Database, organization: str, tenant: str) -> Tenant:
+    """Make a tenant known, whose name is well-formed, and answer it."""
+    row = await db.async_row(
+        _KEEP_OR_MAKE + " returning id, created_at",
+        {"organization": organization, "tenant": tenant},
+    )
+    if row is None:
+        raise RuntimeError("insert … returning gave no row")
+    return Tenant(**row)
+
+
+def list_all(db: Database, organization: str) -> list[Tenant]:
+    """Oldest first."""
+    whole = pages.values(None)
+    return [Tenant(**row) for row in db.rows(_LIST, {"organization": organization, **whole})]
+
+
+async def list_part(db: Database, organization: str, part: Part | None = None) -> tuple[list[Tenant], str | None]:
+    """The same on the event loop, or a part of it with the cursor of the next."""
+    rows = await db.async_rows(_LIST, {"organization": organization, **pages.values(part)})
+    return pages.cut([Tenant(**row) for row in rows], part)
+
+
+def remove(db: Database, organization: str, tenant: str) -> bool:
+    """Forget a tenant, so that requests with it are refused; its data stays. False if it was not known."""
+    return bool(db.rows(_REMOVE, {"organization": organization, "tenant": tenant}))
+
+
+async def forget(db: Database, organization: str, tenant: str) -> bool:
+    """The same on the event loop."""
+    return bool(await db.async_rows(_REMOVE, {"organization": organization, "tenant": tenant}))

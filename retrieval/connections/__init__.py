@@ -1,0 +1,1 @@
+"""Connections to content services: their tokens, their schedules, their state of synchronization."""

@@ -1,0 +1,154 @@
+"""A connection as a source: what it lists anew, what is left over from before, and what has gone.
+
+    unfinished ──▶ changes of the service, page by page ──▶ departures ──▶ the connection's cursor moves on
+    (failed or         (each page's cursor is saved            (found gone, or missing
+     cancelled          with what it found)                     from a whole listing)
+
+The connection's cursor moves with the last page only: a run that ends early is listed again by the next one, and
+whatever it has already brought is recognized by its version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from retrieval.connections import sanitize, sync
+from retrieval.connections.tokens import ConnectionTokens
+from retrieval.database.database import Database
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Connector, DiscoveryRequest, Page, RawContent, SourceItem
+from retrieval.ports.sources import Choosing
+from retrieval.security.secrets import KeyRing
+
+THREADS = 4
+"""Items that are asked for at once, to know whether they are gone."""
+ASKED = 100
+"""Items that are asked for until the answers are saved, and a cancellation is noticed."""
+IDLE_PAGES = 1000
+"""Pages of items, one after the other, that say what was said before: a listing that has no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a run's listing has come: before it, within it at the service's own cursor, or behind it."""
+
+    step: Literal["unfinished", "listing", "departures"]
+    at: str | None
+    whole: bool = False
+    moved: bool = False
+    """The connection speaks for another account than before: nothing leaves before a person says so (D52)."""
+
+    @classmethod
+    def of(cls, cursor: str) -> Place:
+        return cls(**json.loads(cursor))
+
+    def __str__(self) -> str:
+        return json.dumps({"step": self.step, "at": self.at, "whole": self.whole, "moved": self.moved})
+
+
+class Connected:
+    """A `Source` over a connector: its items belong to the connection that the job run names."""
+
+    def __init__(self, db: Database, ring: KeyRing, connector: Connector) -> None:
+        self._db = db
+        self._ring = ring
+        self._connector = connector
+
+    def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """Fatal with a reason if the connection may not be used any more."""
+        tokens = self._tokens(request)
+        tokens.token()
+        if isinstance(self._connector, Choosing) and (include := request.config.get("include")):
+            self._connector = self._connector.choosing(include)
+        place = Place.of(cursor) if cursor else self._begin(request)
+        if place.step == "unfinished":
+            yield from self._unfinished(request, place)
+            place = replace(place, step="listing")
+        if place.step == "listing":
+            for page in self._listing(tokens, request, place):
+                yield page
+                place = Place.of(page.cursor)
+        if place.step != "departures":
+            return
+        yield from self._departures(tokens, request, place)
+
+    def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
+        raw = self._connector.fetch(self._tokens(request), item, to)
+        return None if raw is None else sanitize.content(raw, item.name)
+
+    def _begin(self, request: DiscoveryRequest) -> Place:
+        state = sync.state(self._db, _connection(request))
+        return Place("unfinished", state.cursor, moved=state.moved)
+
+    def _unfinished(self, request: DiscoveryRequest, place: Place) -> Iterator[Page[SourceItem]]:
+        """What earlier runs found and did not bring to its end: the service will not name it again."""
+        while rows := sync.unfinished(self._db, request):
+            items = [_again(row) for row in rows]
+            note = partial(sync.note, request=request, listed=[item.external_id for item in items], departed=[])
+            yield Page(items, str(place), done=False, save=note)
+
+    def _listing(self, tokens: ConnectionTokens, request: DiscoveryRequest, place: Place) -> Iterator[Page[SourceItem]]:
+        news = _News()
+        for page in self._connector.iter_changes(tokens, place.at):
+            news.judge(page)
+            named = {item.external_id: item for item in page.items}.values()  # of one named twice the last word counts
+            here = [sanitize.item(item) for item in named if not item.deleted]
+            left = [item.external_id for item in named if item.deleted]
+            step: Literal["listing", "departures"] = "departures" if page.done else "listing"
+            after = Place(step, page.cursor, whole=page.whole, moved=place.moved)
+            listed = [item.external_id for item in here]
+            had = [item.external_id for item in here if not item.error]
+            note = partial(sync.note, request=request, listed=listed, departed=left, had=had)
+            yield replace(page, items=here, cursor=str(after), done=False, save=note)
+
+    def _departures(
+        self, tokens: ConnectionTokens, request: DiscoveryRequest, place: Place
+    ) -> Iterator[Page[SourceItem]]:
+        """What was not listed is asked for. With the last page documents leave, or many of them wait for a person."""
+        missing = sync.missing(self._db, request) if place.whole else []
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
+            for start in range(0, len(missing), ASKED):
+                part = missing[start : start + ASKED]
+                gone = pool.map(lambda one: self._connector.gone(tokens, one), part)
+                left = [one for one, is_gone in zip(part, gone, strict=True) if is_gone]
+                note = partial(sync.note, request=request, listed=[], departed=left)
+                yield Page([], str(place), done=False, save=note)
+        end = partial(sync.finish, request=request, cursor=place.at, moved=place.moved)
+        yield Page([], str(place), done=True, save=end)
+
+    def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
+        return ConnectionTokens(self._db, self._ring, _connection(request), self._connector.authorizer)
+
+
+class _News:
+    """Whether a listing still says something new: a service whose cursors never end repeats itself."""
+
+    def __init__(self) -> None:
+        self._said: set[int] = set()
+        self._idle = 0
+
+    def judge(self, page: Page[SourceItem]) -> None:
+        """Retryable after too many pages that told nothing new. Pages without items are the connector's own matter."""
+        fresh = {hash((item.external_id, item.version, item.deleted)) for item in page.items} - self._said
+        self._said |= fresh
+        self._idle = 0 if fresh else self._idle + bool(page.items)
+        if self._idle > IDLE_PAGES:
+            raise Retryable("The service's listing names the same items again and again, and comes to no end.")
+
+
+def _connection(request: DiscoveryRequest) -> str:
+    if request.connection_id is None:
+        raise Fatal("The job run names no connection: ingest again with a connectionId.")
+    return request.connection_id
+
+
+def _again(row: Mapping[str, Any]) -> SourceItem:
+    return SourceItem(
+        row["external_id"], row["name"], row["media_type"] or "", row["version"] or "", properties=row["properties"]
+    )

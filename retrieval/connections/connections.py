@@ -1,0 +1,290 @@
+"""Connections: authorizations of content services that ingestion refers to. Their tokens are opened only here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+
+from retrieval import ids
+from retrieval.connections.oauth_states import INSERT_STATE, Start
+from retrieval.database import pages, scopes
+from retrieval.database.database import Database, Row
+from retrieval.database.pages import Part
+from retrieval.documents import connection_documents
+from retrieval.documents.connection_documents import Held
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import destinations
+from retrieval.namespaces.namespaces import Config, NamespaceConfig, not_found
+from retrieval.ports import Scope, Tokens
+from retrieval.security.secrets import KeyRing
+from retrieval.settings import Settings
+from retrieval.sources import APPS
+
+REVOKED_BY_USER = "Revoked by the user."
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection with its tokens opened: never for a log, and masked in an answer."""
+
+    id: str
+    scope: Scope
+    name: str
+    connector: str
+    status: str
+    status_reason: str | None
+    client_redirect_url: str | None
+    sync_minutes: int | None
+    tokens: Tokens | None = field(repr=False)
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a PATCH says. `…_sent` tells an explicit null, which takes the value away, from a field left out."""
+
+    name: str | None = None
+    client_redirect_url: str | None = None
+    redirect_sent: bool = False
+    sync_minutes: int | None = None
+    sync_sent: bool = False
+
+
+COLUMNS: LiteralString = (
+    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.sync_minutes, c.credentials,"
+    " c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id "
+)
+_PLACE: LiteralString = (
+    " partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
+    " and n.organization_id = %(organization)s "
+)
+_HERE: LiteralString = " c.partition_id = p.id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s "
+
+
+async def create(
+    db: Database,
+    scope: Scope,
+    start: Start,
+    *,
+    name: str,
+    connector: str,
+    client_redirect_url: str | None,
+    sync_minutes: int | None = None,
+) -> str:
+    """A PENDING connection together with the state that can make it ACTIVE; its id."""
+    partition = await scopes.partition(db, scope)
+    if partition is None:
+        raise not_found()
+    connection_id = ids.connection_id()
+    async with db.async_transaction() as connection:
+        await connection.execute(
+            "insert into connections (id, partition_id, name, connector, client_redirect_url, sync_minutes)"
+            " values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(minutes)s)",
+            {
+                "id": connection_id,
+                "partition": partition,
+                "name": name,
+                "connector": connector,
+                "url": client_redirect_url,
+                "minutes": sync_minutes,
+            },
+        )
+        await connection.execute(INSERT_STATE, start.values(connection_id))
+    return connection_id
+
+
+async def list_part(
+    db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: Part | None = None
+) -> tuple[list[Connection], str | None]:
+    """Newest first, all of the scope (D34) or a part with the cursor of the next; those of `connector` if given."""
+    rows = await db.async_rows(
+        "select" + COLUMNS + "from connections c," + _PLACE + "where" + _HERE + "and (%(connector)s::text is null"
+        " or c.connector = %(connector)s) and (%(after_id)s::text is null or (c.created_at, c.id)"
+        " < (%(after_time)s::timestamptz, %(after_id)s)) order by c.created_at desc, c.id desc limit %(limit)s",
+        {**scopes.params(scope), "connector": connector, **pages.values(part)},
+    )
+    return pages.cut([opened(ring, row) for row in rows], part)
+
+
+async def get(
+    db: Database, ring: KeyRing, organization: str, tenant: str, connection_id: str, *, namespace: str | None
+) -> Connection:
+    """CONNECTION_NOT_FOUND for any other, missing or foreign alike; `namespace`, if given, must be its own (D50)."""
+    row = await db.async_row(
+        "select" + COLUMNS + "from connections c," + _PLACE + "where c.id = %(id)s and c.partition_id = p.id"
+        " and p.tenant = %(tenant)s and (%(namespace)s::text is null or p.namespace_id = %(namespace)s)",
+        {"organization": organization, "tenant": tenant, "namespace": namespace, "id": connection_id},
+    )
+    if row is None:
+        raise connection_not_found()
+    return opened(ring, row)
+
+
+async def find(db: Database, ring: KeyRing, scope: Scope, connection_id: str) -> Connection:
+    return await get(db, ring, scope.organization, scope.tenant, connection_id, namespace=scope.namespace)
+
+
+async def change(
+    db: Database, ring: KeyRing, scope: Scope, connection_id: str, change: Change, start: Start
+) -> Connection:
+    """Apply the change and let `start` authorize the connection anew. A REVOKED one is INVALID_REQUEST (D52)."""
+    values = {
+        **scopes.params(scope),
+        "id": connection_id,
+        "name": change.name,
+        "url": change.client_redirect_url,
+        "url_sent": change.redirect_sent,
+        "minutes": change.sync_minutes,
+        "minutes_sent": change.sync_sent,
+    }
+    async with db.async_transaction() as connection:
+        done = await connection.execute(
+            "update connections c set name = coalesce(%(name)s, c.name), client_redirect_url ="
+            " case when %(url_sent)s then %(url)s else c.client_redirect_url end,"
+            " sync_minutes = case when %(minutes_sent)s then %(minutes)s else c.sync_minutes end, updated_at = now()"
+            " from" + _PLACE + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _HERE + "returning" + COLUMNS,
+            values,
+        )
+        row = await done.fetchone()
+        if row is not None:
+            await connection.execute(INSERT_STATE, start.values(connection_id))
+    if row is None:
+        await find(db, ring, scope, connection_id)
+        raise is_revoked()
+    return opened(ring, row)
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A revoked connection, the tokens that it had, for telling the vendor, and what documents it had."""
+
+    connection: Connection
+    tokens: Tokens | None = field(repr=False)
+    documents: Held
+
+
+async def revoke(db: Database, ring: KeyRing, scope: Scope, connection_id: str, *, keep: bool = True) -> Revoked:
+    """REVOKED for good, tokens and open states wiped. Idempotent. Its documents are let go of by `holders.release`.
+
+    keep: those that no other connection has stay, without a connection; they are removed otherwise (D83).
+    """
+    values = {**scopes.params(scope), "id": connection_id, "connection": connection_id, "reason": REVOKED_BY_USER}
+    async with db.async_transaction() as connection:
+        done = await connection.execute(
+            "with before as (select c.id, c.credentials, c.account from connections c,"
+            + _PLACE
+            + "where c.id = %(id)s and c.status <> 'REVOKED' and"
+            + _HERE
+            + "for update of c), states as (delete from oauth_states s using before where s.connection_id = before.id)"
+            " update connections c set status = 'REVOKED', status_reason = %(reason)s, credentials = null,"
+            " client_redirect_url = null, updated_at = now() from before,"
+            + _PLACE
+            + "where c.id = before.id and c.partition_id = p.id returning"
+            + COLUMNS
+            + ", c.partition_id, before.credentials as had, before.account as was",
+            values,
+        )
+        row = await done.fetchone()
+        counted = None
+        if row is not None:
+            counted = await (await connection.execute(connection_documents.COUNT, values)).fetchone()
+            await connection.execute(
+                "insert into sweeps (partition_id, kind, document_id, due_at)"
+                " values (%(partition)s, %(kind)s, %(id)s, now() + interval '30 seconds')",
+                {"partition": row["partition_id"], "kind": connection_documents.KINDS[keep], "id": connection_id},
+            )
+    if row is None or counted is None:
+        return Revoked(await find(db, ring, scope, connection_id), None, Held(0, 0))
+    tokens = open_tokens(ring, connection_id, row["had"], row["was"])
+    return Revoked(opened(ring, row), tokens, Held(counted["own"], counted["shared"]))
+
+
+async def require_active(db: Database, scope: Scope, connection_id: str, connector: str) -> None:
+    """What an ingestion from a connector needs (D25): CONNECTION_NOT_FOUND or INVALID_INGEST_CONFIG otherwise."""
+    row = await db.async_row(
+        "select c.connector, c.status from connections c," + _PLACE + "where c.id = %(id)s and" + _HERE,
+        {**scopes.params(scope), "id": connection_id},
+    )
+    where = "ingestConfig.config.connectionId"
+    if row is None:
+        raise connection_not_found(where)
+    if row["connector"] != connector:
+        raise _unusable(f"{where} names a connection of another connector: use one of {connector}.", "other_connector")
+    if row["status"] != "ACTIVE":
+        raise _unusable(f"{where} names a connection that is not ACTIVE: authorize it first.", "not_active")
+
+
+def app(namespace: NamespaceConfig, connector: str) -> Config:
+    """The namespace's app for a connector; INVALID_REQUEST if it has none (D52)."""
+    found = namespace.connectors.get(APPS[connector])
+    if not found:
+        raise ServiceError(
+            ErrorCode.INVALID_REQUEST,
+            f"The namespace has no {APPS[connector]}: set it first, with the client id and secret of your app.",
+            field="connector",
+            reason="app_not_set",
+        )
+    return found
+
+
+def usable_app(namespace: NamespaceConfig, connector: str, settings: Settings) -> Config:
+    """The same, to send its secrets; INVALID_NAMESPACE_CONFIG where they were stored for another address."""
+    found = app(namespace, connector)
+    destinations.require_unmoved(settings, APPS[connector], found, namespace.sent_to)
+    return found
+
+
+def opened(ring: KeyRing, row: Row) -> Connection:
+    """The connection of a row."""
+    return Connection(
+        id=row["id"],
+        scope=Scope(row["organization_id"], row["namespace_id"], row["tenant"]),
+        name=row["name"],
+        connector=row["connector"],
+        status=row["status"],
+        status_reason=row["status_reason"],
+        client_redirect_url=row["client_redirect_url"],
+        sync_minutes=row["sync_minutes"],
+        tokens=open_tokens(ring, row["id"], row["credentials"], row["account"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def seal_tokens(ring: KeyRing, connection_id: str, tokens: Tokens) -> bytes:
+    """Encrypted for this connection's row alone."""
+    expires = tokens.expires_at and tokens.expires_at.isoformat()
+    content = {"accessToken": tokens.access_token, "refreshToken": tokens.refresh_token, "expiresAt": expires}
+    return ring.seal(json.dumps(content).encode(), row=row_name(connection_id))
+
+
+def open_tokens(ring: KeyRing, connection_id: str, sealed: bytes | None, account: str | None) -> Tokens | None:
+    if sealed is None:
+        return None
+    content: dict[str, Any] = json.loads(ring.open(sealed, row=row_name(connection_id)))
+    expires = content["expiresAt"] and datetime.fromisoformat(content["expiresAt"])
+    return Tokens(content["accessToken"], content["refreshToken"], expires, account)
+
+
+def connection_not_found(field: str = "connectionId") -> ServiceError:
+    return ServiceError(ErrorCode.CONNECTION_NOT_FOUND, "There is no such connection.", field=field)
+
+
+def is_revoked() -> ServiceError:
+    return ServiceError(
+        ErrorCode.INVALID_REQUEST, "The connection is REVOKED, which is final: create another one.", reason="revoked"
+    )
+
+
+def _unusable(message: str, reason: str) -> ServiceError:
+    return ServiceError(
+        ErrorCode.INVALID_INGEST_CONFIG, message, field="ingestConfig.config.connectionId", reason=reason
+    )
+
+
+def row_name(connection_id: str) -> str:
+    """Under which name its tokens are sealed."""
+    return f"connections/{connection_id}/credentials"

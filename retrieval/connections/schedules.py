@@ -1,0 +1,78 @@
+"""Connections that are ingested again and again: which, how often, and the next job run of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+from retrieval import ids
+from retrieval.database.database import Database
+from retrieval.jobs.runs import CHANNEL
+from retrieval.sources import APPS
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a scheduled ingestion came to: the id of its job run, or why there is none."""
+
+    job_run_id: str | None
+    reason: str = ""
+
+
+def wanted(db: Database) -> dict[str, int]:
+    """Connection id to minutes, of those that are ACTIVE and whose namespace has their app."""
+    rows = db.rows(
+        "select c.id, c.sync_minutes from connections c join partitions p on p.id = c.partition_id"
+        " join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
+        " where c.sync_minutes is not null and c.status = 'ACTIVE' and c.connector = any(%(connectors)s)",
+        {"connectors": list(APPS)},
+    )
+    return {row["id"]: row["sync_minutes"] for row in rows}
+
+
+_NEXT: LiteralString = """
+    with connection as (
+        select c.id, c.partition_id, c.connector, n.organization_id from connections c
+        join partitions p on p.id = c.partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+        where c.id = %(connection)s and c.status = 'ACTIVE' for update of c
+    ),
+    newest as (
+        select j.* from jobs j, connection c
+        where j.partition_id = c.partition_id and j.source = c.connector and j.config ->> 'connectionId' = c.id
+        order by j.created_at desc limit 1
+    ),
+    free as (
+        select c.* from connection c where not exists (
+            select from job_runs r join jobs j on j.id = r.job_id
+            where r.partition_id = c.partition_id and r.source = c.connector and r.finished_at is null
+              and j.config ->> 'connectionId' = c.id
+        )
+    ),
+    made as (
+        insert into jobs (id, organization_id, partition_id, source, config)
+        select %(job)s, f.organization_id, f.partition_id, f.connector,
+               coalesce((select config from newest), jsonb_build_object(
+                   'metadata', null, 'chunkSize', 1000, 'chunkOverlap', 200, 'ocr', 'BASIC_PARSER',
+                   'request', '{}'::jsonb, 'connectionId', f.id)) || jsonb_build_object(
+                   'scheduled', true, 'acceptedAt', (
+                       select coalesce(config -> 'acceptedAt', to_jsonb(created_at)) from newest))
+        from free f where not exists (select from newest where config ? 'scheduled')
+        returning id
+    )
+    insert into job_runs (id, job_id, partition_id, source, to_discover)
+    select %(run)s, coalesce((select id from made), (select id from newest)), f.partition_id, f.connector, true
+    from free f returning id
+"""
+"""One job for a schedule, made with the options of the newest request; one run an execution (D54)."""
+
+
+def ingest(db: Database, connection_id: str) -> Asked:
+    """Record the next job run of a connection, unless one is waiting or running: two never overlap."""
+    values = {"connection": connection_id, "job": ids.job_id(), "run": ids.job_run_id()}
+    with db.transaction() as connection:
+        row = connection.execute(_NEXT, values).fetchone()
+    if row is None:
+        active = db.row("select 1 from connections where id = %(connection)s and status = 'ACTIVE'", values)
+        return Asked(None, "A job run of this connection is under way." if active else "The connection is not ACTIVE.")
+    db.rows("notify " + CHANNEL)
+    return Asked(row["id"])

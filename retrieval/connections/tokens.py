@@ -1,0 +1,195 @@
+"""What happens to a connection's authorization: granted, refused, refreshed. D44's states move here and in revoke."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import LiteralString
+
+import structlog
+from psycopg import Connection as PgConnection
+
+from retrieval.connections.connections import open_tokens, seal_tokens
+from retrieval.database.database import AWAY, Database, Row
+from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError, StepError
+from retrieval.ports import Authorizer, Tokens
+from retrieval.security.secrets import KeyRing
+
+log = structlog.get_logger()
+
+EARLY = timedelta(seconds=120)
+"""An access token that ends so soon is renewed before it is used."""
+LATE = 30.0
+"""Seconds for which new tokens are kept for a database that is away."""
+
+_GRANT: LiteralString = """
+    update connections set status = 'ACTIVE', status_reason = null, credentials = %(credentials)s,
+        cursor = case when account <> %(account)s then '{"accountChanged": true}'::jsonb else cursor end,
+        account = coalesce(%(account)s, account), updated_at = now()
+    where id = %(id)s and status <> 'REVOKED' returning status
+"""
+_REFUSE: LiteralString = """
+    update connections set status = case status when 'ACTIVE' then 'ACTIVE' else 'FAILED' end,
+        status_reason = %(reason)s, updated_at = now()
+    where id = %(id)s and status <> 'REVOKED' returning status
+"""
+
+
+async def granted(db: Database, ring: KeyRing, connection_id: str, tokens: Tokens) -> str:
+    """ACTIVE; REVOKED, and nothing stored, if that came in between. Another account starts a new cursor (D52)."""
+    sealed = seal_tokens(ring, connection_id, tokens)
+    row = await db.async_row(_GRANT, {"id": connection_id, "credentials": sealed, "account": tokens.account})
+    return str(row["status"]) if row else "REVOKED"
+
+
+async def refused(db: Database, connection_id: str, reason: str) -> str:
+    """FAILED, but an ACTIVE connection stays so, with the reason (D52); the status it has now."""
+    row = await db.async_row(_REFUSE, {"id": connection_id, "reason": reason})
+    return str(row["status"]) if row else "REVOKED"
+
+
+def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable[[str], Authorizer]) -> None:
+    """Wipe the tokens of a deleted scope and tell each vendor once (D53); one that does not hear holds nothing up."""
+    had = db.rows(
+        """
+        with had as (
+            select id, connector, credentials, account from connections
+            where partition_id = %(partition)s and credentials is not null for update
+        ),
+        wiped as (
+            update connections c set status = 'REVOKED', status_reason = 'The namespace was deleted.',
+                credentials = null, updated_at = now()
+            from had where c.id = had.id
+        )
+        select * from had
+        """,
+        {"partition": partition_id},
+    )
+    for row in had:
+        tokens = open_tokens(ring, row["id"], row["credentials"], row["account"])
+        if tokens is None:
+            continue
+        try:
+            authorizer(row["connector"]).revoke(tokens)
+        except (StepError, ServiceError) as error:
+            log.warning("connection.vendor_not_told", connector=row["connector"], error=str(error))
+
+
+class ConnectionTokens:
+    """The TokenSource of a connection: refreshed under a lock of its row, stored before it is used (D46)."""
+
+    def __init__(self, db: Database, ring: KeyRing, connection_id: str, authorizer: Authorizer) -> None:
+        self._db = db
+        self._ring = ring
+        self.connection_id = self._id = connection_id
+        self._authorizer = authorizer
+
+    def token(self) -> str:
+        """An access token that is good for a while yet."""
+        row = self._db.row("select status, credentials, account from connections where id = %(id)s", {"id": self._id})
+        tokens = self._active(row)
+        return self._refreshed(_ends_soon) if _ends_soon(tokens) else tokens.access_token
+
+    def renewed(self, refused: str) -> str:
+        """Another token after the service refused this one; whoever comes second gets what the first one fetched."""
+        return self._refreshed(lambda tokens: tokens.access_token == refused)
+
+    def ended(self, reason: str, refused: str) -> StepError:
+        """What to raise where the service refuses a renewed token too; the connection is FAILED from now on.
+
+        Not if somebody has authorized it anew since that token was handed out: then it is to be tried again.
+        """
+        with self._db.transaction() as connection:
+            row = self._locked(connection)
+            if row and row["status"] == "ACTIVE" and self._active(row).access_token != refused:
+                return Retryable("The connection got other tokens meanwhile.")
+            self._fail(connection, reason)
+        return Fatal(reason)
+
+    def _refreshed(self, is_old: Callable[[Tokens], bool]) -> str:
+        """The row stays locked over the vendor's answer, which is bounded: two refreshes would void each other."""
+        fresh, before, ended = None, b"", Fatal("")
+        try:
+            with self._db.transaction() as connection:
+                row = self._locked(connection)
+                tokens, before = self._active(row), row["credentials"] if row else b""
+                if not is_old(tokens):
+                    return tokens.access_token
+                try:
+                    fresh = self._ask(tokens)
+                except AppRefused as error:
+                    self._explain(connection, str(error))
+                    ended = error
+                except Fatal as error:
+                    self._fail(connection, str(error))
+                    ended = error
+                else:
+                    self._store(connection, fresh, before)
+        except AWAY:
+            if fresh is None:
+                raise
+            return self._stored_late(fresh, before)
+        if fresh is None:
+            raise ended
+        return fresh.access_token
+
+    def _stored_late(self, fresh: Tokens, before: bytes) -> str:
+        """The database went away between the service's answer and the commit: the old token may be used up by now."""
+        ends = time.monotonic() + LATE
+        while True:
+            try:
+                with self._db.transaction() as connection:
+                    self._store(connection, fresh, before)
+                return self.token()
+            except AWAY:
+                if time.monotonic() > ends:
+                    log.warning("connection.tokens_lost", connection_id=self._id)
+                    raise
+                time.sleep(1)
+
+    def _locked(self, connection: PgConnection[Row]) -> Row | None:
+        return connection.execute(
+            "select status, credentials, account from connections where id = %(id)s for update", {"id": self._id}
+        ).fetchone()
+
+    def _active(self, row: Row | None) -> Tokens:
+        tokens = open_tokens(self._ring, self._id, row["credentials"], row["account"]) if row else None
+        if row is None or tokens is None or row["status"] != "ACTIVE":
+            raise Fatal("The connection is not ACTIVE any more: authorize it anew, or use another one.")
+        return tokens
+
+    def _ask(self, tokens: Tokens) -> Tokens:
+        if tokens.refresh_token is None:
+            raise Fatal("The service does not accept the access any more: authorize the connection anew.")
+        return self._authorizer.refresh(tokens)
+
+    def _store(self, connection: PgConnection[Row], fresh: Tokens, before: bytes) -> None:
+        """Unless a person has authorized it anew. What others made of the used token meanwhile was no refusal."""
+        connection.execute(
+            "update connections set credentials = %(sealed)s, status = 'ACTIVE',"
+            " status_reason = null"
+            " where id = %(id)s and credentials = %(before)s and status in ('ACTIVE', 'FAILED')",
+            {"id": self._id, "before": before, "sealed": seal_tokens(self._ring, self._id, fresh)},
+        )
+
+    def _explain(self, connection: PgConnection[Row], reason: str) -> None:
+        """ACTIVE as before: with a corrected app its tokens serve again, and the reason goes."""
+        log.warning("connection.app_refused", connection_id=self._id)
+        connection.execute(
+            "update connections set status_reason = %(reason)s, updated_at = now()"
+            " where id = %(id)s and status = 'ACTIVE' and status_reason is distinct from %(reason)s",
+            {"id": self._id, "reason": reason},
+        )
+
+    def _fail(self, connection: PgConnection[Row], reason: str) -> None:
+        log.warning("connection.failed", connection_id=self._id)
+        connection.execute(
+            "update connections set status = 'FAILED', status_reason = %(reason)s, updated_at = now()"
+            " where id = %(id)s and status = 'ACTIVE'",
+            {"id": self._id, "reason": reason},
+        )
+
+
+def _ends_soon(tokens: Tokens) -> bool:
+    return tokens.expires_at is not None and tokens.expires_at < datetime.now(UTC) + EARLY

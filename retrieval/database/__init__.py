@@ -1,0 +1,1 @@
+"""PostgreSQL: connection pools, the schema, partitions of scopes, cursors and pages of listings."""

@@ -1,0 +1,251 @@
+"""PostgreSQL: two pools, one for the API's event loop and one for threads, and the migration to the newest schema."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, LiteralString
+
+import structlog
+from psycopg import AsyncConnection, Connection, OperationalError, errors
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
+
+Row = DictRow
+Params = dict[str, Any]
+WAIT = 5.0
+"""Seconds a request waits for a connection before it is told that the service is unavailable."""
+
+RECONNECT = 1.0
+"""Seconds for which a pool retries a lost connection by itself; after that each request tries anew, so that the service
+is back as soon as the database is, and not at the end of an ever longer pause."""
+
+AWAY = (OperationalError, errors.IdleInTransactionSessionTimeout, PoolTimeout, PoolClosed)
+"""What psycopg raises while the database is away, or has ended what took too long."""
+
+HELD = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected)
+"""What it raises where rows are held by another, or a limit of ours has ended a statement."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds after which PostgreSQL ends what a connection does. Whatever is ended so is tried again later.
+
+    `lock`: waiting for one lock. `statement`: one statement, its waiting included. `idle`: doing nothing within a
+    transaction, as a process does that was stopped.
+    """
+
+    lock: float
+    statement: float
+    idle: float
+
+
+LIMITS: Mapping[str, Limits] = {
+    "api": Limits(lock=10, statement=60, idle=60),
+    "dispatcher": Limits(lock=1, statement=20, idle=20),
+    "sweep": Limits(lock=5, statement=60, idle=60),
+    "heartbeat": Limits(lock=5, statement=10, idle=10),
+    "worker": Limits(lock=60, statement=600, idle=300),
+}
+"""By role. Whoever has none (migrations, index builds, the command line) may take as long as it takes."""
+UNLIMITED: LiteralString = (
+    "select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)"
+)
+"""For the rest of a transaction that is known to be long."""
+_SETTINGS: LiteralString = """
+    select set_config('lock_timeout', %(lock)s, false), set_config('statement_timeout', %(statement)s, false),
+           set_config('idle_in_transaction_session_timeout', %(idle)s, false),
+           set_config('plan_cache_mode', 'force_custom_plan', false)
+"""
+"""A plan that was made while a table was small must not outlive its growth."""
+
+
+class Database:
+    """Connections to one PostgreSQL. Both pools open on first use, so a process pays for what it uses.
+
+    role: whose `LIMITS` its connections have; none if absent.
+    """
+
+    def __init__(self, url: str, *, size: int = 8, role: str | None = None) -> None:
+        self._url = url
+        self._size = size
+        self._limits = LIMITS[role] if role else None
+        self._pool: ConnectionPool[Connection[Row]] | None = None
+        self._async_pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
+        self._opening = Lock()
+        self._joined: ContextVar[AsyncConnection[Row] | None] = ContextVar("joined", default=None)
+
+    def __repr__(self) -> str:
+        return "Database(…)"
+
+    def sibling(self, *, size: int, role: str) -> Database:
+        """The same database by connections of its own, which nobody else waits for."""
+        return Database(self._url, size=size, role=role)
+
+    @property
+    def url(self) -> str:
+        """With the password in it: for connections of one's own, never for a log."""
+        return self._url
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection[Row]]:
+        """A connection in a transaction: committed at the end, rolled back on an exception."""
+        with self._connections().connection() as connection, connection.transaction():
+            yield connection
+
+    def rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
+        """One statement, which is a transaction of its own and one round trip, from a thread."""
+        with self._connections().connection() as connection:
+            cursor = connection.execute(statement, params)
+            return cursor.fetchall() if cursor.description else []
+
+    def row(self, statement: LiteralString, params: Params | None = None) -> Row | None:
+        rows = self.rows(statement, params)
+        return rows[0] if rows else None
+
+    @asynccontextmanager
+    async def async_transaction(self) -> AsyncIterator[AsyncConnection[Row]]:
+        """The same on the event loop; within `async_together` a part of its transaction."""
+        joined = self._joined.get()
+        if joined is not None:
+            async with joined.transaction():
+                yield joined
+            return
+        pool = await self._async_connections()
+        async with pool.connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def async_together(self) -> AsyncIterator[None]:
+        """One transaction for all that the caller does on the event loop until the end of the block."""
+        async with self.async_transaction() as connection:
+            before = self._joined.set(connection)
+            try:
+                yield
+            finally:
+                self._joined.reset(before)
+
+    async def async_rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
+        """One statement on the event loop, a transaction of its own unless within `async_together`."""
+        joined = self._joined.get()
+        if joined is not None:
+            return await _fetch(joined, statement, params)
+        pool = await self._async_connections()
+        async with pool.connection() as connection:
+            return await _fetch(connection, statement, params)
+
+    async def async_row(self, statement: LiteralString, params: Params | None = None) -> Row | None:
+        rows = await self.async_rows(statement, params)
+        return rows[0] if rows else None
+
+    def _connections(self) -> ConnectionPool[Connection[Row]]:
+        with self._opening:
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self._url,
+                    connection_class=Connection[Row],
+                    kwargs={"row_factory": dict_row, "autocommit": True},
+                    min_size=1,
+                    max_size=self._size,
+                    timeout=WAIT,
+                    reconnect_timeout=RECONNECT,
+                    check=_check,
+                    configure=self._configure,
+                    open=True,
+                )
+            return self._pool
+
+    async def _async_connections(self) -> AsyncConnectionPool[AsyncConnection[Row]]:
+        """Opening twice does nothing, so whoever comes while it opens may just as well open it."""
+        if self._async_pool is None:
+            self._async_pool = AsyncConnectionPool(
+                self._url,
+                connection_class=AsyncConnection[Row],
+                kwargs={"row_factory": dict_row, "autocommit": True},
+                min_size=1,
+                max_size=self._size,
+                timeout=WAIT,
+                reconnect_timeout=RECONNECT,
+                check=_async_check,
+                configure=self._async_configure,
+                open=False,
+            )
+        if self._async_pool.closed:
+            await self._async_pool.open(wait=False)
+        return self._async_pool
+
+    def _configure(self, connection: Connection[Row]) -> None:
+        if self._limits:
+            connection.execute(_SETTINGS, _milliseconds(self._limits))
+
+    async def _async_configure(self, connection: AsyncConnection[Row]) -> None:
+        if self._limits:
+            await connection.execute(_SETTINGS, _milliseconds(self._limits))
+
+    def close(self) -> None:
+        """Close what is open; the next use opens it again."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    async def async_close(self) -> None:
+        """The same on the event loop that has used it."""
+        if self._async_pool is not None:
+            await self._async_pool.close()
+            self._async_pool = None
+
+
+@contextmanager
+def passing_over(event: str, **what: object) -> Iterator[None]:
+    """Leave the block where its rows are held by another, and say so: it is taken up again later."""
+    try:
+        yield
+    except HELD as error:
+        log.warning(event, reason=type(error).__name__, **what)
+
+
+def _milliseconds(limits: Limits) -> Params:
+    return {name: str(round(seconds * 1000)) for name, seconds in asdict(limits).items()}
+
+
+async def _fetch(connection: AsyncConnection[Row], statement: LiteralString, params: Params | None) -> list[Row]:
+    cursor = await connection.execute(statement, params)
+    return await cursor.fetchall() if cursor.description else []
+
+
+def _check(connection: Connection[Any]) -> None:
+    """Refuse a connection that the server has closed while it lay in the pool; the pool makes another."""
+    if _has_ended(connection.fileno()):
+        connection.close()
+        raise OperationalError("the connection was closed while it was idle")
+
+
+async def _async_check(connection: AsyncConnection[Any]) -> None:
+    if _has_ended(connection.fileno()):
+        await connection.close()
+        raise OperationalError("the connection was closed while it was idle")
+
+
+def _has_ended(socket: int) -> bool:
+    """Told without asking the server: nothing is due on an idle connection, so one that can be read has ended."""
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def migrate(url: str) -> None:
+    """Bring the schema to the newest revision; several processes may try at once, one does it."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).resolve().parents[2] / "migrations"))
+    config.attributes["url"] = url
+    command.upgrade(config, "head")

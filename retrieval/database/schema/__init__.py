@@ -1,0 +1,55 @@
+"""The one definition of the schema: SQLModel tables. Alembic's history is made from them and tested against them.
+
+A `partition` is one (namespace, tenant) pair, the unit of isolation; its small number keeps the bulk tables narrow.
+A `generation` is the number of the job run that made it, so a newer one is always greater.
+"""
+
+from retrieval.database.schema.activity import SearchTime
+from retrieval.database.schema.connections import Connection, OAuthState
+from retrieval.database.schema.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
+from retrieval.database.schema.crawls import CrawlPage
+from retrieval.database.schema.departures import ConnectionDocument, Departure
+from retrieval.database.schema.files import FilesFolder
+from retrieval.database.schema.identity import (
+    ApiKey,
+    IdempotentAnswer,
+    Namespace,
+    Organization,
+    Partition,
+    RateWindow,
+    ServerSecret,
+    Tenant,
+)
+from retrieval.database.schema.loops import DispatcherLoop
+from retrieval.database.schema.work import Batch, InboxText, Job, JobRun, RunDocument, Sweep
+
+__all__ = [
+    "ApiKey",
+    "Batch",
+    "Chunk",
+    "Connection",
+    "ConnectionDocument",
+    "CrawlPage",
+    "Departure",
+    "DispatcherLoop",
+    "Document",
+    "Embedding",
+    "FilesFolder",
+    "IdempotentAnswer",
+    "InboxText",
+    "Job",
+    "JobRun",
+    "Namespace",
+    "OAuthState",
+    "Organization",
+    "Partition",
+    "Posting",
+    "RateWindow",
+    "RunDocument",
+    "SearchTime",
+    "ServerSecret",
+    "StoredVector",
+    "Sweep",
+    "Tenant",
+    "TermCount",
+]

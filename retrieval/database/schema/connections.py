@@ -1,0 +1,51 @@
+"""Authorizations of content services, and the states of those that are on their way."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import CheckConstraint, Column, DateTime, Index, LargeBinary
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlmodel import Field, SQLModel
+
+from retrieval.database.schema.columns import partition_column, reference_column, text_column, time_column
+
+
+class Connection(SQLModel, table=True):
+    """OAuth2 access to one account of a content service. `cursor` is how far its listing has come, null before it.
+
+    `sync_minutes`: how often it is ingested by itself; null never.
+    """
+
+    __tablename__ = "connections"
+    __table_args__ = (
+        Index("connections_of_partition", "partition_id", "created_at", "id"),
+        CheckConstraint("status in ('PENDING','ACTIVE','FAILED','REVOKED')", name="connection_status"),
+    )
+    id: str = text_column(primary_key=True)
+    partition_id: int = partition_column()
+    name: str = text_column()
+    connector: str = text_column()
+    status: str = text_column(server_default="PENDING")
+    status_reason: str | None = text_column(nullable=True)
+    client_redirect_url: str | None = text_column(nullable=True)
+    credentials: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
+    account: str | None = text_column(nullable=True)
+    sync_minutes: int | None = None
+    cursor: dict[str, Any] | None = Field(sa_column=Column(JSONB, nullable=True))
+    created_at: datetime = time_column()
+    updated_at: datetime = time_column()
+
+
+class OAuthState(SQLModel, table=True):
+    """What a callback may act on (D44): only the hash of the state is kept, and it is used once."""
+
+    __tablename__ = "oauth_states"
+    __table_args__ = (Index("oauth_states_expiring", "expires_at"),)
+    hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    connection_id: str = reference_column("connections.id", index=True)
+    connector: str = text_column()
+    verifier: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
+    expires_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    used_at: datetime | None = time_column(nullable=True)

@@ -1,0 +1,150 @@
+"""What was ingested: documents, chunks, and what finds them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pgvector.sqlalchemy import HALFVEC
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Identity,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlmodel import Field, SQLModel
+
+from retrieval.database.schema.columns import (
+    KEPT,
+    json_column,
+    number_column,
+    partition_column,
+    text_column,
+    time_column,
+)
+
+
+class Document(SQLModel, table=True):
+    """An ingested unit. Readers see the chunks of `active_generation` and no others.
+
+    `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
+    `connection_id`: the newest of the connections that have it (`retrieval.documents.connection_documents`).
+    `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
+    accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
+    `retrieval.documents.metadata_patch` keeps it.
+    """
+
+    __tablename__ = "documents"
+    __table_args__ = (
+        Index(
+            "document_identity",
+            "partition_id",
+            "source",
+            "external_id",
+            unique=True,
+            postgresql_where=KEPT,
+        ),
+        Index(
+            "documents_of_partition", "partition_id", "created_at", "id", postgresql_where=text("deleted_at is null")
+        ),
+        Index("documents_by_archive", "archive_id", postgresql_where=text("archive_id is not null")),
+        Index(
+            "documents_by_metadata", "metadata", postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
+        ),
+    )
+    id: str = text_column(primary_key=True)
+    partition_id: int = partition_column()
+    job_id: str = text_column()
+    job_run_id: str = text_column()
+    source: str = text_column()
+    external_id: str = text_column()
+    document_type: str = text_column()
+    name: str = text_column()
+    meta: dict[str, Any] = Field(
+        sa_column=Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb"))
+    )
+    changes: list[dict[str, Any]] = Field(
+        sa_column=Column(JSONB, nullable=False, server_default=text("'[]'::jsonb")), default_factory=list
+    )
+    metadata_at: datetime | None = time_column(nullable=True)
+    status: str = text_column(server_default="QUEUED")
+    error: str | None = text_column(nullable=True)
+    connection_id: str | None = text_column(nullable=True)
+    archive_id: str | None = text_column(nullable=True)
+    active_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    latest_generation: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    fingerprint: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
+    raw_key: str | None = text_column(nullable=True)
+    parsed_key: str | None = text_column(nullable=True)
+    properties: dict[str, Any] = json_column()
+    embedding: dict[str, Any] = json_column()
+    created_at: datetime = time_column()
+    updated_at: datetime = time_column()
+    synced_at: datetime | None = time_column(nullable=True)
+    deleted_at: datetime | None = time_column(nullable=True)
+
+
+class Chunk(SQLModel, table=True):
+    """A piece of a parsed document: `parsed[start:end] == content`, offsets in characters."""
+
+    __tablename__ = "chunks"
+    __table_args__ = (
+        Index("chunk_of_generation", "document_id", "generation", "index", unique=True),
+        Index("chunks_by_embedding", "partition_id", "embedding_key"),
+    )
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    partition_id: int = number_column()
+    document_id: str = text_column()
+    generation: int = Field(sa_column=Column(BigInteger, nullable=False))
+    index: int = Field(nullable=False)
+    start: int = Field(nullable=False)
+    end: int = Field(nullable=False)
+    page: int | None = None
+    tokens: int = Field(nullable=False)
+    content: str = text_column()
+    embedding_key: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class Embedding(SQLModel, table=True):
+    """A vector, found again by the hash of model and text within one partition; it goes with its last chunk."""
+
+    __tablename__ = "embeddings"
+    partition_id: int = number_column(primary_key=True)
+    key: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    values: Any = Field(sa_column=Column(HALFVEC, nullable=False))
+
+
+class StoredVector(SQLModel, table=True):
+    """The PGVECTOR store. Dimensions differ by namespace, so the column has none; large namespaces get an index."""
+
+    __tablename__ = "vectors"
+    partition_id: int = number_column(primary_key=True)
+    id: str = text_column(primary_key=True)
+    document_id: str = text_column()
+    values: Any = Field(sa_column=Column(HALFVEC, nullable=False))
+
+
+class Posting(SQLModel, table=True):
+    """The keyword side: how often a term stands in an active chunk of `length` terms."""
+
+    __tablename__ = "postings"
+    __table_args__ = (Index("postings_of_chunk", "chunk_id"),)
+    partition_id: int = number_column(primary_key=True)
+    term: str = text_column(primary_key=True)
+    chunk_id: int = Field(sa_column=Column(BigInteger, primary_key=True))
+    tf: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    length: int = Field(nullable=False)
+
+
+class TermCount(SQLModel, table=True):
+    """In how many visible chunks a term stands, in parts that are added up: no two writers wait for one row."""
+
+    __tablename__ = "term_counts"
+    partition_id: int = number_column(primary_key=True)
+    term: str = text_column(primary_key=True)
+    part: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    chunks: int = Field(nullable=False)

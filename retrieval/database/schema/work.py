@@ -1,0 +1,147 @@
+"""What is to be done: jobs, their runs in batches, and what is to be swept away."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlmodel import Field, SQLModel
+
+from retrieval.database.schema.columns import json_column, partition_column, reference_column, text_column, time_column
+
+
+class Job(SQLModel, table=True):
+    """One ingestion request as it was accepted; each execution of it is a job run."""
+
+    __tablename__ = "jobs"
+    id: str = text_column(primary_key=True)
+    organization_id: str = reference_column("organizations.id")
+    partition_id: int = partition_column(index=True)
+    source: str = text_column()
+    config: dict[str, Any] = json_column()
+    created_at: datetime = time_column()
+
+
+class Batch(SQLModel, table=True):
+    """Job runs of one source and scope that share a flow run. `fence` grows with each claim; only its holder writes.
+
+    `released`: the lease was handed back in good order. `at_work`: the document, or the job run that is being listed,
+    on which the worker works alone. `blame`, here and below: what losses of flow runs are held against it (`losses`).
+    """
+
+    __tablename__ = "batches"
+    __table_args__ = (
+        Index("batches_open", "created_at", postgresql_where=text("finished_at is null")),
+        Index("batches_of_partition", "partition_id"),
+    )
+    id: str = text_column(primary_key=True)
+    partition_id: int = partition_column()
+    source: str = text_column()
+    attempt: int = Field(sa_column_kwargs={"server_default": "1"})
+    fence: int = Field(sa_column_kwargs={"server_default": "0"})
+    lease_until: datetime | None = time_column(nullable=True)
+    released: bool = Field(sa_column_kwargs={"server_default": "false"})
+    at_work: str | None = text_column(nullable=True)
+    blame: int = Field(sa_column_kwargs={"server_default": "0"})
+    flow_run_id: str | None = text_column(nullable=True)
+    created_at: datetime = time_column()
+    dispatched_at: datetime | None = time_column(nullable=True)
+    started_at: datetime | None = time_column(nullable=True)
+    finished_at: datetime | None = time_column(nullable=True)
+
+
+class JobRun(SQLModel, table=True):
+    """An execution of a job, and the outbox: a QUEUED run without a batch waits for the dispatcher."""
+
+    __tablename__ = "job_runs"
+    __table_args__ = (
+        Index("job_runs_waiting", "number", postgresql_where=text("batch_id is null and finished_at is null")),
+        Index("job_runs_of_partition", "partition_id", "number"),
+        Index("job_runs_unfinished", "partition_id", "source", "number", postgresql_where=text("finished_at is null")),
+        CheckConstraint("status in ('QUEUED','PRE_PROCESSING','PROCESSING','COMPLETED')", name="job_run_status"),
+    )
+    id: str = text_column(primary_key=True)
+    number: int = Field(sa_column=Column(BigInteger, Identity(always=True), nullable=False, unique=True))
+    job_id: str = reference_column("jobs.id", index=True)
+    partition_id: int = partition_column()
+    source: str = text_column()
+    status: str = text_column(server_default="QUEUED")
+    batch_id: str | None = Field(sa_column=Column(Text, ForeignKey("batches.id", ondelete="SET NULL"), index=True))
+    cancel_requested: bool = Field(sa_column_kwargs={"server_default": "false"})
+    to_discover: bool = Field(sa_column_kwargs={"server_default": "false"})
+    discover_cursor: str | None = text_column(nullable=True)
+    blame: int = Field(sa_column_kwargs={"server_default": "0"})
+    progress: dict[str, Any] = json_column()
+    timings: dict[str, Any] = json_column()
+    created_at: datetime = time_column()
+    updated_at: datetime = time_column()
+    started_at: datetime | None = time_column(nullable=True)
+    finished_at: datetime | None = time_column(nullable=True)
+
+
+class RunDocument(SQLModel, table=True):
+    """A document within a job run: how far it has come there. `stage` names the last step that is done.
+
+    `epoch`: of the namespace whose model its chunks were cut for. `made_from` and `partition_id` only where a namespace
+    is embedded again: the version that the shadow is built from, and where it lies.
+    """
+
+    __tablename__ = "run_documents"
+    job_run_id: str = reference_column("job_runs.id", primary_key=True)
+    document_id: str = text_column(primary_key=True, index=True)
+    position: int = Field(nullable=False)
+    generation: int = Field(sa_column=Column(BigInteger, nullable=False))
+    status: str = text_column(server_default="QUEUED")
+    stage: str = text_column(server_default="accepted")
+    error: str | None = text_column(nullable=True)
+    name: str = text_column()
+    media_type: str = text_column(server_default="")
+    raw_key: str | None = text_column(nullable=True)
+    raw_hash: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
+    raw_size: int | None = Field(sa_column=Column(BigInteger, nullable=True))
+    parsed_key: str | None = text_column(nullable=True)
+    fingerprint: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
+    title: str = text_column(server_default="")
+    pages: list[int] = Field(sa_column=Column(ARRAY(BigInteger), nullable=False, server_default=text("'{}'")))
+    properties: dict[str, Any] = json_column()
+    embedding: dict[str, Any] = json_column()
+    epoch: int = Field(sa_column_kwargs={"server_default": "0"})
+    made_from: str | None = text_column(nullable=True)
+    partition_id: int | None = None
+    blame: int = Field(sa_column_kwargs={"server_default": "0"})
+
+
+class InboxText(SQLModel, table=True):
+    """An accepted text, durable from the moment of the answer until the run has put it into the file store."""
+
+    __tablename__ = "inbox"
+    job_run_id: str = reference_column("job_runs.id", primary_key=True)
+    document_id: str = text_column(primary_key=True)
+    content: str = text_column()
+
+
+class Sweep(SQLModel, table=True):
+    """Something that is gone from every answer and still lies in a store: removed from `due_at` on."""
+
+    __tablename__ = "sweeps"
+    __table_args__ = (Index("sweeps_due", "due_at"), Index("sweeps_of_partition", "partition_id", "due_at"))
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    partition_id: int = partition_column()
+    kind: str = text_column()
+    document_id: str | None = text_column(nullable=True)
+    generation: int | None = Field(sa_column=Column(BigInteger, nullable=True))
+    file_key: str | None = text_column(nullable=True)
+    tries: int = Field(sa_column_kwargs={"server_default": "0"})
+    due_at: datetime = time_column()

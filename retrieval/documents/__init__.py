@@ -1,0 +1,1 @@
+"""Documents as clients manage them: listings, metadata, history, stored files, deletion."""

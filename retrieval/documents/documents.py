@@ -1,0 +1,271 @@
+"""Documents as clients manage them: listed page by page, their metadata changed, deleted (D31 to D37)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection
+
+from retrieval import filters, settings
+from retrieval.database import scopes
+from retrieval.database.database import Database, Row
+from retrieval.documents import archive_members, connection_documents, metadata, vector_metadata
+from retrieval.documents.metadata_patch import KEPT, Change, kept
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+from retrieval.search import bm25
+
+MOST = 1_000
+"""Documents that one answer without paging holds (D34)."""
+_PART = 20_000
+"""Chunks that one statement takes out of the keyword side."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """A document as its row has it. `properties` and `embedding` hold what the pipeline found out (D36)."""
+
+    id: str
+    external_id: str
+    document_type: str
+    name: str
+    source: str
+    status: str
+    error: str | None
+    metadata: Mapping[str, Any]
+    connection_id: str | None
+    job_id: str
+    job_run_id: str
+    active_generation: int
+    raw_key: str | None
+    parsed_key: str | None
+    properties: Mapping[str, Any]
+    embedding: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    synced_at: datetime | None
+    archive_id: str | None = None
+    awaiting_removal: bool = False
+    connection_ids: Sequence[str] = ()
+    """All that have it; `connection_id` is one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a listing, newest first; `cursor` is where the next one begins, None at the end."""
+
+    items: list[DocumentRow]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How many documents match, by ingestion source and by status."""
+
+    by_source: Mapping[str, int]
+    by_status: Mapping[str, int]
+
+
+_FIELDS: LiteralString = (
+    """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
+    d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
+    d.created_at, d.updated_at, d.synced_at, d.archive_id, """
+    + filters.AWAITS_REMOVAL
+    + " as awaiting_removal, "
+    + connection_documents.CONNECTIONS
+    + " as connection_ids"
+)
+
+_IN_SCOPE: LiteralString = """
+    d.deleted_at is null and d.partition_id = (
+        select p.id from partitions p
+        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+    )
+"""
+
+
+async def list_page(
+    db: Database, scope: Scope, where: DocumentFilter, page_size: int = MOST, cursor: str | None = None
+) -> Page:
+    """Documents that match, newest first. A page begins after the cursor's document, whatever came in since."""
+    condition, params = where.sql("d")
+    params |= {**scopes.params(scope), "limit": page_size + 1}
+    after: LiteralString = ""
+    if cursor is not None:
+        params["created_at"], params["id"] = _read_place(cursor)
+        after = "and (d.created_at, d.id) < (%(created_at)s, %(id)s)"
+    rows = await db.async_rows(
+        f"select {_FIELDS} from documents d where {_IN_SCOPE} and {condition} {after}"
+        " order by d.created_at desc, d.id desc limit %(limit)s",
+        params,
+    )
+    items = [DocumentRow(**row) for row in rows[:page_size]]
+    return Page(items, _place(items[-1]) if len(rows) > page_size else None)
+
+
+async def stats(db: Database, scope: Scope, where: DocumentFilter) -> Stats:
+    """Counts of the documents that match, in one statement."""
+    condition, params = where.sql("d")
+    rows = await db.async_rows(
+        f"select d.source, d.status, count(*) as documents from documents d where {_IN_SCOPE} and {condition}"
+        " group by d.source, d.status order by d.source, d.status",
+        params | scopes.params(scope),
+    )
+    return Stats(_summed(rows, "source"), _summed(rows, "status"))
+
+
+async def patch_metadata(
+    db: Database,
+    scope: Scope,
+    where: DocumentFilter,
+    set_: Mapping[str, Any],
+    append: Mapping[str, Any],
+    remove: Mapping[str, Any],
+) -> list[DocumentRow]:
+    """Change the metadata of the documents that match and answer them, newest first; all or none are changed."""
+    require_restriction(where)
+    change = Change(set_, append, remove)
+    async with db.async_transaction() as connection:
+        rows = await matching(connection, scope, where)
+        if not change:
+            return [DocumentRow(**row) for row in newest_first(rows)]
+        merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
+        for one in merged.values():
+            _refuse_operators(one)
+            metadata.check(one, settings.load(), ErrorCode.INVALID_FILTER_CONFIG, "data.metadata")
+        cursor = await connection.execute(
+            f"""
+            update documents d set metadata = c.metadata::jsonb, changes = {KEPT}, updated_at = clock_timestamp()
+            from unnest(%(ids)s::text[], %(metadata)s::text[]) c(id, metadata)
+            where d.id = c.id returning {_FIELDS}
+            """,
+            {
+                "ids": list(merged),
+                "metadata": [json.dumps(one) for one in merged.values()],
+                "change": kept(change),
+            },
+        )
+        changed = newest_first(await cursor.fetchall())
+        await connection.execute(*vector_metadata.due(list(merged)))
+        return [DocumentRow(**row) for row in changed]
+
+
+async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
+    """Take the documents that match, and what was packed into them, out of every answer, at once; how many.
+
+    What lies in the stores is removed by the sweep. A run that is working on one of them cannot bring it back.
+    """
+    require_restriction(where)
+    async with db.async_transaction() as connection:
+        rows = await matching(connection, scope, where)
+        gone = await withdraw(connection, [row["id"] for row in rows])
+    return len(gone)
+
+
+async def withdraw(connection: AsyncConnection[Row], ids: list[str]) -> list[str]:
+    """Within the caller's transaction, which holds the rows: these and their members are gone; their ids."""
+    gone = {"ids": await _with_packed(connection, ids)}
+    await connection.execute(
+        """
+        with gone as (
+            update documents set deleted_at = now(), updated_at = now() where id = any(%(ids)s)
+            returning id, partition_id
+        ),
+        settled as (delete from departures where document_id = any(%(ids)s))
+        insert into sweeps (partition_id, kind, document_id)
+        select partition_id, 'document', id from gone
+        """,
+        gone,
+    )
+    await _unindex(connection, gone)
+    return gone["ids"]
+
+
+async def _with_packed(connection: AsyncConnection[Row], ids: list[str]) -> list[str]:
+    """These and their members: once an archive is locked nothing more is packed into it, so the last look is final."""
+    known = list(ids)
+    while True:
+        found = await (await connection.execute(archive_members.MEMBERS, {"ids": known})).fetchall()
+        if not found:
+            return known
+        known += [row["id"] for row in found]
+
+
+async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:
+    """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none (D33)."""
+    condition, params = where.sql("d")
+    cursor = await connection.execute(
+        f"select {_FIELDS} from documents d where {_IN_SCOPE} and {condition} order by d.id for no key update",
+        params | scopes.params(scope),
+    )
+    rows = await cursor.fetchall()
+    if not rows:
+        raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "No documents match the filter.", field="filterConfig")
+    return rows
+
+
+async def _unindex(connection: AsyncConnection[Row], gone: Mapping[str, Any]) -> None:
+    """Take the documents' chunks out of the keyword side: a statement after their rows are locked sees them all."""
+    cursor = await connection.execute(
+        """
+        select c.id, d.partition_id from documents d
+        join chunks c on c.document_id = d.id and c.generation = d.active_generation where d.id = any(%(ids)s)
+        order by c.id
+        """,
+        gone,
+    )
+    rows = await cursor.fetchall()
+    chunks = terms = 0
+    for start in range(0, len(rows), _PART):
+        part = [row["id"] for row in rows[start : start + _PART]]
+        removed = await (await connection.execute(bm25.REMOVE, {"chunks": part})).fetchone()
+        chunks, terms = (chunks + int(removed["chunks"]), terms + int(removed["terms"])) if removed else (chunks, terms)
+    if chunks:
+        await connection.execute(
+            "update partitions set chunks = chunks - %(chunks)s, terms = terms - %(terms)s where id = %(partition)s",
+            {"chunks": chunks, "terms": terms, "partition": rows[0]["partition_id"]},
+        )
+
+
+def require_restriction(where: DocumentFilter) -> None:
+    """A change needs a filter that can match: without one it would hit the whole namespace by a slip (D32, D82)."""
+    if not where.restricts():
+        message = "The filter restricts nothing; name at least one id, type, source, status or metadata value."
+        raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="filterConfig")
+    for key in where.empty_lists:
+        field = f"filterConfig.metadata.{key}"
+        message = "An empty list of values matches no document; name a value, or leave the key out."
+        raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field=field, reason="empty_list")
+
+
+def _refuse_operators(merged: Mapping[str, Any]) -> None:
+    if any(key.startswith("$") for key in merged):
+        message = "A metadata key must not start with `$`; the operators stand beside `metadata`, not in it."
+        raise ServiceError(ErrorCode.INVALID_FILTER_CONFIG, message, field="data.metadata")
+
+
+def newest_first(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)
+
+
+def _summed(rows: list[Row], key: str) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row[key]] = sums.get(row[key], 0) + int(row["documents"])
+    return sums
+
+
+def _place(last: DocumentRow) -> str:
+    return f"{(last.created_at - _EPOCH) // timedelta(microseconds=1)}:{last.id}"
+
+
+def _read_place(place: str) -> tuple[datetime, str]:
+    micros, document_id = place.split(":", 1)
+    return _EPOCH + timedelta(microseconds=int(micros)), document_id

@@ -1,0 +1,73 @@
+"""Lists of one document, page by page: its chunks, its history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
+
+from retrieval.database import scopes
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from retrieval.database.database import Database
+    from retrieval.ports import Scope
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """`cursor` leads to the next page and is None at the end."""
+
+    items: list[Item]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Item]):
+    """What a document has a list of: the rows after a place.
+
+    `statement` is given the document's `id` and `active_generation`, the place `after` and a `limit`.
+    """
+
+    statement: LiteralString
+    make: Callable[..., Item]
+    place: Callable[[Item], int]
+
+
+_DOCUMENT: LiteralString = """
+    select d.id, d.active_generation from documents d
+    join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    where d.id = %(document)s and d.deleted_at is null
+"""
+
+
+async def read(
+    db: Database,
+    scope: Scope,
+    document_id: str,
+    listing: Listing[Item],
+    *,
+    cursor: str | None,
+    size: int,
+    after: int | None = None,
+) -> Page[Item]:
+    """The page that a cursor names, else the one after the place `after`.
+
+    NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND.
+    """
+    if cursor is not None:
+        after = int(cursor)
+    document = await db.async_row(_DOCUMENT, {**scopes.params(scope), "document": document_id})
+    if document is None:
+        await namespaces.require(db, scope.organization, scope.namespace)
+        raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
+    values: dict[str, Any] = {**document, "after": after, "limit": size + 1}
+    rows = await db.async_rows(listing.statement, values)
+    items = [listing.make(**row) for row in rows[:size]]
+    further = str(listing.place(items[-1])) if len(rows) > size else None
+    return Page(items, further)

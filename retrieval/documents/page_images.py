@@ -1,0 +1,56 @@
+"""What a page of a document is drawn from: its raw file, where its text lies, and a chunk to mark on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+from retrieval.database import scopes
+from retrieval.database.database import Database
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+from retrieval.ports import Scope
+
+PAGE_MAP = "pageMap"
+"""Property of a document whose pages were placed while it was parsed; its value is how. Earlier ones were guessed."""
+
+PLACED: LiteralString = "d.properties ? 'pageMap'"
+"""Whether the pages of the document `d` and of its chunks are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PagedDocument:
+    """`pages`: the offset in the parsed text at which each page starts, empty if that is not known.
+
+    `start`, `end`: the chunk's place in that text, None if no chunk was asked for or there is none such.
+    """
+
+    media_type: str
+    raw_key: str | None
+    parsed_key: str | None
+    pages: tuple[int, ...]
+    start: int | None
+    end: int | None
+
+
+_READ: LiteralString = f"""
+    select coalesce(d.properties ->> 'mimeType', '') as media_type, d.raw_key, d.parsed_key,
+           case when {PLACED} then coalesce(m.pages, '{{}}') else '{{}}' end as pages, c.start, c."end"
+    from documents d
+    join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    left join lateral (
+        select m.pages from run_documents m where m.document_id = d.id and m.generation = d.active_generation limit 1
+    ) m on true
+    left join chunks c on c.document_id = d.id and c.generation = d.active_generation and c.index = %(chunk)s::int
+    where d.id = %(document)s and d.deleted_at is null
+"""
+
+
+async def find(db: Database, scope: Scope, document_id: str, chunk: int | None) -> PagedDocument:
+    """Of the visible version. NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND."""
+    row = await db.async_row(_READ, {**scopes.params(scope), "document": document_id, "chunk": chunk})
+    if row is None:
+        await namespaces.require(db, scope.organization, scope.namespace)
+        raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
+    return PagedDocument(**{**row, "pages": tuple(row["pages"])})

@@ -1,0 +1,34 @@
+"""Where a document's files lie: the one that came, and the text that was read from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrieval.database.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """The files of a document's visible generation; a key is None while there is no such file."""
+
+    organization_id: str
+    namespace_id: str
+    name: str
+    media_type: str
+    raw_key: str | None
+    parsed_key: str | None
+
+
+async def find(db: Database, document_id: str) -> StoredFiles | None:
+    """By the document's id alone: only for those who hold a signed link to it. None if it is not there any more."""
+    row = await db.async_row(
+        """
+        select n.organization_id, n.id as namespace_id, d.name, coalesce(d.properties ->> 'mimeType', '') as media_type,
+               d.raw_key, d.parsed_key
+        from documents d join partitions p on p.id = d.partition_id
+        join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+        where d.id = %(document)s and d.deleted_at is null
+        """,
+        {"document": document_id},
+    )
+    return None if row is None else StoredFiles(**row)

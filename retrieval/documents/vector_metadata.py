@@ -1,0 +1,94 @@
+"""What a vector store of another house filters by: a few marks of each document, of bounded size.
+
+    {"document": "doc_…", "type": "URL", "source": "SITEMAP", "marks": ['["team","red"]', …]}
+
+A mark is a metadata key with one of its values as JSON, so that 1, "1" and true stay three values and lists and nulls
+need no rule of their own. Whatever a store lets through is filtered again by our own tables: labels may say too much,
+never too little. A document with too many marks bears `ANY`, which every filter lets through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
+
+from retrieval.database.database import Database
+from retrieval.errors import Retryable
+from retrieval.namespaces.namespaces import EMBEDDED, VECTOR_STORAGE
+from retrieval.ports import Scope, VectorStore
+
+ANY = "*"
+MOST = 200
+"""Marks of one document; with `MARK_BYTES` half of what the narrowest store takes, 40 KB."""
+MARK_BYTES = 100
+"""A longer mark is replaced by its hash."""
+ROUNDS = 5
+
+_DUE: LiteralString = """
+    insert into sweeps (partition_id, kind, document_id)
+    select d.partition_id, 'labels', d.id from documents d
+    join partitions p on p.id = d.partition_id join namespaces n on n.id = p.namespace_id
+    where d.id = any(%(ids)s) and n.config #>> '{vectorStorageConfig,provider}' is distinct from %(own)s
+"""
+_DOCUMENT: LiteralString = """
+    select id, document_type, source, metadata, active_generation from documents
+    where id = %(id)s and deleted_at is null and active_generation > 0
+"""
+
+
+def of(document_id: str, document_type: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The labels of all vectors of a document."""
+    marks = dict.fromkeys(mark(key, value) for key, values in metadata.items() for value in _scalars(values))
+    kept = list(marks) if len(marks) <= MOST else [ANY]
+    return {"document": document_id, "type": document_type, "source": source, "marks": kept}
+
+
+def mark(key: str, value: Any) -> str:
+    """A metadata key with one value. Numbers are told apart as far as 64 bits of floating point can."""
+    text = json.dumps([key, _plain(value)], ensure_ascii=False, separators=(",", ":"))
+    data = text.encode()
+    return text if len(data) <= MARK_BYTES else "#" + hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def due(ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
+    """The statement that has a store told of these documents' new metadata, in the background and with retries.
+
+    It belongs into the transaction that changed them. The embedded store needs none: it asks our tables.
+    """
+    return _DUE, {"ids": list(ids), "own": EMBEDDED[VECTOR_STORAGE]["provider"]}
+
+
+def tell(db: Database, store: VectorStore, scope: Scope, document_id: str) -> None:
+    """Bring a document's labels in the store up to date, and once more if they changed on the way."""
+    told = None
+    for _ in range(ROUNDS if store.labelled else 0):
+        row = db.row(_DOCUMENT, {"id": document_id})
+        if row is None:
+            return
+        labels = of(row["id"], row["document_type"], row["source"], row["metadata"])
+        if labels == told:
+            return
+        chunks = db.rows(
+            "select index from chunks where document_id = %(id)s and generation = %(active_generation)s", row
+        )
+        ids = [f"{document_id}#{row['active_generation']}#{chunk['index']}" for chunk in chunks]
+        store.relabel(scope, document_id, ids, labels)
+        told = labels
+    if told is not None:
+        raise Retryable("The document's metadata keeps changing.")
+
+
+def _scalars(value: Any) -> list[Any]:
+    values = value if isinstance(value, list) else [value]
+    return [one for one in values if not isinstance(one, list | dict)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    try:
+        return float(value) + 0.0
+    except OverflowError:
+        return float("inf")

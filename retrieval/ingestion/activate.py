@@ -1,0 +1,272 @@
+"""The moment of change: one transaction makes a generation visible in search, keywords and listings, whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import Connection
+
+from retrieval.database.database import Database, Row
+from retrieval.documents import metadata_patch, vector_metadata
+from retrieval.ingestion import unpack
+from retrieval.ingestion.items import Item, Key
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.namespaces import namespaces
+from retrieval.search import bm25
+
+
+def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[Key, bytes]) -> frozenset[Key]:
+    """Finish those whose visible generation was made from the same content: new name, place, metadata and marks."""
+    if not waiting:
+        return frozenset()
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        before = _lock(connection, waiting)
+        rows = connection.execute(
+            """
+            with same as (
+                update documents d
+                set name = w.name, metadata = coalesce(w.metadata, d.metadata), latest_generation = w.generation,
+                    metadata_at = coalesce(w.accepted, d.metadata_at), changes = coalesce(w.changes, d.changes),
+                    status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
+                    error = case when d.job_run_id = w.run then null else d.error end,
+                    properties = d.properties || jsonb_strip_nulls(jsonb_build_object(
+                        'listedVersion', m.properties -> 'listedVersion',
+                        'sourceVersion', m.properties -> 'sourceVersion',
+                        'path', m.properties -> 'path', 'url', m.properties -> 'url',
+                        'owner', m.properties -> 'owner')),
+                    synced_at = now(), updated_at = now()
+                from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
+                            %(metadata)s::jsonb[], %(accepted)s::timestamptz[], %(changes)s::jsonb[],
+                            %(fingerprints)s::bytea[])
+                     as w (run, document, generation, name, metadata, accepted, changes, fingerprint)
+                join run_documents m on m.job_run_id = w.run and m.document_id = w.document
+                where d.id = w.document and d.fingerprint = w.fingerprint and d.active_generation > 0
+                  and d.deleted_at is null and d.latest_generation < w.generation
+                returning w.run, w.document, d.raw_key
+            ),
+            unused as (
+                insert into sweeps (partition_id, kind, file_key)
+                select %(partition)s, 'file', r.raw_key from same
+                join run_documents r on r.job_run_id = same.run and r.document_id = same.document
+                where r.raw_key is distinct from same.raw_key and r.raw_key is not null
+            ),
+            read as (
+                delete from inbox i using same where i.job_run_id = same.run and i.document_id = same.document
+            )
+            update run_documents r set status = 'SUCCESS', stage = 'unchanged' from same
+            where r.job_run_id = same.run and r.document_id = same.document
+            returning r.job_run_id, r.document_id
+            """,
+            {
+                **_columns(waiting, before),
+                "fingerprints": [fingerprints[item.key] for item in waiting],
+                "partition": lease.partition,
+            },
+        ).fetchall()
+        same = frozenset(Key(row["job_run_id"], row["document_id"]) for row in rows)
+        if told := [item.key.document_id for item in waiting if item.key in same and item.metadata is not None]:
+            connection.execute(*vector_metadata.due(told))
+    return same
+
+
+def flip(
+    db: Database,
+    lease: Lease,
+    work: Sequence[Item],
+    language: str,
+    labelled: Mapping[str, Row] | None = None,
+    epoch: int | None = None,
+) -> None:
+    """Make each document's new generation the visible one, unless it was deleted or a newer one is there.
+
+    labelled: by document, the row with the `metadata` that its vectors' labels were made of; None: they have none.
+    epoch: of the namespace that all this was made for; Moved if it has another model or store by now.
+    """
+    if not work:
+        return
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        if epoch is not None:
+            namespaces.present(connection, lease.scope.namespace, epoch)
+        before = _lock(connection, work)
+        flipped = _point_to(connection, work, before)
+        _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
+        _leave(connection, lease, work, flipped, before)
+        unpack.drop(connection, [(i.key.document_id, i.generation) for i in work if i.key in flipped])
+        _end(connection, work, flipped, before)
+        if labelled is not None:
+            _relabel(connection, labelled)
+
+
+def _relabel(connection: Connection[Row], labelled: Mapping[str, Row]) -> None:
+    """Have the store told of metadata that changed after the vectors were written and before they became visible."""
+    rows = connection.execute(
+        "select id, metadata from documents where id = any(%(ids)s)", {"ids": list(labelled)}
+    ).fetchall()
+    changed = [row["id"] for row in rows if row["metadata"] != labelled[row["id"]]["metadata"]]
+    if changed:
+        connection.execute(*vector_metadata.due(changed))
+
+
+def _lock(connection: Connection[Row], work: Sequence[Item]) -> dict[str, Row]:
+    """The documents as they are, held in one order everywhere so that two flips cannot block each other for ever."""
+    rows = connection.execute(
+        """
+        select id, active_generation, raw_key, parsed_key, metadata_at, changes from documents
+        where id = any(%(documents)s) and deleted_at is null order by id for update
+        """,
+        {"documents": [item.key.document_id for item in work]},
+    ).fetchall()
+    return {row["id"]: row for row in rows}
+
+
+def _point_to(connection: Connection[Row], work: Sequence[Item], before: Mapping[str, Row]) -> frozenset[Key]:
+    newest = {item.key.document_id: item for item in sorted(work, key=lambda item: item.generation)}
+    chosen = list(newest.values())
+    rows = connection.execute(
+        """
+        update documents d
+        set active_generation = w.generation, latest_generation = w.generation, name = w.name,
+            metadata = coalesce(w.metadata, d.metadata), metadata_at = coalesce(w.accepted, d.metadata_at),
+            changes = coalesce(w.changes, d.changes), fingerprint = w.fingerprint, raw_key = w.raw_key,
+            parsed_key = w.parsed_key, properties = w.properties, embedding = w.embedding,
+            status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
+            error = case when d.job_run_id = w.run then null else d.error end,
+            synced_at = now(), updated_at = now()
+        from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
+                    %(metadata)s::jsonb[], %(accepted)s::timestamptz[], %(changes)s::jsonb[],
+                    %(fingerprints)s::bytea[], %(raw_keys)s::text[], %(parsed_keys)s::text[],
+                    %(properties)s::jsonb[], %(embeddings)s::jsonb[])
+             as w (run, document, generation, name, metadata, accepted, changes, fingerprint, raw_key, parsed_key,
+                   properties, embedding)
+        where d.id = w.document and d.deleted_at is null and d.latest_generation < w.generation
+        returning w.run, w.document
+        """,
+        {
+            **_columns(chosen, before),
+            "fingerprints": [item.fingerprint for item in chosen],
+            "raw_keys": [item.raw_key for item in chosen],
+            "parsed_keys": [item.parsed_key for item in chosen],
+            "properties": [json.dumps(item.properties) for item in chosen],
+            "embeddings": [json.dumps(item.embedding) for item in chosen],
+        },
+    ).fetchall()
+    return frozenset(Key(row["run"], row["document"]) for row in rows)
+
+
+def _reindex(
+    connection: Connection[Row], lease: Lease, flipped: Sequence[Item], before: Mapping[str, Row], language: str
+) -> None:
+    """Move the keyword side from the old chunks to the new ones; the counters last, since all flips wait for them."""
+    old = _chunk_ids(connection, [(i.key.document_id, before[i.key.document_id]["active_generation"]) for i in flipped])
+    new = _chunk_ids(connection, [(i.key.document_id, i.generation) for i in flipped])
+    fewer_chunks, fewer_terms = bm25.remove(connection, old)
+    more_chunks, more_terms = bm25.index(connection, lease.partition, new, language)
+    connection.execute(
+        "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
+        {
+            "chunks": more_chunks - fewer_chunks,
+            "terms": more_terms - fewer_terms,
+            "partition": lease.partition,
+        },
+    )
+
+
+def _leave(
+    connection: Connection[Row],
+    lease: Lease,
+    work: Sequence[Item],
+    flipped: frozenset[Key],
+    before: Mapping[str, Row],
+) -> None:
+    """What nobody sees any more goes to the sweep: old generations, and new ones that came too late."""
+    generations: list[tuple[str, int]] = []
+    files: list[str] = []
+    for item in work:
+        if item.key in flipped:
+            old = before[item.key.document_id]
+            if old["active_generation"]:
+                generations.append((item.key.document_id, old["active_generation"]))
+                files += [k for k in {old["raw_key"], old["parsed_key"]} - {item.raw_key, item.parsed_key} if k]
+        else:
+            generations.append((item.key.document_id, item.generation))
+            visible = before.get(item.key.document_id, {})
+            shared = {visible.get("raw_key"), visible.get("parsed_key")}
+            files += [k for k in {item.raw_key, item.parsed_key} - shared if k]
+    connection.execute(
+        """
+        insert into sweeps (partition_id, kind, document_id, generation)
+        select %(partition)s, 'generation', w.document, w.generation
+        from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+        """,
+        {
+            "partition": lease.partition,
+            "documents": [document for document, _ in generations],
+            "generations": [generation for _, generation in generations],
+        },
+    )
+    connection.execute(
+        "insert into sweeps (partition_id, kind, file_key) select %(partition)s, 'file', unnest(%(files)s::text[])",
+        {"partition": lease.partition, "files": files},
+    )
+
+
+def _end(connection: Connection[Row], work: Sequence[Item], flipped: frozenset[Key], before: Mapping[str, Row]) -> None:
+    """SUCCESS for what is visible now or was overtaken by a newer version, CANCELLED for what was deleted meanwhile."""
+    kept = [item for item in work if item.key in flipped or item.key.document_id in before]
+    gone = [item for item in work if item.key.document_id not in before]
+    for status, some in (("SUCCESS", kept), ("CANCELLED", gone)):
+        connection.execute(
+            """
+            update run_documents r set status = %(status)s, stage = 'upserted', error = null
+            from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
+            where r.job_run_id = w.run and r.document_id = w.document
+            """,
+            {
+                "status": status,
+                "runs": [item.key.job_run_id for item in some],
+                "documents": [item.key.document_id for item in some],
+            },
+        )
+    connection.execute(
+        "delete from inbox where job_run_id = any(%(runs)s)",
+        {"runs": [item.key.job_run_id for item in work]},
+    )
+
+
+def _chunk_ids(connection: Connection[Row], generations: Sequence[tuple[str, int]]) -> list[int]:
+    rows = connection.execute(
+        """
+        select c.id from chunks c
+        join unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+          on c.document_id = w.document and c.generation = w.generation
+        """,
+        {
+            "documents": [document for document, _ in generations],
+            "generations": [generation for _, generation in generations],
+        },
+    ).fetchall()
+    return [row["id"] for row in rows]
+
+
+def _columns(work: Sequence[Item], before: Mapping[str, Row]) -> dict[str, list[Any]]:
+    """Of each its metadata, the moment that it is of and what clients changed since; null where these stay."""
+    told = [_settled(item, before.get(item.key.document_id)) for item in work]
+    return {
+        "runs": [item.key.job_run_id for item in work],
+        "documents": [item.key.document_id for item in work],
+        "generations": [item.generation for item in work],
+        "names": [item.name for item in work],
+        "metadata": [None if one is None else json.dumps(one[0]) for one in told],
+        "changes": [None if one is None else json.dumps(one[1]) for one in told],
+        "accepted": [None if one is None else item.accepted for one, item in zip(told, work, strict=True)],
+    }
+
+
+def _settled(item: Item, row: Row | None) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]] | None:
+    metadata = row and metadata_patch.settled(item.metadata, item.accepted, row)
+    return None if row is None or metadata is None else (metadata, metadata_patch.later(row["changes"], item.accepted))

@@ -1,0 +1,141 @@
+"""Chunk: cut the parsed text by the model's tokens, and write the pieces with the key of what will be embedded."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import Connection
+
+from retrieval.database.database import Database, Row
+from retrieval.errors import Skippable
+from retrieval.ingestion import items
+from retrieval.ingestion.chunking import titles
+from retrieval.ingestion.chunking.titles import titled
+from retrieval.ingestion.items import Item, Key
+from retrieval.ingestion.parse import read_text
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
+
+
+def run(
+    db: Database,
+    lease: Lease,
+    window: Sequence[Key],
+    files: FileStore,
+    tokenizer: Tokenizer,
+    embedder: Embedder,
+    *,
+    epoch: int = 0,
+) -> None:
+    """Cut what is parsed. A document without text fails alone. `epoch`: of the namespace whose model this is.
+
+    What is cut is recorded every other moment, so that the loss of the process takes little along.
+    """
+    cut: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
+    failures: dict[Key, str] = {}
+    kept = time.monotonic()
+    for item in items.at_stage(db, lease, window, "parsed"):
+        try:
+            chunks, found = _cut(item, files, tokenizer, embedder)
+        except Skippable as error:
+            failures[item.key] = str(error)
+            continue
+        cut.append((item, {**found, "epoch": epoch}, chunks))
+        if time.monotonic() - kept > items.KEEP_SECONDS:
+            _record(db, lease, cut, embedder)
+            cut, kept = [], time.monotonic()
+    _record(db, lease, cut, embedder)
+    items.fail(db, lease, failures)
+
+
+def _record(
+    db: Database, lease: Lease, cut: Sequence[tuple[Item, Mapping[str, Any], list[Chunk]]], embedder: Embedder
+) -> None:
+    with db.transaction() as connection:
+        _hold_vectors(connection, lease)
+        batches.guard(connection, lease)
+        _write(connection, lease, [(item, found["title"], chunks) for item, found, chunks in cut], embedder)
+        items.write_stage(connection, [(item, found) for item, found, _ in cut], "chunked")
+
+
+def embedding_key(text: str, embedder: Embedder) -> bytes:
+    """The same text under the same model has the same key, whichever document it stands in."""
+    model = f"{embedder.provider}\n{embedder.model}\n{embedder.dimensions}\n"
+    return hashlib.blake2b((model + text).encode(), digest_size=16).digest()
+
+
+def _cut(
+    item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder
+) -> tuple[list[Chunk], Mapping[str, Any]]:
+    text = read_text(files, item.parsed_key or "")
+    cut = titles.split(
+        Parsed(text, item.title, item.pages), tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens
+    )
+    chunks = cut.chunks
+    if not chunks:
+        raise Skippable(
+            "The document holds no text to search. Check the file; if it is a scan, ingest it again with the OCR "
+            "strategy STANDARD_OCR (ocrConfig); a retry reads it as before."
+        )
+    properties = {
+        **item.properties,
+        "characterCount": len(text),
+        "tokenCount": sum(chunk.tokens for chunk in chunks),
+        "embeddingCount": len(chunks),
+    }
+    embedding = {
+        "provider": embedder.provider,
+        "model": embedder.model,
+        "dimensions": embedder.dimensions,
+        "chunkSize": cut.size,
+        "chunkOverlap": cut.overlap,
+    }
+    return chunks, {"properties": properties, "embedding": embedding, "title": cut.title}
+
+
+def _hold_vectors(connection: Connection[Row], lease: Lease) -> None:
+    """Keep the sweep from taking a vector that we count on.
+
+    Before the fence is held: a batch whose row waits here could not be taken back.
+    """
+    connection.execute("select pg_advisory_xact_lock_shared(%(partition)s)", {"partition": lease.partition})
+
+
+def _write(
+    connection: Connection[Row], lease: Lease, pieces: Sequence[tuple[Item, str, list[Chunk]]], embedder: Embedder
+) -> None:
+    """Replace whatever an earlier attempt wrote."""
+    connection.execute(
+        """
+        delete from chunks c using unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+        where c.document_id = w.document and c.generation = w.generation
+        """,
+        {
+            "documents": [item.key.document_id for item, _, _ in pieces],
+            "generations": [item.generation for item, _, _ in pieces],
+        },
+    )
+    with connection.cursor().copy(
+        'copy chunks (partition_id, document_id, generation, index, start, "end", page, tokens, content,'
+        " embedding_key) from stdin"
+    ) as copy:
+        for item, title, chunks in pieces:
+            for chunk in chunks:
+                copy.write_row(
+                    (
+                        lease.partition,
+                        item.key.document_id,
+                        item.generation,
+                        chunk.index,
+                        chunk.start,
+                        chunk.end,
+                        chunk.page,
+                        chunk.tokens,
+                        chunk.text,
+                        embedding_key(titled(title, chunk.text), embedder),
+                    )
+                )

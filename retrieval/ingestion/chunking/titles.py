@@ -1,0 +1,67 @@
+"""The title line before a chunk in what is embedded, so that a chunk from deep inside still says what it is about."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from retrieval.ingestion.chunking import split as cutting
+from retrieval.ingestion.chunking import units
+from retrieval.ports import Chunk, Parsed, Tokenizer
+
+MOST_TOKENS: Final = 32
+_LINE_END: Final = 2
+"""Tokens that the end of the title's line may take in any tokenizer."""
+_FILE_NAME: Final = re.compile(r"\.[A-Za-z]\w{1,4}$|^[a-z][a-z0-9+.-]*://|^(?:https?:|www\.)|[\\/]\S*[\\/]")
+_WORD: Final = re.compile(r"[^\W\d_]{2,}(?:[-'\u2019][^\W\d_]+)*|[^\W\d_](?:['\u2019-][^\W\d_]+)+")
+_PROGRAM: Final = re.compile(r"^Microsoft (?:Word|PowerPoint|Excel) - ")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Chunks, and the title, size and overlap that they were made with."""
+
+    title: str
+    chunks: list[Chunk]
+    size: int
+    overlap: int
+
+
+def split(parsed: Parsed, tokenizer: Tokenizer, requested: int, overlap: int, max_tokens: int) -> Cut:
+    """Chunks that fit the model together with their title; only where one would not, all are cut smaller."""
+    title = usable(parsed.title, tokenizer, min(MOST_TOKENS, max_tokens // 8))
+    line = cost(title, tokenizer)
+    tokens = units.read(parsed.text, tokenizer)
+    for room in (max_tokens, max_tokens - line):
+        size, shared = cutting.effective_size(requested, overlap, room)
+        chunks = cutting.split(parsed, tokenizer, size, shared, tokens=tokens)
+        if size + line <= max_tokens or not any(
+            chunk.tokens + line > max_tokens and titled(title, chunk.text) != chunk.text for chunk in chunks
+        ):
+            break
+    return Cut(title, chunks, size, shared)
+
+
+def titled(title: str, text: str) -> str:
+    """What is embedded for this chunk: the title on a line of its own, unless the chunk begins with it."""
+    if not title:
+        return text
+    opening = " ".join(text[: 2 * len(title) + 32].split()).lstrip("#*_= ").casefold()
+    return text if opening.startswith(title.casefold()) else f"{title}\n{text}"
+
+
+def usable(title: str, tokenizer: Tokenizer, most: int = MOST_TOKENS) -> str:
+    """The title in one line of at most `most` tokens; "" for a file name, an address, a hash or a numbered label."""
+    line = " ".join(title.split())
+    parts = [part.strip(".,:;!?()[]\"'“”«»") for part in line.split(" ")]
+    words = sum(_WORD.fullmatch(part) is not None for part in parts)
+    if _FILE_NAME.search(_PROGRAM.sub("", line)) or not (words > 1 or words == len(parts) == 1):
+        return ""
+    (spans,) = tokenizer.spans([line])
+    return line if len(spans) <= most else line[: spans[most][0]].rpartition(" ")[0]
+
+
+def cost(title: str, tokenizer: Tokenizer) -> int:
+    """Tokens that the title's line adds to a chunk."""
+    return len(tokenizer.spans([title])[0]) + _LINE_END if title else 0

@@ -1,0 +1,228 @@
+"""Discover: find out what a job run is to ingest, page by page; what is known is kept if the worker dies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval import ids
+from retrieval.database.database import Database, Row
+from retrieval.documents import deletion
+from retrieval.errors import Retryable
+from retrieval.ingestion import listed_content
+from retrieval.ingestion.listed_content import LISTED
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
+from retrieval.sources import DOCUMENT_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job run that does not know yet what to ingest."""
+
+    job_run_id: str
+    job_id: str
+    number: int
+    request: DiscoveryRequest
+
+
+def waiting(db: Database, lease: Lease) -> list[Waiting]:
+    """The batch's job runs that have not found out everything, in order of arrival."""
+    rows = db.rows(
+        """
+        select r.id, r.job_id, r.number, r.source, j.config from job_runs r join jobs j on j.id = r.job_id
+        where r.batch_id = %(batch)s and r.to_discover and r.finished_at is null and not r.cancel_requested
+        order by r.number
+        """,
+        {"batch": lease.batch_id},
+    )
+    return [
+        Waiting(
+            row["id"],
+            row["job_id"],
+            row["number"],
+            DiscoveryRequest(
+                lease.scope, row["source"], row["config"]["request"], row["config"]["connectionId"], row["id"]
+            ),
+        )
+        for row in rows
+    ]
+
+
+def run(db: Database, lease: Lease, wanted: Waiting, source: Source, files: FileStore | None = None) -> None:
+    """Record what the source lists as documents of the run, from the last saved page on, however often it is tried.
+
+    `files`: where content goes that the source hands over with its items. Ends early if the run is cancelled
+    meanwhile. Retryable if the listing breaks off.
+    """
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            "update job_runs set status = 'PRE_PROCESSING', started_at = coalesce(started_at, now()),"
+            " updated_at = now() where id = %(run)s and status = 'QUEUED'",
+            {"run": wanted.job_run_id},
+        )
+    pages = source.discover(wanted.request, _cursor(db, wanted))
+    with ExitStack() as stack:
+        if isinstance(pages, Generator):  # its own clean-up, such as threads, is due now and not some day
+            stack.callback(pages.close)
+        for page in pages:
+            brought = listed_content.store(db, lease, wanted.number, page.items, files)
+            if not _record(db, lease, wanted, page, brought) or page.done:
+                return
+    raise Retryable("The listing broke off before its end.")
+
+
+def _cursor(db: Database, wanted: Waiting) -> str | None:
+    """Of the last page that was saved, by whichever try."""
+    rows = db.rows("select discover_cursor from job_runs where id = %(run)s", {"run": wanted.job_run_id})
+    cursor: str | None = rows[0]["discover_cursor"] if rows else None
+    return cursor
+
+
+def fail(db: Database, lease: Lease, wanted: Waiting, error: str) -> None:
+    """The run knows no more than it knows: one entry carries the reason (D21), what was found goes on."""
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        give_up(connection, wanted.job_run_id, error)
+
+
+def give_up(connection: Connection[Row], job_run_id: str, error: str) -> None:
+    """The same inside the caller's transaction."""
+    batches.refuse(connection, job_run_id, error)
+    _all_known(connection, job_run_id)
+
+
+def _all_known(connection: Connection[Row], job_run_id: str) -> None:
+    connection.execute(
+        """
+        update job_runs set to_discover = false, updated_at = now(), status = case
+            when exists (select from run_documents where job_run_id = %(run)s) then 'PROCESSING' else status end
+        where id = %(run)s and finished_at is null
+        """,
+        {"run": job_run_id},
+    )
+
+
+_RECORD: LiteralString = """
+    with listed as (
+        select * from unnest(%(documents)s::text[], %(external_ids)s::text[], %(names)s::text[],
+                             %(media_types)s::text[], %(positions)s::int[], %(raw_keys)s::text[],
+                             %(raw_sizes)s::bigint[], %(raw_hashes)s::bytea[], %(titles)s::text[],
+                             %(properties)s::jsonb[])
+                      as w (id, external_id, name, media_type, position, raw_key, raw_size, raw_hash, title, properties)
+    ),
+    found as (
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
+                               connection_id)
+        select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name,
+               coalesce(nullif(j.config -> 'metadata', 'null'), '{}'), %(connection)s
+        from listed l, job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s
+        order by l.external_id
+        on conflict (partition_id, source, external_id) where deleted_at is null
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
+                      connection_id = excluded.connection_id, archive_id = null, updated_at = now()
+        returning id, external_id
+    )
+    insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size,
+                               raw_hash, title, properties)
+    select %(run)s, found.id, l.position + s.position, %(number)s, l.name, l.media_type, l.raw_key, l.raw_size,
+           l.raw_hash, l.title, l.properties
+    from found join listed l using (external_id),
+         (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
+    on conflict (job_run_id, document_id) do update
+        set name = excluded.name, media_type = excluded.media_type, properties = excluded.properties,
+            raw_key = excluded.raw_key, raw_size = excluded.raw_size, raw_hash = excluded.raw_hash,
+            title = excluded.title
+        where %(connection)s::text is not null and run_documents.status = 'QUEUED'
+"""
+"""What a content service names again on a later page of one run is as it says last."""
+_REFUSE: LiteralString = """
+    insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error, properties)
+    select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', 'discover', w.error,
+           jsonb_build_object('externalId', w.external_id)
+    from unnest(%(refused)s::text[], %(refused_ids)s::text[], %(refused_names)s::text[], %(errors)s::text[])
+             with ordinality as w (id, external_id, name, error, position),
+         (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
+"""
+
+
+_COUNT: LiteralString = """
+    update job_runs r set progress = jsonb_set(r.progress, '{skipped}', coalesce(r.progress -> 'skipped', '{}') || (
+        select jsonb_object_agg(key, value::int + coalesce((r.progress -> 'skipped' ->> key)::int, 0))
+        from jsonb_each_text(%(skipped)s::jsonb)
+    )) where id = %(run)s
+"""
+
+
+def _record(
+    db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]
+) -> bool:
+    """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
+    values = _values(wanted, page, brought)
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        open_run = connection.execute(
+            "update job_runs set discover_cursor = %(cursor)s, blame = 0 where id = %(run)s and not cancel_requested"
+            " and finished_at is null returning 1",
+            values,
+        ).fetchone()
+        if open_run is not None:
+            connection.execute(_RECORD, values)
+            connection.execute(_REFUSE, values)
+            deletion.remove(connection, wanted.job_run_id, [item.external_id for item in page.items if item.deleted])
+            if page.skipped:
+                connection.execute(_COUNT, values)
+            if page.save:
+                page.save(connection)
+            listed_content.keep(connection, wanted.job_run_id, values["raw_keys"])
+            if page.done:
+                _all_known(connection, wanted.job_run_id)
+    return open_run is not None
+
+
+def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    listed = {item.external_id: item for item in page.items}.values()
+    items = [item for item in listed if not item.error and not item.deleted]
+    refused = [item for item in listed if item.error]
+    rows = [{**_row(item), **brought.get(item.external_id, {})} for item in items]
+    return {
+        "run": wanted.job_run_id,
+        "number": wanted.number,
+        "cursor": page.cursor,
+        "connection": wanted.request.connection_id,
+        "document_type": DOCUMENT_TYPES[wanted.request.source],
+        "external_ids": [item.external_id for item in items],
+        **{f"{name}s": [row[name] for row in rows] for name in _ROW},
+        "raw_hashes": [row["raw_hash"] for row in rows],
+        "properties": [row["properties"] for row in rows],
+        "positions": list(range(len(items))),
+        "refused": [ids.document_id() for _ in refused],
+        "refused_ids": [item.external_id for item in refused],
+        "refused_names": [item.name for item in refused],
+        "errors": [item.error for item in refused],
+        "skipped": json.dumps(dict(page.skipped)),
+    }
+
+
+_ROW = ("document", "name", "media_type", "raw_key", "raw_size", "title")
+
+
+def _row(item: SourceItem) -> dict[str, Any]:
+    said = {**item.properties, **({LISTED: item.version} if item.version else {})}
+    return {
+        "document": ids.document_id(),
+        "name": item.name,
+        "media_type": item.media_type,
+        "raw_key": None,
+        "raw_size": None,
+        "raw_hash": None,
+        "title": "",
+        "properties": json.dumps(said),
+    }

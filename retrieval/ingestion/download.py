@@ -1,0 +1,137 @@
+"""Download: bring what a source lists into the file store, before it is known whether anything has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrieval import sources
+from retrieval.database.database import Database, Row
+from retrieval.documents import connection_documents
+from retrieval.errors import Retryable, Skippable
+from retrieval.ingestion import items, listed_content
+from retrieval.ingestion.items import Item, Key
+from retrieval.ingestion.listed_content import LISTED
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.ports import DiscoveryRequest, FileStore, RawContent, Source, SourceItem
+
+THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A document whose content lies at its source only."""
+
+    item: Item
+    listed: SourceItem
+    request: DiscoveryRequest
+    before: Row
+    """What is stored of the version that readers see, for a source that says that nothing has changed."""
+
+
+def run(db: Database, lease: Lease, waiting: Sequence[Item], files: FileStore, source: Source) -> None:
+    """Each document for itself: one that cannot be had fails, one that may work later keeps the others' content."""
+
+    def fetch(wanted: Wanted) -> str | Retryable | None:
+        try:
+            _fetch(db, lease, wanted, files, source)
+        except Skippable as error:
+            return str(error)
+        except Retryable as error:
+            return error
+        return None
+
+    missing = _missing(db, lease, waiting)
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="download") as pool:
+        ended = list(pool.map(fetch, missing))
+    reasons = {one.item.key: end for one, end in zip(missing, ended, strict=True) if isinstance(end, str)}
+    items.fail(db, lease, reasons)
+    if later := [end for end in ended if isinstance(end, Retryable)]:
+        raise later[0]
+
+
+def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted]:
+    wanted = {item.key: item for item in waiting if item.raw_key is None}
+    rows = db.rows(
+        """
+        select r.job_run_id, r.document_id, r.properties as listed, d.external_id, d.source, j.config, d.raw_key,
+               coalesce(("""
+        + connection_documents.LIVING
+        + """), j.config ->> 'connectionId') as connection,
+               p.raw_hash, p.raw_size, p.name, p.media_type, p.title, p.properties,
+               case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version,
+               case when p.raw_hash is not null then d.properties ->> 'listedVersion' end as listed_before
+        from run_documents r join documents d on d.id = r.document_id
+        join job_runs run on run.id = r.job_run_id join jobs j on j.id = run.job_id
+        left join lateral (
+            select * from run_documents e where e.document_id = d.id and e.raw_key = d.raw_key limit 1
+        ) p on true
+        where r.job_run_id = any(%(runs)s) and r.document_id = any(%(documents)s)
+        """,
+        {"runs": [key.job_run_id for key in wanted], "documents": [key.document_id for key in wanted]},
+    )
+    found = []
+    for row in rows:
+        item = wanted.get(Key(row["job_run_id"], row["document_id"]))
+        if item is not None:
+            config = row["config"]
+            request = DiscoveryRequest(
+                lease.scope, row["source"], config["request"], row["connection"], row["job_run_id"]
+            )
+            listed = SourceItem(
+                row["external_id"], item.name, item.media_type, row["version"] or "", properties=row["listed"]
+            )
+            found.append(Wanted(item, listed, request, row))
+    return found
+
+
+def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source: Source) -> None:
+    with tempfile.TemporaryDirectory(prefix="download-") as folder:
+        same = wanted.before["listed"].get(LISTED) and wanted.before["listed"][LISTED] == wanted.before["listed_before"]
+        raw = None if same else source.fetch(wanted.listed, wanted.request, Path(folder) / "raw")
+        content = _as_before(wanted) if raw is None else _stored(wanted, lease, files, raw)
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            """
+            update run_documents set raw_key = %(raw_key)s, raw_size = %(raw_size)s, raw_hash = %(raw_hash)s,
+                                     name = %(name)s, media_type = %(media_type)s, title = %(title)s,
+                                     properties = %(properties)s
+            where job_run_id = %(run)s and document_id = %(document)s and status = 'PROCESSING'
+            """,
+            {**content, "run": wanted.item.key.job_run_id, "document": wanted.item.key.document_id},
+        )
+
+
+def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    key = wanted.item.folder(lease.scope) + "/raw"
+    size = files.put(key, listed_content.pieces(raw, digest))
+    return listed_content.described(raw, key, size, digest.digest(), _said(wanted.before))
+
+
+_LASTING = (LISTED, "url", "path", "owner", "createdAt", "modifiedAt")
+"""What a listing said of an item of a content service stays known where it is fetched without one."""
+
+
+def _said(row: Row) -> dict[str, Any]:
+    if row["source"] in sources.WEB:
+        return dict(row["listed"])
+    before = {**(row["properties"] or {}), LISTED: row["listed_before"]}
+    return {**{name: before[name] for name in _LASTING if before.get(name)}, **row["listed"]}
+
+
+def _as_before(wanted: Wanted) -> dict[str, Any]:
+    """The stored file serves again, under the name that a content service gives it now."""
+    row = wanted.before
+    names = ("raw_key", "raw_size", "raw_hash", "media_type", "title")
+    name = row["name"] if row["source"] in sources.WEB else wanted.item.name
+    properties = json.dumps({**row["properties"], **row["listed"]})
+    return {**{name: row[name] for name in names}, "name": name, "properties": properties}

@@ -1,0 +1,115 @@
+"""Embed: make the vectors that the partition does not have yet, and keep each as soon as it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from retrieval.database.database import Database, Row
+from retrieval.errors import Fatal, StepError
+from retrieval.ingestion import items, suspects
+from retrieval.ingestion.chunking.titles import titled
+from retrieval.ingestion.items import Item, Key
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.ports import Embedder
+
+if TYPE_CHECKING:
+    from retrieval.ports import Embeddings
+
+
+def run(db: Database, lease: Lease, window: Sequence[Key], embedder: Embedder) -> int:
+    """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
+    work = items.at_stage(db, lease, window, "chunked")
+    made = missing(db, lease, work, embedder)
+    items.advance(db, lease, [(item, {}) for item in work], "embedded")
+    return made
+
+
+def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder) -> int:
+    """Embed every text of these documents that has no vector in the partition."""
+    texts = db.rows(
+        """
+        select distinct on (c.embedding_key) c.embedding_key, c.content, c.document_id, c.generation
+        from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+        join chunks c on c.document_id = w.document and c.generation = w.generation
+        left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+        where e.key is null
+        """,
+        {
+            "documents": [item.key.document_id for item in work],
+            "generations": [item.generation for item in work],
+        },
+    )
+    titles = {(item.key.document_id, item.generation): item.title for item in work}
+    for row in texts:
+        row["content"] = titled(titles[row["document_id"], row["generation"]], row["content"])
+    texts.sort(key=lambda row: len(row["content"]))
+    _embed(db, lease, texts, embedder)
+    return len(texts)
+
+
+def _embed(db: Database, lease: Lease, texts: Sequence[Row], embedder: Embedder) -> None:
+    """As many calls beside each other as the model takes. If one of them fails, what others bring is kept all the same.
+
+    No more is asked for then: the step's next try asks for what is left.
+    """
+    starts = iter(range(0, len(texts), embedder.batch_size))
+    waiting: dict[Future[Embeddings], Sequence[Row]] = {}
+    trouble: StepError | None = None
+    with ThreadPoolExecutor(embedder.calls, thread_name_prefix="embed") as pool:
+
+        def ask(start: int) -> None:
+            part = texts[start : start + embedder.batch_size]
+            waiting[pool.submit(embedder.embed, [row["content"] for row in part], "document")] = part
+
+        for first in islice(starts, embedder.calls):
+            ask(first)
+        while waiting:
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                part = waiting.pop(future)
+                try:
+                    vectors = future.result()
+                except StepError as error:
+                    trouble = trouble or error
+                    continue
+                if trouble is None and (start := next(starts, None)) is not None:
+                    ask(start)
+                _check(vectors, len(part), embedder)
+                _keep(db, lease, part, vectors)
+    if trouble is not None:
+        raise trouble
+
+
+def _check(vectors: Embeddings, count: int, embedder: Embedder) -> None:
+    import numpy as np
+
+    if vectors.shape != (count, embedder.dimensions):
+        raise Fatal(
+            f"The embedding model answered with {vectors.shape[0]} vectors of {vectors.shape[-1]} dimensions"
+            f" where {count} of {embedder.dimensions} were due."
+        )
+    if not np.isfinite(vectors).all():
+        raise Fatal("The embedding model answered with numbers that are not finite.")
+
+
+def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings) -> None:
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            """
+            insert into embeddings (partition_id, key, values)
+            select %(partition)s, w.key, w.value::halfvec
+            from unnest(%(keys)s::bytea[], %(values)s::text[]) as w (key, value)
+            on conflict do nothing
+            """,
+            {
+                "partition": lease.partition,
+                "keys": [row["embedding_key"] for row in part],
+                "values": [str(vector.tolist()) for vector in vectors],
+            },
+        )
+        suspects.clear(connection, lease, {row["document_id"] for row in part})

@@ -1,0 +1,87 @@
+"""Fetch: find out whether the content has changed at all, and bring what has into the file store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import PurePath
+from typing import Any
+
+from retrieval.database.database import Database
+from retrieval.errors import Retryable
+from retrieval.ingestion import activate, download, items
+from retrieval.ingestion.items import Item, Key
+from retrieval.jobs.batches import Lease
+from retrieval.ports import FileStore, Source
+
+PARSER_VERSION = 5
+"""Grows when parsing or chunking changes so much that an unchanged file deserves to be parsed again."""
+
+THREADS = 8
+
+
+def run(
+    db: Database,
+    lease: Lease,
+    window: Sequence[Key],
+    files: FileStore,
+    embedding: Mapping[str, Any],
+    source: Source | None = None,
+) -> None:
+    """`embedding`: provider, model and dimensions, which decide with the content whether anything is new."""
+    later: Retryable | None = None
+    if source is not None:
+        try:
+            download.run(db, lease, items.at_stage(db, lease, window, "accepted"), files, source)
+        except Retryable as error:  # those that are there go on, whatever becomes of the others
+            later = error
+    waiting = items.at_stage(db, lease, window, "accepted")
+    if source is not None:
+        waiting = [item for item in waiting if item.raw_key is not None]
+    texts = _texts(db, waiting)
+    fingerprints = {item.key: fingerprint(item, _hash(item, texts), embedding) for item in waiting}
+    unchanged = activate.unchanged(db, lease, waiting, fingerprints)
+
+    def store(item: Item) -> tuple[Item, dict[str, Any]]:
+        found: dict[str, Any] = {"fingerprint": fingerprints[item.key]}
+        if (text := texts.get(item.key)) is not None:
+            key = item.folder(lease.scope) + "/raw"
+            found |= {"raw_key": key, "raw_size": files.put(key, [text]), "raw_hash": _hash(item, texts)}
+        return item, found
+
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="fetch") as pool:
+        fetched = list(pool.map(store, [item for item in waiting if item.key not in unchanged]))
+    items.advance(db, lease, fetched, "fetched")
+    if later is not None:
+        raise later
+
+
+def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> bytes:
+    """Two runs with the same fingerprint would store the same chunks and vectors (D20)."""
+    parts = [
+        PARSER_VERSION,
+        raw_hash.hex(),
+        PurePath(item.name).suffix.lower(),
+        item.chunk_size,
+        item.chunk_overlap,
+        item.ocr.value,
+        dict(sorted(embedding.items())),
+    ]
+    if item.page is not None:
+        parts.append([item.page.include, item.page.exclude])
+    return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+
+def _hash(item: Item, texts: Mapping[Key, bytes]) -> bytes:
+    text = texts.get(item.key)
+    return (item.raw_hash or b"") if text is None else hashlib.sha256(text).digest()
+
+
+def _texts(db: Database, waiting: Sequence[Item]) -> dict[Key, bytes]:
+    rows = db.rows(
+        "select job_run_id, document_id, content from inbox where job_run_id = any(%(runs)s)",
+        {"runs": [item.key.job_run_id for item in waiting]},
+    )
+    return {Key(row["job_run_id"], row["document_id"]): row["content"].encode() for row in rows}

@@ -1,0 +1,296 @@
+"""The documents of a batch and how far each has come: what the steps share, and the only writer of these rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval.database.database import Database, Row
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
+from retrieval.sources import WEB
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A document within a job run."""
+
+    job_run_id: str
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A document within a job run, with all that the steps need to know of it."""
+
+    key: Key
+    generation: int
+    name: str
+    media_type: str
+    stage: str
+    raw_key: str | None
+    raw_hash: bytes | None
+    raw_size: int | None
+    parsed_key: str | None
+    title: str
+    pages: tuple[int, ...]
+    properties: Mapping[str, Any]
+    embedding: Mapping[str, Any]
+    fingerprint: bytes | None
+    metadata: Mapping[str, Any] | None
+    """None leaves what is there: a job's metadata is applied once, so that a resync undoes no change made since."""
+    accepted: datetime
+    """When the request was: what a client changed later stays changed."""
+    chunk_size: int
+    chunk_overlap: int
+    ocr: OcrStrategy
+    page: ScrapeOptions | None = None
+    """What to take of it if it is a web page."""
+
+    def folder(self, scope: Scope) -> str:
+        """Where this generation's files lie in the file store."""
+        return f"{scope.namespace}/{scope.tenant or '_'}/{self.key.document_id}/{self.generation}"
+
+
+ALONE = 3
+"""What so much is held against is worked on alone (`losses`)."""
+
+KEEP_SECONDS = 1.0
+"""So often a step records what it has done: what the loss of its process can cost, but for the longest document."""
+
+ARCHIVE_PATH = "archivePath"
+"""Property and metadata key of a document that was packed into another: its path there (D20)."""
+
+STAGES = {"fetch": "accepted", "parse": "fetched", "chunk": "parsed", "embed": "chunked", "upsert": "embedded"}
+"""Each step, and the stage a document must have reached for it."""
+
+BEFORE = {step: list(STAGES.values())[: index + 1] for index, step in enumerate(STAGES)}
+BEFORE["shadow"] = BEFORE["upsert"]
+"""The stages of documents that have not done a step."""
+
+_ITEMS: LiteralString = """
+    select d.*, j.config, coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at) as accepted, r.source,
+           d.made_from is not null or exists (
+        select from run_documents e join job_runs before on before.id = e.job_run_id
+        where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
+    ) as ingested_before
+    from run_documents d
+    join job_runs r on r.id = d.job_run_id
+    join jobs j on j.id = case when d.made_from is null then r.job_id
+                               else (select job_id from documents where id = d.document_id) end
+    where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and not r.cancel_requested
+"""
+
+
+def windows(db: Database, lease: Lease, *, documents: int, size: int) -> list[list[Key]]:
+    """What is not at its end, in order of arrival, in windows of at most `documents` and about `size` bytes.
+
+    But for what is to be worked on alone (`suspects`).
+    """
+    rows = db.rows(
+        """
+        select d.job_run_id, d.document_id, coalesce(d.raw_size, octet_length(i.content), 0) as size
+        from run_documents d join job_runs r on r.id = d.job_run_id
+        left join inbox i on i.job_run_id = d.job_run_id and i.document_id = d.document_id
+        where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame < %(alone)s
+        order by r.number, d.position
+        """,
+        {"batch": lease.batch_id, "alone": ALONE},
+    )
+    cut: list[list[Key]] = []
+    room = 0
+    for row in rows:
+        if not cut or len(cut[-1]) == documents or row["size"] > room:
+            cut.append([])
+            room = size
+        cut[-1].append(Key(row["job_run_id"], row["document_id"]))
+        room -= row["size"]
+    return cut
+
+
+def not_past(db: Database, lease: Lease, window: Sequence[Key], step: str) -> list[Key]:
+    """Those of the window that are open and have not done `step`."""
+    return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
+
+
+def at_stage(db: Database, lease: Lease, window: Sequence[Key], stage: str) -> list[Item]:
+    """Those of the window that have done `stage` and nothing after it, and are not cancelled."""
+    rows = db.rows(
+        _ITEMS + " and d.stage = %(stage)s and d.document_id = any(%(documents)s) order by r.number, d.position",
+        {"batch": lease.batch_id, "stage": stage, "documents": [key.document_id for key in window]},
+    )
+    wanted = set(window)
+    return [item for item in map(_item, rows) if item.key in wanted]
+
+
+def start(db: Database, lease: Lease, window: Sequence[Key]) -> None:
+    """The window's documents and their job runs are PROCESSING from now on."""
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            """
+            with begun as (
+                update run_documents d set status = 'PROCESSING'
+                from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
+                where d.job_run_id = w.run and d.document_id = w.document and d.status = 'QUEUED'
+                returning d.job_run_id, d.document_id
+            ),
+            shown as (
+                update documents d set status = 'PROCESSING', updated_at = now()
+                from begun where d.id = begun.document_id and d.job_run_id = begun.job_run_id
+            )
+            update job_runs r
+            set status = 'PROCESSING', started_at = coalesce(started_at, now()), updated_at = now()
+            from (select distinct job_run_id from begun) b
+            where r.id = b.job_run_id and r.status in ('QUEUED', 'PRE_PROCESSING')
+            """,
+            _keys(window),
+        )
+
+
+def take_back(db: Database, lease: Lease, window: Sequence[Key], epoch: int) -> None:
+    """Have cut again what was cut for another model than that of this epoch."""
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        connection.execute(
+            """
+            with again as (update run_documents d set stage = 'parsed'
+            from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
+            where d.job_run_id = w.run and d.document_id = w.document and d.stage in ('chunked', 'embedded')
+              and d.status = 'PROCESSING' and d.epoch <> %(epoch)s returning d.document_id)
+            insert into sweeps (partition_id, kind, due_at)
+            select %(partition)s, 'embeddings', now() + interval '10 minutes' from again limit 1
+            """,
+            {**_keys(window), "epoch": epoch, "partition": lease.partition},
+        )
+
+
+def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: str) -> None:
+    """Record that these documents have done `stage`, each with what the step found out."""
+    if not done:
+        return
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        write_stage(connection, done, stage)
+
+
+def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[str, Any]]], stage: str) -> None:
+    """The same inside the caller's transaction."""
+    with connection.cursor() as cursor:
+        for item, found in done:
+            names = sorted(found)
+            cursor.execute(
+                _stage_statement(names),
+                {
+                    **{name: _value(found[name]) for name in names},
+                    "stage": stage,
+                    "run": item.key.job_run_id,
+                    "document": item.key.document_id,
+                },
+            )
+
+
+def fail(db: Database, lease: Lease, failures: Mapping[Key, str]) -> None:
+    """These documents end here, each with its reason; their neighbours go on."""
+    if not failures:
+        return
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        ends = [(key.job_run_id, key.document_id, error) for key, error in failures.items()]
+        batches.close_documents(connection, ends, status="FAILED")
+
+
+def add_timing(db: Database, lease: Lease, window: Sequence[Key], step: str, seconds: float) -> None:
+    """Add the seconds of a step to each job run that took part in it."""
+    db.rows(
+        """
+        update job_runs set timings = timings || jsonb_build_object(
+            %(step)s::text, round((coalesce((timings ->> %(step)s)::numeric, 0) + %(seconds)s::numeric), 3))
+        where batch_id = %(batch)s and id = any(%(runs)s)
+        """,
+        {
+            "batch": lease.batch_id,
+            "step": step,
+            "seconds": seconds,
+            "runs": list({key.job_run_id for key in window}),
+        },
+    )
+
+
+_COLUMNS = frozenset(
+    {
+        "raw_key",
+        "raw_hash",
+        "raw_size",
+        "parsed_key",
+        "title",
+        "pages",
+        "properties",
+        "embedding",
+        "fingerprint",
+        "epoch",
+    }
+)
+
+
+def _stage_statement(names: Sequence[str]) -> Any:
+    from psycopg import sql
+
+    if not _COLUMNS.issuperset(names):
+        raise ValueError(f"not columns of a step: {set(names) - _COLUMNS}")
+    columns = sql.SQL("").join(
+        sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in names
+    )
+    return sql.SQL(
+        "update run_documents set stage = %(stage)s, blame = 0{}"
+        " where job_run_id = %(run)s and document_id = %(document)s and status = 'PROCESSING'"
+    ).format(columns)
+
+
+def _value(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+def is_page(media_type: str) -> bool:
+    return media_type.partition(";")[0].strip().lower() in {"text/html", "application/xhtml+xml"}
+
+
+def _keys(window: Sequence[Key]) -> dict[str, list[str]]:
+    return {"runs": [key.job_run_id for key in window], "documents": [key.document_id for key in window]}
+
+
+def _metadata(wanted: Mapping[str, Any] | None, properties: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    path = properties.get(ARCHIVE_PATH)
+    return wanted if wanted is None or path is None else {**wanted, ARCHIVE_PATH: path}
+
+
+def _item(row: Row) -> Item:
+    config = row["config"]
+    return Item(
+        key=Key(row["job_run_id"], row["document_id"]),
+        generation=row["generation"],
+        name=row["name"],
+        media_type=row["media_type"],
+        stage=row["stage"],
+        raw_key=row["raw_key"],
+        raw_hash=row["raw_hash"],
+        raw_size=row["raw_size"],
+        parsed_key=row["parsed_key"],
+        title=row["title"],
+        pages=tuple(row["pages"]),
+        properties=row["properties"],
+        embedding=row["embedding"],
+        fingerprint=row["fingerprint"],
+        metadata=None if row["ingested_before"] else _metadata(config["metadata"], row["properties"]),
+        accepted=row["accepted"],
+        chunk_size=config["chunkSize"],
+        chunk_overlap=config["chunkOverlap"],
+        ocr=OcrStrategy(config["ocr"]),
+        page=ScrapeOptions.of(config["request"]) if row["source"] in WEB and is_page(row["media_type"]) else None,
+    )

@@ -1,0 +1,109 @@
+"""Content that a listing had to fetch to see what comes next: into the file store before its page is saved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from psycopg import Connection
+
+from retrieval import ids
+from retrieval.database.database import Database, Row
+from retrieval.errors import Fatal
+from retrieval.jobs.batches import Lease
+from retrieval.ports import FileStore, RawContent, SourceItem
+
+PIECE = 256 * 1024
+LISTED = "listedVersion"
+"""Property: the mark that the listing gave the content, which saves fetching it while it stays the same."""
+FETCHED = "sourceVersion"
+"""Property: the mark that came with the content itself."""
+
+
+def store(
+    db: Database, lease: Lease, number: int, items: Sequence[SourceItem], files: FileStore | None
+) -> dict[str, dict[str, Any]]:
+    """External id to what is to be recorded of the content that came with the item."""
+    brought = [item for item in items if item.content and not item.error and not item.deleted]
+    if not brought:
+        return {}
+    if files is None:
+        raise Fatal("There is no file store for the content that was found.")
+    known = _known(db, lease, [item.external_id for item in brought])
+    keys = {}
+    for item in brought:
+        document = known.get(item.external_id) or ids.document_id()
+        keys[item.external_id] = (document, _folder(lease, document, number) + "/raw")
+    _remember(db, lease, [key for _, key in keys.values()])
+    return {item.external_id: _put(item, *keys[item.external_id], files) for item in brought}
+
+
+def keep(connection: Connection[Row], job_run_id: str, keys: Sequence[str | None]) -> None:
+    """What is recorded is no leftover."""
+    connection.execute(
+        "delete from sweeps where kind = 'file' and file_key = any(%(keys)s) and exists ("
+        "select from run_documents d where d.job_run_id = %(run)s and d.raw_key = file_key)",
+        {"run": job_run_id, "keys": [key for key in keys if key]},
+    )
+
+
+def described(raw: RawContent, key: str, size: int, digest: bytes, listed: dict[str, Any]) -> dict[str, Any]:
+    """Columns of a document in a job run whose content is stored. `listed`: what the listing said of it."""
+    said = {**listed, **raw.properties, **({FETCHED: raw.version} if raw.version else {})}
+    return {
+        "raw_key": key,
+        "raw_size": size,
+        "raw_hash": digest,
+        "name": raw.name,
+        "media_type": raw.media_type,
+        "title": str(said.pop("title", "")),
+        "properties": json.dumps(said),
+    }
+
+
+def pieces(raw: RawContent, digest: hashlib._Hash) -> Iterator[bytes]:
+    """The content for a file store, hashed on its way."""
+    with raw.path.open("rb") as file:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+            yield piece
+
+
+def _put(item: SourceItem, document: str, key: str, files: FileStore) -> dict[str, Any]:
+    raw, digest = item.content, hashlib.sha256()
+    if raw is None:
+        raise ValueError("no content")
+    size = files.put(key, pieces(raw, digest))
+    listed = {**item.properties, **({LISTED: item.version} if item.version else {})}
+    return {"document": document, **described(raw, key, size, digest.digest(), listed)}
+
+
+def _known(db: Database, lease: Lease, external_ids: list[str]) -> dict[str, str]:
+    rows = db.rows(
+        "select d.external_id, d.id from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s and d.source = %(source)s"
+        " and d.external_id = any(%(ids)s) and d.deleted_at is null",
+        {
+            "namespace": lease.scope.namespace,
+            "tenant": lease.scope.tenant,
+            "source": lease.source,
+            "ids": external_ids,
+        },
+    )
+    return {row["external_id"]: row["id"] for row in rows}
+
+
+def _remember(db: Database, lease: Lease, keys: list[str]) -> None:
+    """A worker that dies before the page is saved leaves nothing behind for ever."""
+    db.rows(
+        "insert into sweeps (partition_id, kind, file_key, due_at)"
+        " select p.id, 'file', key, now() + interval '1 day' from partitions p, unnest(%(keys)s::text[]) key"
+        " where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s",
+        {"namespace": lease.scope.namespace, "tenant": lease.scope.tenant, "keys": keys},
+    )
+
+
+def _folder(lease: Lease, document: str, number: int) -> str:
+    return f"{lease.scope.namespace}/{lease.scope.tenant or '_'}/{document}/{number}"

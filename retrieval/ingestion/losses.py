@@ -1,0 +1,121 @@
+"""What becomes of a batch whose flow run was lost: nobody fails for an interruption, and a document fails alone.
+
+An orderly interruption, such as a worker's restart, hands the lease back and counts for nothing. Other losses are held
+against what was being worked on, until it gets on: much if its process died, little if the whole worker was lost. From
+`items.ALONE` on a document is worked on alone, and fails alone if it goes on taking its process with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval.database.database import Database, Row
+from retrieval.ingestion import discover
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease, Open
+
+DEATH = 10
+"""Held against the work whose process died under a living worker, or whose flow failed."""
+LOSS = 1
+"""Held against the work whose worker was lost with all its processes, or did not renew its lease in time."""
+NOBODY = 10
+"""So many times more often a batch may be lost before it fails where nothing that it did can be to blame."""
+
+
+def release(db: Database, lease: Lease) -> None:
+    """Hand the lease back: the work was interrupted in good order and may go on elsewhere at once."""
+    db.rows(
+        "update batches set released = true where id = %(batch)s and fence = %(fence)s and finished_at is null",
+        {"batch": lease.batch_id, "fence": lease.fence},
+    )
+
+
+@contextmanager
+def alone(db: Database, lease: Lease, what: str) -> Iterator[None]:
+    """While the worker does nothing else than this document, or this job run's listing. `what`: its id."""
+    _at_work(db, lease, what)
+    yield
+    _at_work(db, lease, None)
+
+
+def _at_work(db: Database, lease: Lease, what: str | None) -> None:
+    db.rows(
+        "update batches set at_work = %(what)s where id = %(batch)s and fence = %(fence)s",
+        {"batch": lease.batch_id, "fence": lease.fence, "what": what},
+    )
+
+
+def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> bool:
+    """Tie the hands of whoever works on the batch and let the dispatcher start a new attempt.
+
+    `weight`: what is held against its work, 0 after an orderly interruption. Work that reaches `attempts` deaths alone
+    fails with the reason. False, and nothing is done, while somebody writes under the fence: who does is not dead.
+    """
+    values = {"id": batch.id, "attempt": batch.attempt, "weight": weight}
+    with db.transaction() as connection:
+        held = connection.execute(
+            "select at_work from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null"
+            " for update skip locked",
+            values,
+        ).fetchone()
+        if held is None:
+            return False
+        hopeless = False
+        if weight and held["at_work"] is not None:
+            _blame_alone(connection, batch.id, held["at_work"], weight, attempts * DEATH)
+        elif weight and not connection.execute(_BLAME_TOGETHER, {**values, "most": DEATH}).rowcount:
+            hopeless = _blame_batch(connection, batch.id, weight) >= attempts * DEATH * NOBODY
+        connection.execute(_NEXT_ATTEMPT, values)
+    if hopeless:
+        last = Open(batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched_at=batch.dispatched_at)
+        reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."
+        batches.end(db, last, status="FAILED", error=reason)
+    return True
+
+
+_NEXT_ATTEMPT: LiteralString = """
+    update batches set attempt = attempt + 1, fence = fence + 1, lease_until = null, dispatched_at = null,
+                       flow_run_id = null, released = false, at_work = null where id = %(id)s
+"""
+_BLAME_TOGETHER: LiteralString = """
+    update run_documents d set blame = least(d.blame + %(weight)s, %(most)s) from job_runs r
+    where r.id = d.job_run_id and r.batch_id = %(id)s and d.status = 'PROCESSING' and d.blame < %(most)s
+"""
+"""Several at once: one of them may be to blame. That alone makes none of them fail."""
+
+
+def _blame_batch(connection: Connection[Row], batch_id: str, weight: int) -> int:
+    row = connection.execute(
+        "update batches set blame = blame + %(weight)s where id = %(id)s returning blame",
+        {"id": batch_id, "weight": weight},
+    ).fetchone()
+    return row["blame"] if row else 0
+
+
+def _blame_alone(connection: Connection[Row], batch_id: str, what: str, weight: int, most: int) -> None:
+    values: dict[str, Any] = {"id": batch_id, "what": what, "weight": weight}
+    documents = connection.execute(
+        """
+        update run_documents d set blame = d.blame + %(weight)s from job_runs r
+        where r.id = d.job_run_id and r.batch_id = %(id)s and d.document_id = %(what)s and d.status = 'PROCESSING'
+        returning d.job_run_id, d.document_id, d.blame
+        """,
+        values,
+    ).fetchall()
+    reason = "The worker's process died or failed each time it came to this document; see the flow runs in Prefect."
+    ends: list[tuple[str, str, str | None]] = [
+        (row["job_run_id"], row["document_id"], reason) for row in documents if row["blame"] >= most
+    ]
+    batches.close_documents(connection, ends, status="FAILED")
+    listing = connection.execute(
+        "update job_runs set blame = blame + %(weight)s where id = %(what)s and batch_id = %(id)s and to_discover"
+        " and finished_at is null returning blame",
+        values,
+    ).fetchone()
+    if listing is not None and listing["blame"] >= most:
+        reason = "The worker's process died or failed each time it listed this; see the flow runs in Prefect."
+        discover.give_up(connection, what, reason)

@@ -1,0 +1,126 @@
+"""Parse: from the raw file to Markdown in the file store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrieval.database.database import Database
+from retrieval.documents.page_images import PAGE_MAP
+from retrieval.errors import Retryable, Skippable
+from retrieval.ingestion import items, unpack
+from retrieval.ingestion.items import Item, Key
+from retrieval.ingestion.unpack import Stored
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.ports import FileStore, Parsed, Parser, RawContent
+
+ENCODING = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What became of one file: what was found out and what was packed into it, or why it cannot be read."""
+
+    item: Item
+    found: Mapping[str, Any]
+    stored: Sequence[Stored] = ()
+    refused: str | None = None
+
+
+def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, parser: Parser) -> None:
+    """Parse what is fetched, several files beside each other. A file that cannot be read fails alone.
+
+    What is read is recorded every other moment, so that the loss of the process takes little along.
+    """
+    work = items.at_stage(db, lease, window, "fetched")
+    trouble: list[Retryable] = []
+
+    def one(item: Item) -> Read | None:
+        try:
+            return Read(item, *_parse(db, item, lease, files, parser))
+        except Skippable as error:
+            return Read(item, {}, refused=str(error))
+        except Retryable as error:
+            trouble.append(error)
+        return None
+
+    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="parse") as pool:
+        ordered = [pool.submit(one, item) for item in work]
+        waiting = set(ordered)
+        try:
+            while waiting:
+                done, waiting = wait(waiting, items.KEEP_SECONDS)
+                read = [future.result() for future in ordered if future in done]
+                _record(db, lease, [one for one in read if one is not None])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    if trouble:
+        raise trouble[0]
+
+
+def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
+    """What was found out, and the files that were packed into others, in one transaction; then what failed."""
+    refused = {one.item.key: one.refused for one in read if one.refused is not None}
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        for one in read:
+            if one.item.key in refused:
+                continue
+            reason = unpack.room(connection, one.item, one.stored)
+            if reason is not None:
+                refused[one.item.key] = reason
+                unpack.discard(connection, one.item, one.stored)
+                continue
+            items.write_stage(connection, [(one.item, one.found)], "parsed")
+            unpack.record(connection, one.item, one.stored)
+    items.fail(db, lease, refused)
+
+
+def read_text(files: FileStore, key: str) -> str:
+    """The parsed text, exactly as its chunks' offsets count it."""
+    with files.open(key) as stream:
+        return stream.read().decode(ENCODING)
+
+
+def _parse(
+    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser
+) -> tuple[dict[str, Any], list[Stored]]:
+    if item.raw_key is None:
+        raise Skippable("There is no stored file to parse; ingest the document again.")
+    if lease.source == "TEXT":
+        properties = {"mimeType": "text/plain", "fileSize": item.raw_size}
+        return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
+    parsed, stored = _with_local_file(db, item, lease, files, parser)
+    key = item.folder(lease.scope) + "/parsed.md"
+    files.put(key, [parsed.text.encode(ENCODING)])
+    title = parsed.title or item.title
+    found = {
+        "parsed_key": key,
+        "title": title,
+        "pages": list(parsed.pages),
+        "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
+        | ({"title": title} if title else {})
+        | ({PAGE_MAP: 1} if parsed.pages else {}),
+    }
+    return found, stored
+
+
+def _with_local_file(
+    db: Database, item: Item, lease: Lease, files: FileStore, parser: Parser
+) -> tuple[Parsed, list[Stored]]:
+    with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
+        path = Path(folder) / "raw"
+        with files.open(item.raw_key or "") as stream, path.open("wb") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+        raw = RawContent(path, item.name, item.media_type, path.stat().st_size, page=item.page)
+        parsed = parser.parse(raw, item.ocr)
+        unpack.refuse_too_many(db, item, parsed.members)
+        return parsed, unpack.store(item, parsed.members, lease.scope, files)

@@ -1,0 +1,142 @@
+"""The moment at which a namespace's new model and store count: one transaction, for all of its documents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval.database.database import UNLIMITED, Database, Row
+from retrieval.ingestion import reembedding
+from retrieval.ingestion.reembedding import LEAVE_STORES, MARK, place, row_name
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
+from retrieval.search import bm25
+from retrieval.security.secrets import KeyRing
+
+
+def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: NamespaceConfig, language: str) -> bool:
+    """Make every shadow the visible generation; False, and nothing is done, if one is not there or not current.
+
+    Readers see either all of the old or all of the new; who writes waits for the few seconds that it takes.
+    """
+    values = {"run": job_run_id, "namespace": lease.scope.namespace}
+    with db.transaction() as connection:
+        connection.execute(UNLIMITED)
+        batches.guard(connection, lease)
+        row = connection.execute(_HOLD + namespaces.COLUMNS + _HELD, values).fetchone()
+        run = connection.execute(_OPEN, values).fetchone()
+        if row is None or run is None:
+            return False
+        connection.execute(_LOCK, values)
+        if connection.execute(_LACKING, values).fetchone() is not None:
+            return False
+        for part in connection.execute(_PARTITIONS, values).fetchall():
+            _reindex(connection, {**values, "partition": part["id"]}, language)
+        connection.execute(LEAVE_STORES, {"partition": lease.partition, "epoch": later.epoch})
+        for statement in (_LEAVE, _LEAVE_EMBEDDINGS, _SHOW, _END):
+            connection.execute(statement, values)
+        _configure(connection, keys, namespaces.opened(keys, row), later, job_run_id)
+    return True
+
+
+_HOLD: LiteralString = "select "
+_HELD: LiteralString = """
+    from namespaces where id = %(namespace)s and deleted_at is null and pending_run = %(run)s for no key update
+"""
+_OPEN: LiteralString = (
+    "select 1 as yes from job_runs where id = %(run)s and finished_at is null and not cancel_requested for update"
+)
+_OURS: LiteralString = """
+    documents d join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s
+"""
+_VISIBLE: LiteralString = " d.deleted_at is null and d.active_generation > 0 "
+_LOCK: LiteralString = f"select d.id from {_OURS} where {_VISIBLE} order by d.id for update of d"
+_LACKING: LiteralString = f"""
+    select 1 as yes from {_OURS} left join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
+    where {_VISIBLE} and (w.document_id is null or w.stage <> 'upserted' or w.status <> 'PROCESSING'
+                          or w.made_from is distinct from {MARK}) limit 1
+"""
+_PARTITIONS: LiteralString = "select id from partitions where namespace_id = %(namespace)s order by id"
+_OLD: LiteralString = f"""
+    select c.id from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
+    where d.partition_id = %(partition)s and {_VISIBLE}
+"""
+_NEW: LiteralString = f"""
+    select c.id from documents d join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
+    join chunks c on c.document_id = d.id and c.generation = w.generation
+    where d.partition_id = %(partition)s and {_VISIBLE}
+"""
+_LEAVE: LiteralString = f"""
+    insert into sweeps (partition_id, kind, document_id, generation)
+    select d.partition_id, 'generation', d.id, d.active_generation from {_OURS} where {_VISIBLE}
+    union all
+    select w.partition_id, 'generation', w.document_id, w.generation from run_documents w
+    where w.job_run_id = %(run)s
+      and not exists (select from documents d where d.id = w.document_id and {_VISIBLE})
+"""
+"""Old generations, and shadows of documents that were deleted meanwhile."""
+_LEAVE_EMBEDDINGS: LiteralString = """
+    insert into sweeps (partition_id, kind, due_at)
+    select id, 'embeddings', now() + interval '1 minute' from partitions where namespace_id = %(namespace)s
+"""
+"""Those of shadows that were built twice."""
+_SHOW: LiteralString = f"""
+    update documents d
+    set active_generation = w.generation, properties = w.properties, embedding = w.embedding, fingerprint = null
+    from run_documents w where w.job_run_id = %(run)s and w.document_id = d.id and {_VISIBLE}
+"""
+"""`latest_generation` stays: an ingestion that was accepted before and ends later is newer than this."""
+_END: LiteralString = f"""
+    with ended as (
+        update run_documents w
+        set error = null, status = case when exists (
+            select from documents d where d.id = w.document_id and {_VISIBLE}
+        ) then 'SUCCESS' else 'CANCELLED' end
+        where w.job_run_id = %(run)s
+    )
+    update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now(), to_discover = false
+    where id = %(run)s
+"""
+
+
+def _reindex(connection: Connection[Row], values: dict[str, object], language: str) -> None:
+    old = [row["id"] for row in connection.execute(_OLD, values).fetchall()]
+    new = [row["id"] for row in connection.execute(_NEW, values).fetchall()]
+    partition = values["partition"]
+    fewer_chunks, fewer_terms = bm25.remove(connection, old)
+    more_chunks, more_terms = bm25.index(connection, int(str(partition)), new, language)
+    connection.execute(
+        "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
+        {"chunks": more_chunks - fewer_chunks, "terms": more_terms - fewer_terms, "partition": partition},
+    )
+
+
+def _configure(
+    connection: Connection[Row], keys: KeyRing, now: NamespaceConfig, later: NamespaceConfig, job_run_id: str
+) -> None:
+    before = {EMBEDDING_MODEL: now.embedding_model, VECTOR_STORAGE: now.vector_storage}
+    sealed = keys.seal(json.dumps(before).encode(), row=row_name(now.id, "retired"))
+    pending = connection.execute("select pending from namespaces where id = %(id)s", {"id": now.id}).fetchone()
+    if pending is not None and pending["pending"] is not None:
+        later = reembedding.later(keys, now, pending["pending"])  # with a key that was changed since
+    changed = replace(now, embedding_model=later.embedding_model, vector_storage=later.vector_storage, dimensions=None)
+    changed = replace(changed, sent_to=later.sent_to)
+    connection.execute(
+        """
+        update namespaces
+        set config = %(config)s, secrets = %(secrets)s, dimensions = null, epoch = epoch + 1, pending = null,
+            pending_run = null, retired = coalesce(%(retired)s, retired),
+            updated_at = greatest(now(), updated_at + interval '1 microsecond')
+        where id = %(id)s and pending_run = %(run)s
+        """,
+        {
+            **namespaces.values(keys, changed),
+            "retired": sealed if place(now) != place(later) else None,
+            "run": job_run_id,
+        },
+    )

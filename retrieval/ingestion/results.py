@@ -1,0 +1,115 @@
+"""How a batch's documents end: cancelled ones, completed job runs, and what the flow tells Prefect of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrieval.database.database import Database
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Counts of a batch's documents."""
+
+    documents: int
+    failed: int
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A row of the result table."""
+
+    job_run_id: str
+    document_id: str
+    name: str
+    status: str
+    stage: str
+    error: str | None
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How many documents are gone at their content service: removed with the run, or held for a person's word."""
+
+    removed: int
+    held: int
+
+
+NOBODY = Left(0, 0)
+
+
+def left(db: Database, lease: Lease) -> Left:
+    """Of the batch's job runs."""
+    row = db.row(
+        "select coalesce(sum((progress ->> 'removed')::int), 0)::int as removed,"
+        " coalesce(max((progress ->> 'awaitingConfirmation')::int), 0) as held"
+        " from job_runs where batch_id = %(batch)s",
+        {"batch": lease.batch_id},
+    )
+    return Left(**row) if row else NOBODY
+
+
+def progress(db: Database, lease: Lease) -> Progress:
+    """How the batch's documents stand."""
+    row = db.row(
+        """
+        select count(*) as documents, count(*) filter (where d.status = 'FAILED') as failed,
+               count(*) filter (where d.status = 'CANCELLED') as cancelled
+        from run_documents d join job_runs r on r.id = d.job_run_id where r.batch_id = %(batch)s
+        """,
+        {"batch": lease.batch_id},
+    )
+    return Progress(**(row or {}))
+
+
+def table(db: Database, lease: Lease) -> list[Outcome]:
+    """How each document of the batch stands."""
+    rows = db.rows(
+        """
+        select d.job_run_id, d.document_id, d.name, d.status, d.stage, d.error,
+               coalesce((d.properties ->> 'embeddingCount')::int, 0) as chunks
+        from run_documents d join job_runs r on r.id = d.job_run_id
+        where r.batch_id = %(batch)s order by r.number, d.position
+        """,
+        {"batch": lease.batch_id},
+    )
+    return [Outcome(**row) for row in rows]
+
+
+def skipped(db: Database, lease: Lease) -> dict[str, int]:
+    """What the batch's job runs found and left out, by reason."""
+    rows = db.rows(
+        "select key, sum(value::int)::int as pages"
+        " from job_runs r, jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))"
+        " where r.batch_id = %(batch)s group by key order by key",
+        {"batch": lease.batch_id},
+    )
+    return {row["key"]: row["pages"] for row in rows}
+
+
+def settle(db: Database, lease: Lease) -> None:
+    """Cancel what was asked to be cancelled, and complete each job run whose documents are all at their end."""
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        rows = connection.execute(
+            """
+            select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id
+            where r.batch_id = %(batch)s and r.cancel_requested and d.status in ('QUEUED', 'PROCESSING')
+            """,
+            {"batch": lease.batch_id},
+        ).fetchall()
+        ends = [(row["job_run_id"], row["document_id"], None) for row in rows]
+        batches.close_documents(connection, ends, status="CANCELLED")
+        connection.execute(
+            """
+            update job_runs r set status = 'COMPLETED', finished_at = now(), updated_at = now()
+            where r.batch_id = %(batch)s and r.finished_at is null and (r.cancel_requested or not r.to_discover)
+              and not exists (select from run_documents d
+                              where d.job_run_id = r.id and d.status in ('QUEUED', 'PROCESSING'))
+            """,
+            {"batch": lease.batch_id},
+        )

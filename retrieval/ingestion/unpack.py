@@ -1,0 +1,231 @@
+"""Unpack: what was packed into a file becomes documents of the same job run, which the flow takes up next (D20)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval import ids, settings
+from retrieval.database.database import Database, Row
+from retrieval.documents import archive_members, deletion
+from retrieval.errors import Skippable
+from retrieval.ingestion.items import ARCHIVE_PATH, Item
+from retrieval.ports import FileStore, Member, Scope
+
+DEPTH = 3
+"""Archives within archives that are opened."""
+RUN_DOCUMENTS = 10_000
+"""Documents that one job run may come to by unpacking."""
+LEVEL = "archiveDepth"
+"""Property of a document that was packed into another: in how many files it lay."""
+ROOT = "archiveRoot"
+"""Property of a document that was packed into another: the outermost archive that it lay in."""
+_PIECE = 1 << 20
+_UPLOAD = "Split the archive, or upload the files by themselves; the operator can raise {setting}."
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A member whose content lies in the file store, or one that was left out for a reason."""
+
+    member: Member
+    key: str = ""
+    digest: bytes = b""
+
+
+def store(item: Item, members: Sequence[Member], scope: Scope, files: FileStore) -> list[Stored]:
+    """Put the members beside the file that held them. Skippable if they are nested too deeply."""
+    if not members:
+        return []
+    if int(item.properties.get(LEVEL, 0)) >= DEPTH:
+        raise Skippable(f"Archives are opened up to {DEPTH} levels deep; this one lies deeper. Upload it by itself.")
+    return [_stored(number, member, item, scope, files) for number, member in enumerate(members)]
+
+
+def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileStore) -> Stored:
+    if member.reason:
+        return Stored(member)
+    key, digest = f"{item.folder(scope)}/members/{number}", hashlib.sha256()
+    files.put(key, _pieces(member.file, digest))
+    return Stored(member, key, digest.digest())
+
+
+def _pieces(path: Path, digest: hashlib._Hash) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            yield piece
+
+
+_RECORD: LiteralString = """
+    with listed as (
+        select * from unnest(%(ids)s::text[], %(paths)s::text[], %(names)s::text[], %(media_types)s::text[],
+                             %(keys)s::text[], %(hashes)s::bytea[], %(sizes)s::bigint[]) with ordinality
+                      as w (id, path, name, media_type, raw_key, raw_hash, raw_size, position)
+    ),
+    archive as (
+        select d.*, r.generation, r.properties as known from documents d
+        join run_documents r on r.document_id = d.id and r.job_run_id = %(run)s
+        where d.id = %(archive)s and d.deleted_at is null and d.latest_generation < r.generation
+        for no key update of d
+    ),
+    found as (
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
+                               connection_id, archive_id)
+        select l.id, a.partition_id, a.job_id, %(run)s, a.source, a.external_id || '/' || l.path, a.document_type,
+               l.name, coalesce(%(metadata)s::jsonb, a.metadata) || jsonb_build_object(%(path_name)s::text, l.path),
+               a.connection_id, a.id
+        from listed l, archive a order by l.path
+        on conflict (partition_id, source, external_id) where deleted_at is null
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, archive_id = excluded.archive_id,
+                      status = case when documents.job_run_id = excluded.job_run_id then documents.status
+                                    else 'QUEUED' end,
+                      error = case when documents.job_run_id = excluded.job_run_id then documents.error end,
+                      updated_at = now()
+        returning id, external_id
+    )
+    insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash,
+                               raw_size, properties)
+    select %(run)s, found.id, %(first)s + l.position - 1, a.generation, l.name, l.media_type, l.raw_key, l.raw_hash,
+           l.raw_size, jsonb_build_object(%(path_name)s::text, l.path, %(level_name)s::text, %(level)s::int,
+                                          %(root_name)s::text, %(root)s::text)
+    from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
+    on conflict do nothing
+"""
+_UNUSED: LiteralString = """
+    insert into sweeps (partition_id, kind, file_key)
+    select r.partition_id, 'file', k.key from unnest(%(keys)s::text[]) k (key), job_runs r
+    where r.id = %(run)s and not exists (
+        select from run_documents d where d.job_run_id = r.id and d.raw_key = k.key
+    )
+"""
+"""The archive was deleted or overtaken meanwhile, or its member is on its way in this run already."""
+
+
+def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
+    """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
+    if not stored:
+        return
+    first = _count(connection, item.key.job_run_id)
+    kept = [one for one in stored if not one.member.reason]
+    values = {
+        "run": item.key.job_run_id,
+        "archive": item.key.document_id,
+        "first": first,
+        "ids": [ids.document_id() for _ in kept],
+        "paths": [one.member.path for one in kept],
+        "names": [PurePosixPath(one.member.path).name for one in kept],
+        "media_types": [one.member.media_type for one in kept],
+        "keys": [one.key for one in kept],
+        "hashes": [one.digest for one in kept],
+        "sizes": [one.member.size for one in kept],
+        "metadata": None if item.metadata is None else json.dumps(item.metadata),
+        "path_name": ARCHIVE_PATH,
+        "level_name": LEVEL,
+        "level": int(item.properties.get(LEVEL, 0)) + 1,
+        "root_name": ROOT,
+        "root": _root(item),
+    }
+    connection.execute(_RECORD, values)
+    connection.execute(_UNUSED, values)
+    _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
+
+
+def discard(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
+    """Have the sweep delete what was stored for nothing."""
+    connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [one.key for one in stored if one.key]})
+
+
+def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> None:
+    """Take away what earlier versions of these archives held and this one does not. versions: documents, generations.
+
+    Within the transaction that makes the version the visible one.
+    """
+    values = {
+        "archives": [document for document, _ in versions],
+        "generations": [generation for _, generation in versions],
+    }
+    if gone := connection.execute(archive_members.DROPPED, values).fetchall():
+        deletion.take_away(connection, [row["id"] for row in gone])
+
+
+def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:
+    """Skippable for what `room` would refuse, before anything is stored."""
+    row = db.row(_SPENT, _of_run(item)) if members else None
+    reason = _over(row, members) if row else None
+    if reason:
+        raise Skippable(reason)
+
+
+def room(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> str | None:
+    """Why these members are too many, or too large, for the run or for the archive; None if they are not."""
+    row = connection.execute(_SPENT, _of_run(item)).fetchone() if stored else None
+    return _over(row, [one.member for one in stored]) if row else None
+
+
+_SPENT: LiteralString = """
+    select count(*) as documents,
+           count(*) filter (where properties ->> 'archiveRoot' = %(root)s) as members,
+           coalesce(sum(raw_size) filter (where properties ->> 'archiveRoot' = %(root)s), 0)::bigint as bytes
+    from run_documents where job_run_id = %(run)s
+"""
+"""What the run has come to, and what the outermost archive has become in it."""
+
+
+def _over(spent: Row, members: Sequence[Member]) -> str | None:
+    bounds = settings.load()
+    size = sum(member.size for member in members if not member.reason)
+    if spent["documents"] + len(members) > RUN_DOCUMENTS:
+        return f"The files packed into this one bring the run to more than {RUN_DOCUMENTS:,} documents. Upload fewer."
+    if spent["members"] + len(members) > bounds.archive_all_members:
+        most = f"{bounds.archive_all_members:,} documents"
+        advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_MEMBERS")
+    elif spent["bytes"] + size > bounds.archive_all_bytes:
+        most = f"{bounds.archive_all_bytes / 2**20:,.0f} MB"
+        advice = _UPLOAD.format(setting="RETRIEVAL_ARCHIVE_ALL_BYTES")
+    else:
+        return None
+    return f"With the archives within it, the archive becomes more than {most}; this one was not unpacked. {advice}"
+
+
+def _root(item: Item) -> str:
+    return str(item.properties.get(ROOT) or item.key.document_id)
+
+
+def _of_run(item: Item) -> dict[str, str]:
+    return {"run": item.key.job_run_id, "root": _root(item)}
+
+
+def _count(connection: Connection[Row], job_run_id: str) -> int:
+    row = connection.execute(
+        "select count(*) as documents from run_documents where job_run_id = %(run)s", {"run": job_run_id}
+    ).fetchone()
+    return int(row["documents"]) if row else 0
+
+
+def _refuse(connection: Connection[Row], item: Item, members: Sequence[Member], first: int) -> None:
+    """One failed entry of the run for each member that was left out; no document stands behind it (D21)."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
+            values (%(run)s, %(document)s, %(position)s, %(generation)s, %(name)s, 'FAILED', 'unpack', %(error)s)
+            """,
+            [
+                {
+                    "run": item.key.job_run_id,
+                    "document": ids.document_id(),
+                    "position": first + number,
+                    "generation": item.generation,
+                    "name": f"{item.name}/{member.path}",
+                    "error": member.reason,
+                }
+                for number, member in enumerate(members)
+            ],
+        )

@@ -1,0 +1,142 @@
+"""Upsert: put the vectors into the store, see them there, then make the new generation the visible one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from retrieval.database.database import Database, Row
+from retrieval.documents import metadata_patch, vector_metadata
+from retrieval.errors import Retryable
+from retrieval.ingestion import activate, items
+from retrieval.ingestion.items import Item, Key
+from retrieval.jobs.batches import Lease
+from retrieval.ports import Scope, Vector, VectorStore
+
+PAGE = 1000
+"""Vectors in memory at once."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between two looks for what was written."""
+
+
+def run(
+    db: Database,
+    lease: Lease,
+    window: Sequence[Key],
+    store: VectorStore,
+    language: str,
+    *,
+    patience: float = 60.0,
+    epoch: int | None = None,
+) -> None:
+    """After this the window's documents are found, whole, in their new version and no other.
+
+    patience: seconds that the store may take to show what was written; a document of which it still lacks some fails.
+    """
+    found, metadata = _stored(db, lease, window, store, patience)
+    activate.flip(db, lease, found, language, metadata if store.labelled else None, epoch)
+
+
+def shadow(db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, *, patience: float = 60.0) -> None:
+    """Put the vectors into a store that is not searched yet; nothing becomes visible."""
+    found, _ = _stored(db, lease, window, store, patience)
+    items.advance(db, lease, [(item, {}) for item in found], "upserted")
+
+
+def _stored(
+    db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, patience: float
+) -> tuple[list[Item], Mapping[str, Row]]:
+    """Those whose vectors are in the store and are seen there, and what their labels were made of."""
+    work = items.at_stage(db, lease, window, "embedded")
+    metadata = _metadata(db, work) if store.labelled else {}
+    written = _write(db, lease.scope, work, store, metadata)
+    lacking = _wait(store, lease.scope, written, patience)
+    items.fail(db, lease, {item.key: _lack(lacking, item, patience) for item in work if _name(item) in lacking})
+    return [item for item in work if _name(item) not in lacking], metadata
+
+
+def vector_id(document_id: str, generation: int, index: int) -> str:
+    return f"{document_id}#{generation}#{index}"
+
+
+def _write(
+    db: Database, scope: Scope, work: Sequence[Item], store: VectorStore, metadata: Mapping[str, Row]
+) -> list[str]:
+    """Put the vectors of all documents into the store, a page at a time; the ids of those that have a direction."""
+    vectors = (vector for item in work for vector in _vectors(db, item, metadata.get(item.key.document_id)))
+    written: list[str] = []
+    while page := list(islice(vectors, PAGE)):
+        store.upsert(scope, page)
+        written += [vector.id for vector in page if any(vector.values)]
+    return written
+
+
+def _vectors(db: Database, item: Item, row: Row | None) -> Iterator[Vector]:
+    document = item.key.document_id
+    marks: dict[str, Any] = vector_metadata.of(document, row["type"], row["source"], row["metadata"]) if row else {}
+    start = 0
+    while True:
+        rows = db.rows(
+            """
+            select c.index, e.values::text as values
+            from chunks c left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+            where c.document_id = %(document)s and c.generation = %(generation)s and c.index >= %(start)s
+            order by c.index limit %(page)s
+            """,
+            {"document": document, "generation": item.generation, "start": start, "page": PAGE},
+        )
+        if not rows:
+            return
+        if any(row["values"] is None for row in rows):
+            raise Retryable("A vector that was there is gone; it is made again.")
+        for one in rows:
+            yield Vector(
+                vector_id(document, item.generation, one["index"]), document, json.loads(one["values"]), labels=marks
+            )
+        start = rows[-1]["index"] + 1
+
+
+def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:
+    """By document: its type and source, and the metadata that it will have once it is visible, as known now."""
+    rows = db.rows(
+        "select id, document_type as type, source, metadata, changes, metadata_at from documents"
+        " where id = any(%(ids)s)",
+        {"ids": [item.key.document_id for item in work]},
+    )
+    known = {row["id"]: row for row in rows}
+    for item in work:
+        row = known.get(item.key.document_id)
+        wanted = row and metadata_patch.settled(item.metadata, item.accepted, row)
+        if row is not None and wanted is not None:
+            known[row["id"]] = {**row, "metadata": wanted}
+    return known
+
+
+def _wait(store: VectorStore, scope: Scope, written: Sequence[str], patience: float) -> dict[str, int]:
+    """Until the store shows all of them; by `document#generation`, how many it lacks when the patience ends."""
+    end, pause = time.monotonic() + patience, FIRST_PAUSE
+    missing = store.unsettled(scope, written) if written else []
+    while missing and time.monotonic() < end:
+        time.sleep(min(pause, max(0.0, end - time.monotonic())))
+        pause = min(pause * 2, LONGEST_PAUSE)
+        missing = store.unsettled(scope, missing)
+    lacking: dict[str, int] = {}
+    for one in missing:
+        name = one.rpartition("#")[0]
+        lacking[name] = lacking.get(name, 0) + 1
+    return lacking
+
+
+def _name(item: Item) -> str:
+    return f"{item.key.document_id}#{item.generation}"
+
+
+def _lack(lacking: Mapping[str, int], item: Item, patience: float) -> str:
+    count = lacking[_name(item)]
+    return (
+        f"upsert: the vector store took the vectors, but {count} of them could not be read back within"
+        f" {patience:g} seconds. Retry later; until then the version before stays visible."
+    )

@@ -1,0 +1,1 @@
+"""Job runs: accepted, grouped into batches, followed, cancelled, retried."""

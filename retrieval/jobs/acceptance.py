@@ -1,0 +1,98 @@
+"""The statements that record an ingestion request, one each: durable, whole, before the answer."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from retrieval.database import scopes
+
+ONE: LiteralString = (
+    "with "
+    + scopes.FIND_OR_MAKE
+    + """,
+    job as (
+        insert into jobs (id, organization_id, partition_id, source, config)
+        select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
+    ),
+    run as (
+        insert into job_runs (id, job_id, partition_id, source)
+        select %(run)s, %(job)s, id, %(source)s from partition
+        returning number
+    ),
+    document as (
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata)
+        select %(document)s, id, %(job)s, %(run)s, %(source)s, %(external_id)s, %(document_type)s, %(name)s,
+               coalesce(%(metadata)s::jsonb, '{}')
+        from partition
+        on conflict (partition_id, source, external_id) where deleted_at is null
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
+                      archive_id = null, updated_at = now()
+        returning id, job_run_id, active_generation > 0 as replaces
+    ),
+    member as (
+        insert into run_documents
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size, raw_hash)
+        select %(run)s, document.id, 0, run.number, %(name)s, %(media_type)s, %(raw_key)s, %(raw_size)s, %(raw_hash)s
+        from document, run
+    ),
+    content as (
+        insert into inbox (job_run_id, document_id, content)
+        select %(run)s, document.id, %(content)s from document where %(content)s::text is not null
+    ),
+    kept as (delete from sweeps where id = %(sweep)s)
+    select id, replaces from document
+"""
+)
+"""A request for one document, text or file. No row if the namespace is not there."""
+
+TO_DISCOVER: LiteralString = (
+    "with "
+    + scopes.FIND_OR_MAKE
+    + """,
+    job as (
+        insert into jobs (id, organization_id, partition_id, source, config)
+        select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
+    )
+    insert into job_runs (id, job_id, partition_id, source, to_discover)
+    select %(run)s, %(job)s, id, %(source)s, true from partition
+    returning id as job_run_id
+"""
+)
+"""A request whose documents the flow finds out."""
+
+SEVERAL: LiteralString = (
+    "with "
+    + scopes.FIND_OR_MAKE
+    + """,
+    job as (
+        insert into jobs (id, organization_id, partition_id, source, config)
+        select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
+    ),
+    run as (
+        insert into job_runs (id, job_id, partition_id, source)
+        select %(run)s, %(job)s, id, %(source)s from partition
+        returning number
+    ),
+    listed as (
+        select * from unnest(%(documents)s::text[], %(urls)s::text[]) with ordinality as w (id, url, position)
+    ),
+    document as (
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata)
+        select listed.id, partition.id, %(job)s, %(run)s, %(source)s, listed.url, %(document_type)s, listed.url,
+               coalesce(%(metadata)s::jsonb, '{}')
+        from partition, listed order by listed.url
+        on conflict (partition_id, source, external_id) where deleted_at is null
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
+                      archive_id = null, updated_at = now()
+        returning id, external_id, active_generation > 0 as replaces
+    ),
+    member as (
+        insert into run_documents (job_run_id, document_id, position, generation, name)
+        select %(run)s, document.id, listed.position - 1, run.number, listed.url
+        from document join listed on listed.url = document.external_id, run
+    )
+    select document.id, document.replaces from document join listed on listed.url = document.external_id
+    order by listed.position
+"""
+)
+"""A request for several documents, known by their URLs, in the order of the request. Locks are taken in one order."""

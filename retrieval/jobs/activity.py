@@ -1,0 +1,150 @@
+"""What goes on in a scope: runs that wait and work, failures of the last day, tokens, and how long searches take."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import LiteralString
+
+import structlog
+
+from retrieval.database.database import AWAY, Database
+from retrieval.ports import Scope
+
+log = structlog.get_logger()
+
+WRITE_SECONDS = 5.0
+STEPS = 8
+"""Buckets to a doubling: a time read back is within 5 % of the one that was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Of one scope. Searches are those of the last 24 hours, their times in milliseconds, None without any."""
+
+    runs: dict[str, int]
+    oldest_waiting: datetime | None
+    failed_last_day: int
+    tokens: int
+    searches: int
+    search_p50: float | None
+    search_p95: float | None
+    search_times: list[tuple[float, int]]
+
+
+class SearchTimes:
+    """Counts searches by their time in memory, and writes the counts every few seconds: a search waits for nothing."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._counts: Counter[tuple[str, str, datetime, int]] = Counter()
+
+    def note(self, scope: Scope, seconds: float) -> None:
+        """One search that took so long."""
+        hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        self._counts[scope.namespace, scope.tenant, hour, bucket(seconds * 1000)] += 1
+
+    async def keep(self) -> None:
+        """Write now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was counted; it stays for the next time while the database is away."""
+        counts, self._counts = self._counts, Counter()
+        if not counts:
+            return
+        keys = list(counts)
+        try:
+            await self._db.async_rows(
+                _ADD,
+                {
+                    "namespaces": [key[0] for key in keys],
+                    "tenants": [key[1] for key in keys],
+                    "hours": [key[2] for key in keys],
+                    "buckets": [key[3] for key in keys],
+                    "searches": [counts[key] for key in keys],
+                },
+            )
+        except AWAY as error:
+            log.warning("search_times.postponed", reason=type(error).__name__)
+            self._counts.update(counts)
+
+
+def bucket(milliseconds: float) -> int:
+    return round(STEPS * math.log2(max(milliseconds, 0.01)))
+
+
+def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
+    """The time, in milliseconds, that `share` of the searches did not exceed; `counts` by growing bucket."""
+    wanted = math.ceil(share * sum(count for _, count in counts))
+    for number, count in counts:
+        wanted -= count
+        if wanted <= 0:
+            return middle(number)
+    return None
+
+
+def middle(number: int) -> float:
+    """The milliseconds that a bucket stands for."""
+    return round(2 ** (number / STEPS), 1)
+
+
+async def read(db: Database, scope: Scope) -> Activity | None:
+    """Counted afresh, for people; None unless the organization has the namespace."""
+    row = await db.async_row(
+        _READ, {"organization": scope.organization, "namespace": scope.namespace, "tenant": scope.tenant}
+    )
+    if row is None:
+        return None
+    counts = [(number, count) for number, count in row["times"]]
+    return Activity(
+        runs=row["runs"],
+        oldest_waiting=row["oldest_waiting"],
+        failed_last_day=row["failed"],
+        tokens=row["tokens"],
+        searches=sum(count for _, count in counts),
+        search_p50=percentile(counts, 0.5) if counts else None,
+        search_p95=percentile(counts, 0.95) if counts else None,
+        search_times=[(middle(number), count) for number, count in counts],
+    )
+
+
+_ADD: LiteralString = """
+    insert into search_times as s (namespace_id, tenant, hour, bucket, searches)
+    select * from unnest(%(namespaces)s::text[], %(tenants)s::text[], %(hours)s::timestamptz[], %(buckets)s::int[],
+                         %(searches)s::int[])
+    on conflict (namespace_id, tenant, hour, bucket) do update set searches = s.searches + excluded.searches
+"""
+
+_READ: LiteralString = """
+    with space as (
+        select id from namespaces
+        where id = %(namespace)s and organization_id = %(organization)s and deleted_at is null
+    ),
+    part as (select p.id from partitions p join space on space.id = p.namespace_id where p.tenant = %(tenant)s),
+    open_runs as (
+        select r.status, r.created_at from job_runs r join part on part.id = r.partition_id
+        where r.finished_at is null
+    ),
+    held as (
+        select count(*) filter (where d.status = 'FAILED' and d.updated_at > now() - interval '1 day') as failed,
+               coalesce(sum((d.properties ->> 'tokenCount')::bigint), 0)::bigint as tokens
+        from documents d join part on part.id = d.partition_id where d.deleted_at is null
+    ),
+    took as (
+        select s.bucket, sum(s.searches)::bigint as searches from search_times s join space on space.id = s.namespace_id
+        where s.tenant = %(tenant)s and s.hour > now() - interval '1 day' group by s.bucket
+    )
+    select held.failed, held.tokens,
+           (select coalesce(jsonb_object_agg(status, runs), '{}')
+            from (select status, count(*) as runs from open_runs group by status) as o) as runs,
+           (select min(created_at) from open_runs where status = 'QUEUED') as oldest_waiting,
+           (select coalesce(jsonb_agg(jsonb_build_array(bucket, searches) order by bucket), '[]') from took) as times
+    from held, space
+"""

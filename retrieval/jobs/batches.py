@@ -1,0 +1,293 @@
+"""Batches: job runs on their way through a flow run, each attempt fenced and leased.
+
+    waiting job runs ──form──▶ batch ──dispatched──▶ flow run ──claim──▶ lease, renewed ──finish──▶ done
+                                  ▲                                        │ released, or lost
+                                  └──────── losses.again (a new attempt) ◀─┘
+
+Only the holder of the newest fence may write: a worker that was taken for dead and lives on finds its hands tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval import ids
+from retrieval.database.database import Database, Row, passing_over
+from retrieval.errors import Fatal
+from retrieval.jobs import names, outbox
+from retrieval.ports import Scope
+from retrieval.sources import APPS
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Job runs of one source and scope that go into one flow run."""
+
+    id: str
+    source: str
+    attempt: int
+    job_runs: tuple[str, ...]
+    namespace: str
+    name: str
+    """What it is about, for people."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same attempt asked for twice is one flow run."""
+        return f"{self.id}:{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on a batch, until another claims it."""
+
+    batch_id: str
+    fence: int
+    partition: int
+    source: str
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A dispatched batch that is not finished, as the reconciler sees it."""
+
+    id: str
+    attempt: int
+    flow_run_id: str
+    claimed: bool
+    lease_lost: bool
+    dispatched_at: datetime
+    released: bool = False
+    """Handed back in good order."""
+
+
+class Superseded(Fatal):
+    """Another worker holds this batch now; nothing that this one does may count."""
+
+
+_FORM: LiteralString = (
+    "with waiting as (select id, partition_id, source, number from job_runs r where "
+    + outbox.MAY_LEAVE
+    + """
+        order by number limit %(rows)s for update skip locked
+    ),
+    placed as (
+        select *, (row_number() over (partition by partition_id, source order by number) - 1) / %(size)s as part
+        from waiting
+    )
+    select partition_id, source, array_agg(id order by number) as members
+    from placed group by partition_id, source, part order by min(number) limit %(batches)s
+"""
+)
+
+
+def form(db: Database, *, size: int, batches: int) -> int:
+    """Gather waiting job runs into at most `batches` new batches of at most `size`; how many were made.
+
+    A connection's job runs follow each other: one waits until those before it are finished.
+    """
+    limits = {"rows": size * batches, "size": size, "batches": batches, "connected": list(APPS)}
+    formed = 0
+    for group in db.rows(_FORM, limits):
+        with passing_over("batch.not_formed", partition=group["partition_id"]), db.transaction() as connection:
+            formed += outbox.gather(connection, {**group, "id": ids.batch_id()})
+    return formed
+
+
+def undispatched(db: Database) -> list[Batch]:
+    """Batches whose newest attempt has no flow run yet, oldest first."""
+    rows = db.rows(outbox.UNDISPATCHED)
+    return [
+        Batch(row["id"], row["source"], row["attempt"], tuple(row["job_runs"]), row["namespace_id"], _name(row))
+        for row in rows
+    ]
+
+
+def _name(row: Row) -> str:
+    runs = len(row["job_runs"])
+    return names.titled(row) if runs == 1 else names.several(row["source"], runs, row["namespace"])
+
+
+def dispatched(db: Database, batch: Batch, flow_run_id: str) -> None:
+    """Record the flow run of this attempt."""
+    db.rows(
+        "update batches set flow_run_id = %(flow_run)s, dispatched_at = now()"
+        " where id = %(id)s and attempt = %(attempt)s",
+        {"id": batch.id, "attempt": batch.attempt, "flow_run": flow_run_id},
+    )
+
+
+def in_flight(db: Database) -> int:
+    row = db.row("select count(*) as open from batches where finished_at is null")
+    return int(row["open"]) if row else 0
+
+
+def claim(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease | None:
+    """The lease, or None if this attempt is finished, replaced or already being worked on."""
+    row = db.row(
+        """
+        update batches b
+        set fence = fence + 1, started_at = now(), lease_until = now() + make_interval(secs => %(seconds)s),
+            released = false
+        from partitions p join namespaces n on n.id = p.namespace_id
+        where b.id = %(id)s and b.attempt = %(attempt)s and b.finished_at is null and p.id = b.partition_id
+          and (b.lease_until is null or b.lease_until < now())
+        returning b.id, b.fence, b.partition_id, b.source, p.namespace_id, p.tenant, n.organization_id
+        """,
+        {"id": batch_id, "attempt": attempt, "seconds": seconds},
+    )
+    if row is None:
+        return None
+    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
+    return Lease(row["id"], row["fence"], row["partition_id"], row["source"], scope)
+
+
+def renew(db: Database, lease: Lease, *, seconds: float) -> bool:
+    """Keep the lease; False if another holds the batch now, or it was handed back."""
+    row = db.row(
+        """
+        update batches set lease_until = now() + make_interval(secs => %(seconds)s)
+        where id = %(batch)s and fence = %(fence)s and finished_at is null and not released returning id
+        """,
+        {"batch": lease.batch_id, "fence": lease.fence, "seconds": seconds},
+    )
+    return row is not None
+
+
+def guard(connection: Connection[Row], lease: Lease) -> None:
+    """Hold the fence until the end of the caller's transaction; Superseded if it is not ours any more."""
+    held = connection.execute(
+        "select 1 from batches where id = %(batch)s and fence = %(fence)s and finished_at is null for share",
+        {"batch": lease.batch_id, "fence": lease.fence},
+    ).fetchone()
+    if held is None:
+        raise Superseded("Another worker has taken over this batch.")
+
+
+def is_cancelled(db: Database, job_run_id: str) -> bool:
+    """Whether somebody asked for the job run's end."""
+    rows = db.rows("select 1 from job_runs where id = %(run)s and cancel_requested", {"run": job_run_id})
+    return bool(rows)
+
+
+def is_wanted(db: Database, lease: Lease) -> bool:
+    """Whether any job run of the batch is still to be brought to its end."""
+    row = db.row(
+        "select 1 from job_runs where batch_id = %(batch)s and finished_at is null and not cancel_requested limit 1",
+        {"batch": lease.batch_id},
+    )
+    return row is not None
+
+
+def finish(db: Database, lease: Lease) -> None:
+    """Every document is at its end: close the batch."""
+    with db.transaction() as connection:
+        guard(connection, lease)
+        connection.execute("update batches set finished_at = now() where id = %(id)s", {"id": lease.batch_id})
+
+
+def open_batches(db: Database) -> list[Open]:
+    """Everything that was dispatched and is not finished."""
+    rows = db.rows(
+        """
+        select id, attempt, flow_run_id, lease_until is not null as claimed, dispatched_at,
+               coalesce(lease_until < now(), false) as lease_lost, released
+        from batches where finished_at is null and dispatched_at is not null order by created_at limit 1000
+        """
+    )
+    return [Open(**row) for row in rows]
+
+
+_FREE: LiteralString = """
+    id in (select id from batches where id = %(id)s and attempt = %(attempt)s and finished_at is null
+           for update skip locked)
+"""
+"""Not held by a transaction: whoever writes under the fence at this moment is not dead, or ends by its limits."""
+
+
+def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
+    """Close a batch from outside: what is not done becomes `status` (FAILED or CANCELLED), its job runs COMPLETED.
+
+    False, and nothing is done, while somebody writes under its fence, or if it is not that attempt any more.
+    """
+    values = {"id": batch.id, "attempt": batch.attempt, "status": status, "error": error}
+    with db.transaction() as connection:
+        ours = connection.execute(
+            "update batches set fence = fence + 1, finished_at = now() where " + _FREE + " returning id", values
+        ).fetchone()
+        if ours is None:
+            return False
+        rows = connection.execute(
+            """
+            select d.job_run_id, d.document_id from run_documents d join job_runs r on r.id = d.job_run_id
+            where r.batch_id = %(id)s and d.status in ('QUEUED', 'PROCESSING')
+            """,
+            values,
+        ).fetchall()
+        close_documents(connection, [(row["job_run_id"], row["document_id"], error) for row in rows], status=status)
+        if error is not None:
+            _refuse_undiscovered(connection, batch.id, error)
+        connection.execute(
+            """
+            update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now(),
+                                cancel_requested = cancel_requested or %(status)s = 'CANCELLED'
+            where batch_id = %(id)s and finished_at is null
+            """,
+            values,
+        )
+    return True
+
+
+def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:
+    """Let one failed entry say why a run could not find out what to ingest (D21). No document stands behind it."""
+    connection.execute(
+        """
+        insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
+        select r.id, %(document)s, (select count(*) from run_documents d where d.job_run_id = r.id), r.number,
+               'listing of ' || r.source, 'FAILED', 'discover', %(error)s
+        from job_runs r where r.id = %(run)s
+        """,
+        {"run": job_run_id, "document": ids.document_id(), "error": error},
+    )
+
+
+def _refuse_undiscovered(connection: Connection[Row], batch_id: str, error: str) -> None:
+    rows = connection.execute(
+        "select id from job_runs where batch_id = %(id)s and to_discover and finished_at is null", {"id": batch_id}
+    ).fetchall()
+    for row in rows:
+        refuse(connection, row["id"], error)
+
+
+def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, str | None]], *, status: str) -> None:
+    """End these (job run, document, error) without success. What they had written goes to the sweep; raw files stay."""
+    connection.execute(
+        """
+        with closed as (
+            update run_documents d set status = %(status)s, error = w.error
+            from unnest(%(runs)s::text[], %(documents)s::text[], %(errors)s::text[]) as w (run, document, error)
+            where d.job_run_id = w.run and d.document_id = w.document and d.status in ('QUEUED', 'PROCESSING')
+            returning d.job_run_id, d.document_id, d.error, d.generation, d.partition_id
+        ),
+        swept as (
+            insert into sweeps (partition_id, kind, document_id, generation, due_at)
+            select coalesce(c.partition_id, r.partition_id), 'generation', c.document_id, c.generation,
+                   now() + interval '2 minutes'
+            from closed c join job_runs r on r.id = c.job_run_id
+        )
+        update documents d set status = %(status)s, error = closed.error, updated_at = now()
+        from closed where d.id = closed.document_id and d.job_run_id = closed.job_run_id
+        """,
+        {
+            "status": status,
+            "runs": [run for run, _, _ in ends],
+            "documents": [document for _, document, _ in ends],
+            "errors": [error for _, _, error in ends],
+        },
+    )

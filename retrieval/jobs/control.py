@@ -1,0 +1,211 @@
+"""What people do with job runs: look through them, cancel one, run its failed documents again (D61)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from retrieval import ids
+from retrieval.database import scopes
+from retrieval.database.database import Database, Row
+from retrieval.documents import archive_members
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.jobs import batches, names, runs
+from retrieval.jobs import outcome as run_outcome
+from retrieval.jobs import progress as run_progress
+from retrieval.jobs.outcome import Notice
+from retrieval.ports import Scope
+
+PAGE = 50
+LISTING = "ingest-job-runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A job run without its documents."""
+
+    id: str
+    number: int
+    job_id: str
+    source: str
+    status: str
+    created_at: datetime
+    updated_at: datetime
+    progress: Mapping[str, int]
+    timings: Mapping[str, float]
+    flow_run_id: str | None
+    name: str
+    outcome: str | None
+    notices: list[Notice]
+
+    @classmethod
+    def of(cls, row: Row) -> Summary:
+        values = {field: row[field] for field in _FIELDS}
+        told = run_outcome.notices(row["source"], row["outcome"], row["progress"])
+        return cls(**values, name=names.of(row), notices=told)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Newest first; `cursor` leads to the next page and is None at the end."""
+
+    items: list[Summary]
+    cursor: str | None
+
+
+_FIELDS = (
+    "id",
+    "number",
+    "job_id",
+    "source",
+    "status",
+    "created_at",
+    "updated_at",
+    "progress",
+    "timings",
+    "flow_run_id",
+    "outcome",
+)
+
+_LIST: LiteralString = (
+    "select * from (select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
+    " counted.progress, "
+    + names.COLUMNS
+    + ","
+    + run_outcome.OUTCOME
+    + """ as outcome
+    from job_runs r
+    join jobs j on j.id = r.job_id
+    join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    left join batches b on b.id = r.batch_id
+    """
+    + run_progress.COUNTED
+    + """
+    where (%(status)s::text is null or r.status = %(status)s) and (%(before)s::bigint is null or r.number < %(before)s)
+    ) found where %(outcome)s::text is null or outcome = %(outcome)s order by number desc limit %(limit)s
+"""
+)
+
+
+async def list_page(
+    db: Database,
+    scope: Scope,
+    *,
+    status: str | None = None,
+    outcome: str | None = None,
+    cursor: str | None = None,
+    size: int = PAGE,
+) -> Page:
+    """The scope's job runs. A page begins after the cursor's run, whatever was accepted since."""
+    before = None if cursor is None else int(cursor)
+    values = {**scopes.params(scope), "status": status, "outcome": outcome, "before": before, "limit": size + 1}
+    rows = await db.async_rows(_LIST, values)
+    items = [Summary.of(row) for row in rows[:size]]
+    return Page(items, str(items[-1].number) if len(rows) > size else None)
+
+
+def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
+    """End a job run: at once if nobody works on it, else between two steps of its flow. A finished one stays as it is.
+
+    Blocks: for a thread.
+    """
+    with db.transaction() as connection:
+        found = connection.execute(_FIND, {**scopes.params(scope), "run": job_run_id}).fetchone()
+        if found is None:
+            raise runs.not_found()
+        idle = found["batch_id"] is None or connection.execute(_HOLD_IDLE, found).fetchone() is not None
+        connection.execute(
+            "update job_runs set cancel_requested = true, updated_at = now() where id = %(id)s and finished_at is null",
+            found,
+        )
+        if not idle:
+            return
+        rows = connection.execute(
+            "select document_id from run_documents where job_run_id = %(id)s and status in ('QUEUED', 'PROCESSING')",
+            found,
+        ).fetchall()
+        ends = [(found["id"], row["document_id"], None) for row in rows]
+        batches.close_documents(connection, ends, status="CANCELLED")
+        connection.execute(
+            "update job_runs set status = 'COMPLETED', finished_at = now() where id = %(id)s and finished_at is null",
+            found,
+        )
+
+
+_FIND: LiteralString = """
+    select r.id, r.batch_id from job_runs r
+    join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    where r.id = %(run)s for update of r
+"""
+_HOLD_IDLE: LiteralString = (
+    "select id from batches where id = %(batch_id)s and lease_until is null and finished_at is null"
+    " for update skip locked"
+)
+"""A worker that would claim the batch waits until the job run has ended. A batch that is held counts as worked on."""
+
+
+async def retry(db: Database, scope: Scope, job_run_id: str) -> str:
+    """Queue the run's failed documents again as a new run of the same job; its id. Content comes from what was kept.
+
+    A document that was sent or retried again meanwhile is left alone. A run that could not find out what to ingest
+    tries that again.
+    """
+    new = ids.job_run_id()
+    async with db.async_transaction() as connection:
+        values: dict[str, Any] = {**scopes.params(scope), "run": job_run_id, "new": new}
+        if await (await connection.execute(_FIND, values)).fetchone() is None:
+            raise runs.not_found()
+        made = await (await connection.execute(RETRY, values)).fetchone()
+        if made is None:
+            message = "This job run has no failed document that could be run again."
+            raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="nothing_to_retry")
+    return new
+
+
+RETRY: LiteralString = (
+    """
+    with failed as (
+        select m.document_id, m.position, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, i.content,
+               """
+    + archive_members.PLACE
+    + """ as properties
+        from run_documents m
+        join documents d on d.id = m.document_id and d.job_run_id = m.job_run_id and d.deleted_at is null
+        left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
+        where m.job_run_id = %(run)s and m.status = 'FAILED' order by d.id for update of d
+    ),
+    undiscovered as (
+        select exists (
+            select from run_documents where job_run_id = %(run)s and status = 'FAILED' and stage = 'discover'
+        ) as again
+    ),
+    made as (
+        insert into job_runs (id, job_id, partition_id, source, to_discover)
+        select %(new)s, r.job_id, r.partition_id, r.source, u.again from job_runs r, undiscovered u
+        where r.id = %(run)s and (u.again or exists (select from failed))
+        returning id, number
+    ),
+    queued as (
+        update documents d set status = 'QUEUED', error = null, job_run_id = %(new)s, updated_at = now()
+        from failed where d.id = failed.document_id
+    ),
+    members as (
+        insert into run_documents
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size, properties)
+        select made.id, f.document_id, f.position, made.number, f.name, f.media_type,
+               case when f.content is null then f.raw_key end,
+               case when f.content is null then f.raw_hash end,
+               case when f.content is null then f.raw_size end, f.properties
+        from failed f, made
+    ),
+    content as (
+        insert into inbox (job_run_id, document_id, content)
+        select %(new)s, document_id, content from failed where content is not null
+    )
+    select id from made
+"""
+)

@@ -1,0 +1,71 @@
+"""What a job run is about, in a few words: a host, a file, "27 texts". Never a query string and no secret (D86)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, LiteralString
+from urllib.parse import urlsplit
+
+from retrieval import sources
+from retrieval.redaction import without_query
+
+CHARACTERS = 100
+
+COLUMNS: LiteralString = """
+    r.source, j.config -> 'request' ->> 'url' as url, counted.whole, counted.hosts,
+    (select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1) as first,
+    (select c.name from connections c where c.id = j.config ->> 'connectionId') as account
+"""
+"""What `of` needs, of job run `r` with its job `j` and `run_progress.COUNTED`."""
+
+_WORDS = {"TEXT": "text", "LOCAL_FILE": "file", "URLS_LIST": "page", "SITEMAP": "page", "WEBSITE": "page"}
+_KINDS = {"URLS_LIST": "URL list", "SITEMAP": "sitemap", "WEBSITE": "website", "REEMBED": "embedding again"}
+_QUERY = re.compile(r"[?#&][^\s?#&=]+=\S*")
+
+
+def of(row: Mapping[str, Any]) -> str:
+    """The name of the run that `row` holds the COLUMNS of."""
+    source, several = row["source"], row["whole"] > 1
+    if source == "REEMBED":
+        return counted(row["whole"], "document")
+    if source in sources.APPS:
+        return plain(row["account"] or "") or _several(row)
+    if host := _host(row["url"] or "") or (_host(row["first"] or "") if row["hosts"] == 1 else ""):
+        return host if source != "URLS_LIST" or not several else f"{counted(row['whole'], 'page')} of {host}"
+    return _several(row) if several or source in sources.WEB else plain(row["first"] or "")
+
+
+def titled(row: Mapping[str, Any]) -> str:
+    """The same with the kind of source where the name does not tell it: "website docs.example.org"."""
+    kind = _KINDS.get(row["source"], row["source"].lower().replace("_", " "))
+    return of(row) if row["source"] in sources.STORED else f"{kind} {of(row)}"
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
+
+
+def several(source: str, number: int, namespace: str) -> str:
+    """Of so many job runs of one source in a namespace: "27 texts in manuals"."""
+    word = _WORDS[source] if source in sources.STORED else _KINDS.get(source, source.lower().replace("_", " ") + " run")
+    return f"{counted(number, word)} in {plain(namespace)}"
+
+
+def plain(name: str) -> str:
+    """A name that somebody gave, on one line and bounded, without what follows the path of an address."""
+    bare = _QUERY.sub("", without_query(name))
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split())
+    return line if len(line) <= CHARACTERS else line[: CHARACTERS - 1] + "…"
+
+
+def _several(row: Mapping[str, Any]) -> str:
+    return counted(row["whole"], _WORDS.get(row["source"], "document"))
+
+
+def _host(url: str) -> str:
+    """Its port is left out with the person and the password."""
+    try:
+        return plain(urlsplit(url).hostname or "") if "://" in url else ""
+    except ValueError:
+        return ""

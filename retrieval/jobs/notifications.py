@@ -1,0 +1,42 @@
+"""Tells dispatchers that job runs wait.
+
+A transaction that notifies holds a lock of the whole server while it is flushed to the disk, so the notice goes out in
+one of its own, and one for all that were accepted within a few milliseconds. A lost notice costs a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from retrieval.database.database import AWAY, Database
+from retrieval.jobs.runs import CHANNEL
+
+log = structlog.get_logger()
+
+PAUSE = 0.01
+"""Seconds in which further job runs share a notice."""
+
+
+class Notices:
+    """One per event loop. `send` returns at once."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+
+    def send(self) -> None:
+        self._again = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                await self._db.async_rows("notify " + CHANNEL)
+            except AWAY as error:
+                log.warning("notice.lost", reason=type(error).__name__)
+            await asyncio.sleep(PAUSE)

@@ -1,0 +1,69 @@
+"""How job runs end, in a word and in notices (D86): the one place that says it for the API, the app and Prefect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from retrieval import sources
+from retrieval.database.database import Database
+from retrieval.jobs import progress as run_progress
+
+SUCCEEDED, WITH_FAILURES, FAILED, CANCELLED = "SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"
+
+OUTCOME: LiteralString = """
+    case when r.status <> 'COMPLETED' then null
+         when r.cancel_requested and (r.to_discover or counted.cancelled > 0) then 'CANCELLED'
+         when counted.failed > 0 and (counted.succeeded = 0 or r.to_discover) then 'FAILED'
+         when counted.failed > 0 then 'COMPLETED_WITH_FAILURES'
+         when r.to_discover or (counted.cancelled > 0 and counted.succeeded = 0) then 'CANCELLED'
+         else 'SUCCEEDED' end
+"""
+"""Of job run `r`, with `run_progress.COUNTED`. A run that was to be cancelled with nothing left to cancel ended as it
+would have; `to_discover` stays where a listing was cut short, or a namespace was not swapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a person is to know of a run beside its documents. `count`: of how many things it is true."""
+
+    reason: str
+    count: int
+
+
+AWAITING = (
+    "Documents are gone at the content service, more than a fifth of this connection's: they stay searchable until"
+    " POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
+)
+_NOTHING: Mapping[str, str] = {
+    "SITEMAP": "The sitemap names no page.",
+    "WEBSITE": "The website led to no page.",
+    "REEMBED": "The namespace holds no document.",
+    **dict.fromkeys(sources.APPS, "Nothing is new or changed at the content service since the last run."),
+}
+
+
+def notices(source: str, outcome: str | None, progress: Mapping[str, Any]) -> list[Notice]:
+    """Why a run found nothing, by what it left out; and removals that await a person's word."""
+    told = []
+    if awaiting := progress.get("awaitingConfirmation", 0):
+        told.append(Notice(AWAITING, awaiting))
+    if outcome != SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):
+        return told
+    left_out = progress.get("skippedReasons") or {}
+    if left_out:
+        return told + [Notice(reason, int(count)) for reason, count in left_out.items()]
+    return told or [Notice(_NOTHING.get(source, "There was nothing to do."), 0)]
+
+
+def of_batch(db: Database, batch_id: str) -> list[str]:
+    """How each job run of the batch ended; those that have not are left out."""
+    statement: LiteralString = (
+        "select outcome from (select "
+        + OUTCOME
+        + " as outcome from job_runs r "
+        + run_progress.COUNTED
+        + " where r.batch_id = %(batch)s) ended where outcome is not null"
+    )
+    return [row["outcome"] for row in db.rows(statement, {"batch": batch_id})]

@@ -1,0 +1,46 @@
+"""How far the documents of a job run have come, in counts."""
+
+from __future__ import annotations
+
+from typing import Any, LiteralString
+
+from retrieval.database.database import Database
+
+COUNTED: LiteralString = """
+    cross join lateral (
+        select count(*) as documents, count(*) filter (where status = 'SUCCESS') as succeeded,
+               count(*) filter (where status = 'FAILED') as failed,
+               count(*) filter (where status = 'CANCELLED') as cancelled,
+               count(*) filter (where not properties ? 'archivePath') as whole,
+               count(distinct split_part(name, '/', 3)) as hosts,
+               jsonb_build_object(
+                   'found', count(*) filter (where stage <> 'discover'),
+                   'fetched', count(*) filter (
+                       where stage not in ('discover', 'accepted')
+                          or (raw_key is not null and r.source not in ('TEXT', 'LOCAL_FILE'))),
+                   'parsed', count(*) filter (where stage in ('parsed', 'chunked', 'embedded', 'upserted')),
+                   'chunked', count(*) filter (where stage in ('chunked', 'embedded', 'upserted')),
+                   'embedded', count(*) filter (where stage in ('embedded', 'upserted')),
+                   'upserted', count(*) filter (where stage = 'upserted'),
+                   'failed', count(*) filter (where status = 'FAILED'),
+                   'skipped', (select coalesce(sum(value::int), 0)
+                               from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
+                   'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),
+                   'removed', coalesce((r.progress ->> 'removed')::int, 0),
+                   'awaitingConfirmation', coalesce((r.progress ->> 'awaitingConfirmation')::int, 0)
+               ) as progress
+        from run_documents where job_run_id = r.id
+    ) counted
+"""
+"""Joined to job run `r`: its documents counted by how they ended, and how far they have come (D61).
+
+An unchanged one was fetched and needed no more; what a source handed over while it was listed was fetched before its
+turn. `whole` leaves out what was packed into others; `hosts` counts those of URL lists.
+"""
+
+
+def read(db: Database, job_run_id: str) -> dict[str, Any]:
+    """How far one job run has come, for who works on it."""
+    statement: LiteralString = "select counted.progress from job_runs r" + COUNTED + "where r.id = %(run)s"
+    rows = db.rows(statement, {"run": job_run_id})
+    return dict(rows[0]["progress"]) if rows else {}

@@ -1,0 +1,205 @@
+"""Resync: ingest documents again from what is stored of them, as new runs of the jobs they came from (D38, D56)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection
+
+from retrieval import ids
+from retrieval.database.database import Database, Row
+from retrieval.documents import archive_members, connection_documents, documents
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+from retrieval.sources import APPS, FETCHED
+
+QUEUED = "QUEUED_FOR_RESYNC"
+NOT_ELIGIBLE = "NOT_ELIGIBLE_FOR_RESYNC"
+REMOVED = "REMOVED"
+
+_ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What became of a document that matched: `error` says why it is not eligible."""
+
+    id: str
+    status: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resync:
+    """The documents that matched, newest first, and the job runs: one for each job that they came from."""
+
+    documents: list[Asked]
+    job_runs: list[str] = field(default_factory=list)
+
+    @property
+    def queued(self) -> int:
+        return sum(one.status == QUEUED for one in self.documents)
+
+
+async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_deletions: bool = False) -> Resync:
+    """Queue those that match and are eligible; nothing but their status changes until their runs are done.
+
+    `confirm_deletions`: those that left their content service, and were held for a person's word, are removed.
+    """
+    documents.require_restriction(where)
+    async with db.async_transaction() as connection:
+        rows = await documents.matching(connection, scope, where)
+        departed = [row["id"] for row in rows if row["awaiting_removal"]]
+        if confirm_deletions:
+            await documents.withdraw(connection, departed)
+            await connection.execute(connection_documents.CONFIRM, {"ids": [row["id"] for row in rows]})
+            removed = [Asked(row["id"], REMOVED) for row in rows if row["id"] in departed]
+            rows = [row for row in rows if row["id"] not in departed]
+        else:
+            removed = []
+        refused = {row["id"]: reason for row in rows if (reason := _refusal(row)) is not None}
+        refused |= await _unconnected(connection, rows)
+        refused |= {} if confirm_deletions else dict.fromkeys(departed, _DEPARTED)
+        kept = await _kept(connection, [row["id"] for row in rows if row["id"] not in refused])
+        carried = await _carried(connection, kept)
+        kept = {name: row for name, row in kept.items() if name not in carried and not _only_with_archive(row)}
+        refused |= {
+            row["id"]: _PACKED if _only_with_archive(row) else "Its content is not stored any more; ingest it again."
+            for row in rows
+            if row["id"] not in {*refused, *carried, *kept}
+        }
+        runs = {row["job_id"]: ids.job_run_id() for row in kept.values()}
+        if kept:
+            await connection.execute(_QUEUE, _values(kept, runs))
+            await connection.execute(_OPEN_AGAIN, {"ids": [*kept, *carried]})
+    answered = [
+        Asked(row["id"], NOT_ELIGIBLE, refused[row["id"]]) if row["id"] in refused else Asked(row["id"], QUEUED)
+        for row in documents.newest_first(rows)
+    ]
+    return Resync(answered + removed, list(runs.values()))
+
+
+_DEPARTED = (
+    "It is gone at its content service: send confirmDeletions: true to remove it; if it comes back there, the next"
+    " ingestion brings it."
+)
+_UNCONNECTED = "Its connection is not ACTIVE: authorize the connection again, or ingest it with another one."
+
+_KEPT = (
+    "It was kept when its connection was revoked, and comes from no connection any more: ingest it with another one."
+)
+
+
+async def _unconnected(connection: AsyncConnection[Row], rows: Sequence[Row]) -> dict[str, str]:
+    """Documents of content services that cannot be asked now, and why."""
+    cursor = await connection.execute(
+        "select d.id, c.status is not null as is_connected from documents d left join connections c"
+        " on c.id = d.connection_id where d.id = any(%(ids)s) and d.source = any(%(connected)s)"
+        " and c.status is distinct from 'ACTIVE' and not exists (select from connections o where o.status = 'ACTIVE'"
+        " and o.id = any(" + connection_documents.CONNECTIONS + "))",
+        {"ids": [row["id"] for row in rows], "connected": list(APPS)},
+    )
+    return {row["id"]: _UNCONNECTED if row["is_connected"] else _KEPT for row in await cursor.fetchall()}
+
+
+_PACKED = "It was packed into another file: resync that one, which is fetched anew with all that is in it."
+_OPEN_AGAIN: LiteralString = """
+    update documents d set fingerprint = null
+    where d.id = any(%(ids)s) and exists (
+        select from documents m where m.archive_id = d.id and m.deleted_at is null
+    )
+"""
+"""Archives are unpacked again, changed or not; members that have not changed are not done again."""
+
+
+async def _carried(connection: AsyncConnection[Row], kept: Mapping[str, Row]) -> set[str]:
+    """What is packed into one of these, at any depth: it is ingested again with its archive."""
+    wanted = [name for name, row in kept.items() if not _only_with_archive(row)]
+    cursor = await connection.execute(archive_members.MEMBERS_OF_ANY, {"ids": wanted})
+    return {row["id"] for row in await cursor.fetchall()}
+
+
+def _only_with_archive(row: Row) -> bool:
+    return row["archive_id"] is not None and row["source"] in FETCHED
+
+
+def _refusal(row: Row) -> str | None:
+    if row["status"] not in _ENDED:
+        return "It is being ingested; wait for its end."
+    return None
+
+
+async def _kept(connection: AsyncConnection[Row], wanted: list[str]) -> dict[str, Row]:
+    """Document id to what is stored of its newest content: that of the visible generation, or of the failed run."""
+    cursor = await connection.execute(
+        """
+        select d.id, d.job_id, d.archive_id, d.source, m.name, m.media_type, m.job_run_id as from_run,
+               i.document_id is not null as in_inbox,
+               case when not d.source = any(%(fetched)s) then m.raw_key end as raw_key,
+               case when not d.source = any(%(fetched)s) then m.raw_hash end as raw_hash,
+               case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size, """
+        + archive_members.PLACE
+        + """ as properties
+        from documents d
+        join run_documents m on m.document_id = d.id
+         and case when d.status = 'SUCCESS' then m.generation = d.active_generation
+                  else m.job_run_id = d.job_run_id end
+        left join inbox i on i.job_run_id = m.job_run_id and i.document_id = m.document_id
+        where d.id = any(%(ids)s)
+          and (m.raw_key is not null or i.document_id is not null or d.source = any(%(fetched)s))
+        order by d.created_at, d.id
+        """,
+        {"ids": wanted, "fetched": list(FETCHED)},
+    )
+    return {row["id"]: row for row in await cursor.fetchall()}
+
+
+_QUEUE: LiteralString = """
+    with listed as (
+        select * from unnest(%(documents)s::text[], %(runs)s::text[], %(jobs)s::text[], %(names)s::text[],
+                             %(media_types)s::text[], %(raw_keys)s::text[], %(raw_hashes)s::bytea[],
+                             %(raw_sizes)s::bigint[], %(from_runs)s::text[], %(in_inbox)s::bool[],
+                             %(properties)s::jsonb[]) with ordinality
+                      as w (document, run, job, name, media_type, raw_key, raw_hash, raw_size, from_run, in_inbox,
+                            properties, position)
+    ),
+    made as (
+        insert into job_runs (id, job_id, partition_id, source)
+        select w.run, j.id, j.partition_id, j.source
+        from (select run, job, min(position) as first from listed group by run, job) w join jobs j on j.id = w.job
+        order by w.first
+        returning id, number
+    ),
+    members as (
+        insert into run_documents
+            (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash, raw_size, properties)
+        select w.run, w.document, row_number() over (partition by w.run order by w.position) - 1, made.number, w.name,
+               w.media_type, case when not w.in_inbox then w.raw_key end, case when not w.in_inbox then w.raw_hash end,
+               case when not w.in_inbox then w.raw_size end, w.properties
+        from listed w join made on made.id = w.run
+    ),
+    content as (
+        insert into inbox (job_run_id, document_id, content)
+        select w.run, w.document, i.content from listed w
+        join inbox i on i.job_run_id = w.from_run and i.document_id = w.document
+    )
+    update documents d set status = 'QUEUED_FOR_RESYNC', error = null, job_run_id = w.run, updated_at = now()
+    from listed w where d.id = w.document
+"""
+
+
+def _values(kept: Mapping[str, Row], runs: Mapping[str, str]) -> dict[str, list[Any]]:
+    rows = list(kept.values())
+    plain = ("name", "media_type", "raw_key", "raw_size", "from_run")
+    return {
+        "documents": list(kept),
+        "runs": [runs[row["job_id"]] for row in rows],
+        "jobs": [row["job_id"] for row in rows],
+        "raw_hashes": [row["raw_hash"] for row in rows],
+        "in_inbox": [row["in_inbox"] for row in rows],
+        "properties": [json.dumps(row["properties"]) for row in rows],
+        **{f"{name}s": [row[name] for row in rows] for name in plain},
+    }

@@ -1,0 +1,53 @@
+"""What failed in a batch, run again in the flow run that a person retries in Prefect."""
+
+from __future__ import annotations
+
+from retrieval import ids
+from retrieval.database.database import Database
+from retrieval.jobs.control import RETRY
+from retrieval.sources import APPS
+
+
+def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
+    """A batch of new job runs for what failed in this one, already in the hands of the flow run; None without any.
+
+    A connection's job runs follow each other, so those of content services wait for the dispatcher instead.
+    """
+    batch_id = newest(db, batch_id, flow_run_id)
+    new = ids.batch_id()
+    with db.transaction() as connection:
+        old = connection.execute(
+            "select id, partition_id, source from batches where id = %(id)s and finished_at is not null"
+            " and source <> 'REEMBED' for update",
+            {"id": batch_id},
+        ).fetchone()
+        if old is None:
+            return None
+        runs = connection.execute("select id from job_runs where batch_id = %(id)s order by number", old).fetchall()
+        made = [connection.execute(RETRY, {"run": run["id"], "new": ids.job_run_id()}).fetchone() for run in runs]
+        queued = [run["id"] for run in made if run is not None]
+        if not queued or old["source"] in APPS:
+            return None
+        connection.execute(
+            "insert into batches (id, partition_id, source, flow_run_id, dispatched_at)"
+            " values (%(new)s, %(partition_id)s, %(source)s, %(flow_run)s, now())",
+            {**old, "new": new, "flow_run": flow_run_id},
+        )
+        connection.execute(
+            "update job_runs set batch_id = %(new)s where id = any(%(runs)s)", {"new": new, "runs": queued}
+        )
+    return new
+
+
+def newest(db: Database, batch_id: str, flow_run_id: str) -> str:
+    """The batch that the flow run worked on last: another than its parameter says once it was retried."""
+    row = db.row(
+        "select id from batches where flow_run_id = %(run)s or id = %(id)s order by created_at desc limit 1",
+        {"run": flow_run_id, "id": batch_id},
+    )
+    return str(row["id"]) if row else batch_id
+
+
+def is_finished(db: Database, batch_id: str) -> bool:
+    row = db.row("select 1 from batches where id = %(id)s and finished_at is not null", {"id": batch_id})
+    return row is not None

@@ -1,0 +1,289 @@
+"""Job runs as clients see them: accepted in one statement, durable before the answer, and read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from retrieval import ids
+from retrieval.database import scopes
+from retrieval.database.database import Database, Row
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.jobs import acceptance, names
+from retrieval.jobs import outcome as run_outcome
+from retrieval.jobs import progress as run_progress
+from retrieval.jobs.outcome import Notice
+from retrieval.ports import OcrStrategy, Scope
+
+WAITING = frozenset({"BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC"})
+CHANNEL: LiteralString = "job_runs_waiting"
+"""NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs a second, no job run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestion:
+    """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there)."""
+
+    metadata: Mapping[str, Any] | None = None
+    chunk_size: int = 1000
+    chunk_overlap: int = 200
+    ocr: OcrStrategy = OcrStrategy.BASIC_PARSER
+
+    def config(self) -> dict[str, Any]:
+        return {
+            "metadata": None if self.metadata is None else dict(self.metadata),
+            "chunkSize": self.chunk_size,
+            "chunkOverlap": self.chunk_overlap,
+            "ocr": self.ocr.value,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file on its way into the file store. If it is never accepted, the sweep removes it after a day."""
+
+    key: str
+    sweep: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The receipt of an ingestion request."""
+
+    job_run_id: str
+    document_id: str
+    replaces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The receipt of a request for several documents, with those that are known at once. `replaces`: how many."""
+
+    job_run_id: str
+    documents: tuple[str, ...] = ()
+    replaces: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A document within a job run."""
+
+    id: str
+    status: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A job run with its documents, each in exactly one of the five groups (D22)."""
+
+    id: str
+    status: str
+    created_at: Any
+    updated_at: Any
+    timings: Mapping[str, float]
+    """Seconds by step."""
+    flow_run_id: str | None
+    source: str = ""
+    connection_id: str | None = None
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    outcome: str | None = None
+    notices: list[Notice] = field(default_factory=list)
+    queued: list[Entry] = field(default_factory=list)
+    processing: list[Entry] = field(default_factory=list)
+    completed: list[Entry] = field(default_factory=list)
+    failed: list[Entry] = field(default_factory=list)
+    cancelled: list[Entry] = field(default_factory=list)
+
+
+async def accept_text(
+    db: Database,
+    scope: Scope,
+    *,
+    text: str,
+    ingestion: Ingestion,
+    name: str | None = None,
+    external_id: str | None = None,
+) -> Accepted:
+    """Record a text to ingest. Its identity is the external id, else the name, else the text's hash (D20)."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return await _accept(
+        db,
+        scope,
+        ingestion,
+        {
+            "source": "TEXT",
+            "document_type": "TEXT",
+            "external_id": external_id or name or digest.hex(),
+            "name": name or external_id or f"text {digest.hex()[:12]}",
+            "media_type": "text/plain",
+            "content": text,
+        },
+    )
+
+
+async def accept_discovery(
+    db: Database,
+    scope: Scope,
+    *,
+    source: str,
+    config: Mapping[str, Any],
+    ingestion: Ingestion,
+    connection_id: str | None = None,
+) -> Receipt:
+    """Record a request whose documents the flow finds out. `config` is kept as it is and must hold no secret."""
+    asked = {**ingestion.config(), "request": dict(config), "connectionId": connection_id}
+    values = {
+        **scopes.params(scope),
+        "job": ids.job_id(),
+        "run": ids.job_run_id(),
+        "source": source,
+        "config": json.dumps(asked),
+    }
+    for _ in range(2):
+        row = await db.async_row(acceptance.TO_DISCOVER, values)
+        if row is not None:
+            return Receipt(row["job_run_id"])
+    raise _no_namespace()
+
+
+async def begin_upload(db: Database, scope: Scope) -> Upload:
+    """A key to stream a file to, remembered so that an upload that ends half-way leaves nothing behind."""
+    partition = await scopes.partition(db, scope)
+    if partition is None:
+        raise _no_namespace()
+    key = file_key(scope, ids.new_id("up_"), "raw")
+    row = await db.async_row(
+        "insert into sweeps (partition_id, kind, file_key, due_at)"
+        " values (%(partition)s, 'file', %(key)s, now() + interval '1 day') returning id",
+        {"partition": partition, "key": key},
+    )
+    if row is None:
+        raise RuntimeError("insert … returning gave no row")
+    return Upload(key, row["id"])
+
+
+async def accept_file(
+    db: Database,
+    scope: Scope,
+    *,
+    upload: Upload,
+    name: str,
+    media_type: str,
+    size: int,
+    sha256: bytes,
+    ingestion: Ingestion,
+    external_id: str | None = None,
+) -> Accepted:
+    """Record a file that lies whole in the file store under `upload.key`."""
+    return await _accept(
+        db,
+        scope,
+        ingestion,
+        {
+            "source": "LOCAL_FILE",
+            "document_type": "FILE",
+            "external_id": external_id or name,
+            "name": name,
+            "media_type": media_type,
+            "raw_key": upload.key,
+            "raw_size": size,
+            "raw_hash": sha256,
+            "sweep": upload.sweep,
+        },
+    )
+
+
+async def read(db: Database, scope: Scope, job_run_id: str, *, most: int | None = None) -> JobRun:
+    """The job run with all its documents, or `most` of them, failed and unfinished ones first.
+
+    INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
+    """
+    row = await db.async_row(_READ, {**scopes.params(scope), "run": job_run_id, "most": most})
+    if row is None:
+        raise not_found()
+    return _job_run(row)
+
+
+def not_found() -> ServiceError:
+    return ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, "There is no such ingestion job run in this namespace.")
+
+
+def file_key(scope: Scope, owner: str, name: str) -> str:
+    """Where a file lies in the namespace's file store: always below its namespace and tenant."""
+    return f"{scope.namespace}/{scope.tenant or '_'}/{owner}/{name}"
+
+
+_READ: LiteralString = (
+    "select r.id, r.status, j.config ->> 'connectionId' as connection_id, r.created_at, r.updated_at,"
+    " r.timings, b.flow_run_id, counted.progress, "
+    + names.COLUMNS
+    + ","
+    + run_outcome.OUTCOME
+    + """ as outcome,
+           (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error) order by d.position), '[]')
+            from (select * from run_documents where job_run_id = r.id
+                  order by status = 'FAILED' desc, status = 'SUCCESS', position limit %(most)s::bigint) d) as documents
+    from job_runs r
+    join jobs j on j.id = r.job_id
+    join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    left join batches b on b.id = r.batch_id
+    """
+    + run_progress.COUNTED
+    + " where r.id = %(run)s"
+)
+
+_GROUPS = {"PROCESSING": "processing", "SUCCESS": "completed", "FAILED": "failed", "CANCELLED": "cancelled"}
+
+
+def _job_run(row: Row) -> JobRun:
+    run = JobRun(
+        row["id"],
+        row["status"],
+        row["created_at"],
+        row["updated_at"],
+        row["timings"],
+        row["flow_run_id"],
+        row["source"],
+        row["connection_id"],
+        row["progress"],
+        names.of(row),
+        row["outcome"],
+        run_outcome.notices(row["source"], row["outcome"], row["progress"]),
+    )
+    for document_id, status, error in row["documents"]:
+        group = "queued" if status in WAITING else _GROUPS[status]
+        getattr(run, group).append(Entry(document_id, status, error))
+    return run
+
+
+async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[str, Any]) -> Accepted:
+    run = ids.job_run_id()
+    values = {
+        "content": None,
+        "raw_key": None,
+        "raw_size": None,
+        "raw_hash": None,
+        "sweep": None,
+        **what,
+        **scopes.params(scope),
+        "job": ids.job_id(),
+        "run": run,
+        "document": ids.document_id(),
+        "config": json.dumps(ingestion.config()),
+        "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
+    }
+    for _ in range(2):
+        row = await db.async_row(acceptance.ONE, values)
+        if row is not None:
+            return Accepted(run, row["id"], row["replaces"])
+    raise _no_namespace()
+
+
+def _no_namespace() -> ServiceError:
+    return ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")

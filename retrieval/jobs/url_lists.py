@@ -1,0 +1,41 @@
+"""A list of URLs to ingest: its documents are known, and recorded, at acceptance (D18)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retrieval import ids
+from retrieval.database import scopes
+from retrieval.database.database import Database
+from retrieval.jobs import acceptance
+from retrieval.jobs.runs import Ingestion, Receipt
+from retrieval.namespaces import namespaces
+from retrieval.ports import Scope
+
+
+async def accept(
+    db: Database, scope: Scope, *, urls: Sequence[str], config: Mapping[str, Any], ingestion: Ingestion
+) -> Receipt:
+    """Record one document a URL; the URL is its identity (D20), so one that stands twice is one document."""
+    pages = list(dict.fromkeys(urls))
+    run = ids.job_run_id()
+    asked = {**ingestion.config(), "request": dict(config), "connectionId": None}
+    values: dict[str, Any] = {
+        **scopes.params(scope),
+        "job": ids.job_id(),
+        "run": run,
+        "source": "URLS_LIST",
+        "document_type": "URL",
+        "config": json.dumps(asked),
+        "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
+        "documents": [ids.document_id() for _ in pages],
+        "urls": pages,
+    }
+    for _ in range(2):
+        rows = await db.async_rows(acceptance.SEVERAL, values)
+        if rows:
+            found = tuple(row["id"] for row in rows)
+            return Receipt(run, found, sum(row["replaces"] for row in rows))
+    raise namespaces.not_found()

@@ -1,0 +1,1 @@
+"""What runs in the background: garbage collection and key rotation."""

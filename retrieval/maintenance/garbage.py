@@ -1,0 +1,203 @@
+"""What the stores are still to be told: deletions, gone from all answers before and read back here, and new labels.
+
+Each scope's sweeps are done one after the other, and no two scopes wait for each other: one whose store hangs, or whose
+rows are held, keeps one thread busy, and half of the threads are kept for those without trouble. However many scopes
+lie on one host, it has a thread or two; if it hangs or fails it is left alone for a while, a longer one each time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from threading import Event
+from typing import LiteralString
+
+import structlog
+
+from retrieval.database.database import Database, Row
+from retrieval.errors import StepError
+from retrieval.ingestion import crawl_frontier
+from retrieval.maintenance import garbage_hosts
+from retrieval.maintenance.garbage_actions import ACTIONS, PAGE, Stores
+from retrieval.maintenance.garbage_hosts import Places
+
+__all__ = ["Stores", "Sweeper", "forget", "run"]
+
+log = structlog.get_logger()
+
+THREADS = 4
+TURN_SECONDS = 10.0
+"""How long one scope's sweeps go on while others may wait; what was begun is brought to its end."""
+
+_DUE: LiteralString = (
+    """
+    with recursive scopes as (
+        (select partition_id from sweeps order by partition_id limit 1)
+        union all
+        select (select s.partition_id from sweeps s where s.partition_id > scopes.partition_id
+                order by s.partition_id limit 1)
+        from scopes where scopes.partition_id is not null
+    ),
+    due as (
+        select first.partition_id, first.tries > 0 as failed, first.due_at, array_remove(array["""
+    + garbage_hosts.VECTORS
+    + ", "
+    + garbage_hosts.FILES
+    + ", "
+    + garbage_hosts.OTHERS
+    + """], null) as places
+        from scopes cross join lateral (
+            select s.partition_id, s.due_at, s.tries from sweeps s
+            where s.partition_id = scopes.partition_id and s.partition_id <> all(%(busy)s)
+            order by s.due_at limit 1
+        ) first
+        join partitions p on p.id = first.partition_id join namespaces n on n.id = p.namespace_id
+        where first.due_at <= now()
+    )
+    select partition_id, failed, places from (
+        select *, row_number() over (
+            partition by failed, places = '{}', places <@ %(good)s::text[] order by due_at
+        ) as turn
+        from due where not places && %(held)s::text[]
+    ) ranked
+    where turn <= %(most)s order by due_at
+"""
+)
+"""Scopes with something due, however much it is, by its age: one row of the index for each scope, due or
+not: asked for what is due, the plan would hang on statistics of yesterday. So many of each kind that those which have
+to wait hide no others."""
+
+_TAKE: LiteralString = (
+    """
+    update sweeps s
+    set tries = tries + 1, due_at = now() + interval '1 minute' * least(power(2, s.tries), 720)
+    from partitions p join namespaces n on n.id = p.namespace_id
+    where s.id = (select id from sweeps where partition_id = %(partition)s and due_at <= now()
+                  order by due_at limit 1 for update skip locked) and p.id = s.partition_id
+    returning s.*, p.namespace_id, p.tenant, n.organization_id, """
+    + garbage_hosts.VECTORS
+    + " as vectors, "
+    + garbage_hosts.FILES
+    + " as files, "
+    + garbage_hosts.OTHERS
+    + " as others"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A thread at work on one scope. `places`: the hosts outside where its things lie."""
+
+    work: Future[int]
+    places: tuple[str, ...]
+    doubtful: bool
+    """What was due failed before, or a host there has not answered yet or failed the last time."""
+
+
+class Sweeper:
+    """Threads that do what is due, each for one scope at a time."""
+
+    def __init__(self, db: Database, stores: Callable[[str], Stores]) -> None:
+        """`stores`: by namespace id."""
+        self._db = db
+        self._stores = stores
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sweep")
+        self._places = Places()
+        self._turns: dict[int, _Turn] = {}
+        self._closing = Event()
+
+    def begin(self) -> int:
+        """Give free threads to scopes with something due; how many are at work.
+
+        One thread is kept for what lies in this installation, and half of them for what was never in trouble.
+        """
+        self._turns = {scope: turn for scope, turn in self._turns.items() if not turn.work.done()}
+        if len(self._turns) >= THREADS:
+            return THREADS
+        good = set(self._places.good())
+        asked = {"busy": list(self._turns), "good": list(good), "held": self._places.held(), "most": 10 * THREADS}
+        for row in self._db.rows(_DUE, asked):
+            places = tuple(row["places"])
+            doubtful = row["failed"] or not good.issuperset(places)
+            if len(self._turns) < THREADS and self._has_room(places, doubtful=doubtful):
+                self._places.begin(places)
+                work = self._threads.submit(self._turn, row["partition_id"], places)
+                self._turns[row["partition_id"]] = _Turn(work, places, doubtful)
+        return len(self._turns)
+
+    def _has_room(self, places: Sequence[str], *, doubtful: bool) -> bool:
+        turns = self._turns.values()
+        if doubtful and sum(turn.doubtful for turn in turns) >= THREADS // 2:
+            return False
+        if places and sum(bool(turn.places) for turn in turns) >= THREADS - 1:
+            return False
+        return not self._places.is_held(places)
+
+    def wait(self, seconds: float | None = None) -> int:
+        """Until one of the threads is free, or all if no time is named; how many sweeps those that ended have done."""
+        turns = [turn.work for turn in self._turns.values()]
+        ended, _ = wait(turns, seconds, "ALL_COMPLETED" if seconds is None else "FIRST_COMPLETED")
+        return sum(turn.result() for turn in ended)
+
+    def close(self) -> None:
+        """Nothing more is begun; what was begun ends by itself."""
+        self._closing.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _turn(self, partition: int, places: Sequence[str]) -> int:
+        """One scope's sweeps, until nothing is due, the time is over or a host fails; how many were done."""
+        done, ends = 0, time.monotonic() + TURN_SECONDS
+        try:
+            while self._goes_on(ends, places) and (row := self._db.row(_TAKE, {"partition": partition})) is not None:
+                if self._do(row):
+                    self._db.rows("delete from sweeps where id = %(id)s", row)
+                    done += 1
+        except Exception:
+            log.exception("sweep.failed", partition=partition)
+        finally:
+            self._places.end(places)
+        return done
+
+    def _goes_on(self, ends: float, places: Sequence[str]) -> bool:
+        return time.monotonic() < ends and not self._closing.is_set() and not self._places.wait(places)
+
+    def _do(self, row: Row) -> bool:
+        """Whether it is done. What fails is tried again, later each time, and stops nothing else."""
+        try:
+            stores = self._stores(row["namespace_id"])
+            watched = self._places.watched(stores, row["vectors"], row["files"], row["others"])
+            ACTIONS[row["kind"]](self._db, watched, row)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+            reason = str(error) if isinstance(error, StepError) else type(error).__name__
+            log.warning("sweep.postponed", sweep=row["id"], kind=row["kind"], tries=row["tries"], reason=reason)
+            return False
+        return True
+
+
+def run(db: Database, stores: Callable[[str], Stores]) -> int:
+    """Do what is due, `stores` by namespace id; how many were done. What fails is tried again, later each time."""
+    sweeper = Sweeper(db, stores)
+    try:
+        sweeper.begin()
+        return sweeper.wait()
+    finally:
+        sweeper.close()
+
+
+def forget(db: Database) -> None:
+    """Drop what has served its time: answers of idempotency keys after a day, of addresses after a minute, of searches
+    after two days."""
+    db.rows(
+        "delete from idempotent_answers where ctid = any(array("
+        "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
+        {"page": 10 * PAGE},
+    )
+    db.rows(
+        "delete from rate_windows where caller like 'address:%%'"
+        " and minute < floor(extract(epoch from now()) / 60)::bigint - 1",
+        {},
+    )
+    db.rows("delete from search_times where hour < now() - interval '2 days'", {})
+    crawl_frontier.forget(db)

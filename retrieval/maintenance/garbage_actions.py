@@ -1,0 +1,250 @@
+"""What a sweep does, by its kind, in short transactions and bounded pages: it may stop anywhere and begin again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+from retrieval import settings
+from retrieval.database.database import Database, Row
+from retrieval.documents import connection_documents, vector_metadata
+from retrieval.errors import Retryable
+from retrieval.ports import FileStore, Scope, VectorStore
+from retrieval.search import bm25
+
+PAGE = 1000
+CHUNKS = 200
+"""Chunks whose words one transaction forgets."""
+PATIENCE = 8
+"""Tries, each after twice the time, in which a vector store that was left may become reachable: some four hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where a namespace's things lie. `end` wipes and ends the authorizations of a partition, by its number."""
+
+    vectors: VectorStore
+    files: FileStore
+    end: Callable[[int], None]
+    others: tuple[VectorStore, ...] = ()
+    """Vector stores that hold or held vectors beside: the one that is being built, the one before."""
+
+
+def _file(_db: Database, stores: Stores, row: Row) -> None:
+    stores.files.delete([row["file_key"]])
+
+
+def _labels(db: Database, stores: Stores, row: Row) -> None:
+    """A document whose metadata changed."""
+    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
+    vector_metadata.tell(db, stores.vectors, scope, row["document_id"])
+
+
+def _generation(db: Database, stores: Stores, row: Row) -> None:
+    """One generation of a document, unless it is the visible one."""
+    visible = db.row(
+        "select 1 as yes from documents where id = %(document_id)s and active_generation = %(generation)s"
+        " and deleted_at is null",
+        row,
+    )
+    if visible is None:
+        _vectors_and_chunks(db, stores, row, row["generation"])
+
+
+def _document(db: Database, stores: Stores, row: Row) -> None:
+    """A deleted document: every generation, every file, then the row itself."""
+    generations = db.rows("select distinct generation from chunks where document_id = %(document_id)s", row)
+    for found in generations:
+        _vectors_and_chunks(db, stores, row, found["generation"])
+    files = db.rows(
+        """
+        select raw_key as key from run_documents where document_id = %(document_id)s and raw_key is not null
+        union select parsed_key from run_documents where document_id = %(document_id)s and parsed_key is not null
+        """,
+        row,
+    )
+    stores.files.delete([file["key"] for file in files])
+    with db.transaction() as connection:
+        connection.execute("delete from inbox where document_id = %(document_id)s", row)
+        connection.execute("delete from connection_documents where document_id = %(document_id)s", row)
+        connection.execute("delete from documents where id = %(document_id)s and deleted_at is not null", row)
+
+
+def _partition(db: Database, stores: Stores, row: Row) -> None:
+    """Everything of a deleted namespace's scope; its job runs have ended before."""
+    stores.end(row["partition_id"])
+    for store in (stores.vectors, *stores.others):
+        store.drop(Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
+    files = db.rows(
+        """
+        with members as (
+            select d.raw_key, d.parsed_key from run_documents d
+            join job_runs r on r.id = d.job_run_id where r.partition_id = %(partition_id)s
+        )
+        select raw_key as key from members where raw_key is not null
+        union select parsed_key from members where parsed_key is not null
+        union select file_key from sweeps where partition_id = %(partition_id)s and file_key is not null
+        """,
+        row,
+    )
+    stores.files.delete([file["key"] for file in files])
+    while db.rows(_SLICE_OF_PAIRS, {**row, "page": 10 * PAGE}):
+        pass
+    for table in _BULK:
+        while db.rows(_SLICE.replace("TABLE", table), {**row, "page": 10 * PAGE}):
+            pass
+    for table, condition in _ROWS:
+        statement = _SLICE_OF_ROWS.replace("TABLE", table).replace("CONDITION", condition)
+        while db.rows(statement, {**row, "page": PAGE}):
+            pass
+    db.rows("delete from partitions where id = %(partition_id)s", row)
+
+
+_BULK: tuple[LiteralString, ...] = ("postings", "term_counts", "chunks", "embeddings")
+_SLICE: LiteralString = """
+    with gone as (
+        delete from TABLE where ctid = any(array(
+            select ctid from TABLE where partition_id = %(partition_id)s limit %(page)s
+        )) returning 1
+    )
+    select 1 as yes from gone limit 1
+"""
+_SLICE_OF_PAIRS: LiteralString = """
+    with gone as (
+        delete from connection_documents where ctid = any(array(
+            select h.ctid from connection_documents h join connections c on c.id = h.connection_id
+            where c.partition_id = %(partition_id)s limit %(page)s
+        )) returning 1
+    )
+    select 1 as yes from gone limit 1
+"""
+_ROWS: tuple[tuple[LiteralString, LiteralString], ...] = (
+    ("documents", "and deleted_at is null"),
+    ("job_runs", ""),
+    ("jobs", ""),
+)
+_SLICE_OF_ROWS: LiteralString = """
+    with gone as (
+        delete from TABLE where id = any(array(
+            select id from TABLE where partition_id = %(partition_id)s CONDITION limit %(page)s
+        )) returning 1
+    )
+    select 1 as yes from gone limit 1
+"""
+"""These and the partition, in the end, take with them what refers to them."""
+
+
+def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int) -> None:
+    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
+    values = {**row, "generation": generation}
+    indexes = db.rows(
+        "select index from chunks where document_id = %(document_id)s and generation = %(generation)s order by index",
+        values,
+    )
+    prefix = f"{row['document_id']}#{generation}#"
+    names = [f"{prefix}{found['index']}" for found in indexes]
+    for store in (stores.vectors, *stores.others):
+        _delete(store, scope, names, prefix)
+    for page in _pages(
+        db,
+        "select id from chunks where document_id = %(document_id)s and generation = %(generation)s limit %(page)s",
+        {**values, "page": CHUNKS},
+    ):
+        chunks = [found["id"] for found in page]
+        bm25.forget(db, row["partition_id"], chunks, settings.load().keyword_language)
+        _chunks(db, row["partition_id"], chunks)
+
+
+def _chunks(db: Database, partition_id: int, chunks: Sequence[int]) -> None:
+    """These, and the embeddings that no other chunk needs."""
+    with db.transaction() as connection:
+        connection.execute(_LOCK_VECTORS, {"partition_id": partition_id})
+        gone = connection.execute(
+            "delete from chunks where id = any(%(chunks)s) returning embedding_key", {"chunks": list(chunks)}
+        ).fetchall()
+        keys = list({found["embedding_key"] for found in gone})
+        connection.execute(_UNUSED, {"partition_id": partition_id, "keys": keys})
+
+
+_LOCK_VECTORS: LiteralString = "select pg_advisory_xact_lock(%(partition_id)s)"
+"""Who writes chunks shares it: an embedding that is about to be counted on is not taken."""
+_UNUSED: LiteralString = """
+    delete from embeddings e
+    where e.partition_id = %(partition_id)s and e.key = any(%(keys)s)
+      and not exists (select from chunks c where c.partition_id = e.partition_id and c.embedding_key = e.key)
+"""
+
+
+def _pages(db: Database, statement: LiteralString, params: dict[str, object]) -> Iterator[list[Row]]:
+    """What is there, for as long as the caller takes it away."""
+    while rows := db.rows(statement, params):
+        yield rows
+
+
+def _delete(store: VectorStore, scope: Scope, names: Sequence[str], prefix: str) -> None:
+    for start in range(0, len(names), PAGE):
+        store.delete(scope, names[start : start + PAGE])
+    if left := list(store.ids(scope, prefix)):
+        store.delete(scope, left)
+        if any(store.ids(scope, prefix)):
+            raise Retryable("The vector store still shows what was deleted; it is asked again later.")
+
+
+def _embeddings(db: Database, _stores: Stores, row: Row) -> None:
+    """Embeddings whose last chunk went when its document was cut again."""
+    after = b""
+    while found := db.rows(
+        "select key from embeddings where partition_id = %(partition_id)s and key > %(after)s"
+        " order by key limit %(page)s",
+        {**row, "after": after, "page": PAGE},
+    ):
+        after = found[-1]["key"]
+        with db.transaction() as connection:
+            connection.execute(_LOCK_VECTORS, row)
+            connection.execute(_UNUSED, {**row, "keys": [one["key"] for one in found]})
+
+
+def _other_stores(db: Database, _stores: Stores, row: Row) -> None:
+    """Forget vector stores that are not used any more, once they are empty or could not be emptied for some hours."""
+    waits = db.row(
+        "select 1 as yes from sweeps s join partitions p on p.id = s.partition_id"
+        " where p.namespace_id = %(namespace_id)s and s.kind in ('generation', 'document') limit 1",
+        row,
+    )
+    if waits is not None and row["tries"] < PATIENCE:
+        raise Retryable("The vector store that was left is not empty yet.")
+    db.rows(
+        """
+        update namespaces n
+        set retired = case when n.epoch = %(generation)s then null else n.retired end,
+            pending = case when run.id is null then null else n.pending end,
+            pending_run = case when run.id is null then null else n.pending_run end
+        from (select 1) one left join job_runs run
+          on run.finished_at is null and run.id = (select pending_run from namespaces where id = %(namespace_id)s)
+        where n.id = %(namespace_id)s
+        """,
+        row,
+    )
+
+
+def _connection(db: Database, _stores: Stores, row: Row) -> None:
+    """The documents of a revoked connection, which its request did not come to the end of."""
+    keep = row["kind"] == connection_documents.KINDS[True]
+    if not connection_documents.release(db, row["document_id"], keep=keep, seconds=RELEASE):
+        db.rows("update sweeps set tries = 0, due_at = now() where id = %(id)s", row)
+        raise Retryable("A revoked connection has many documents; the others follow.")
+
+
+RELEASE = 10.0
+"""Seconds in which a revoked connection's documents are let go of before other things have their turn."""
+ACTIONS: dict[str, Callable[[Database, Stores, Row], None]] = {
+    "file": _file,
+    "labels": _labels,
+    "generation": _generation,
+    "document": _document,
+    "embeddings": _embeddings,
+    "stores": _other_stores,
+    "partition": _partition,
+    **dict.fromkeys(connection_documents.KINDS.values(), _connection),
+}

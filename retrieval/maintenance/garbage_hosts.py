@@ -1,0 +1,168 @@
+"""How the hosts are doing where vectors and files lie outside, so that one that hangs takes little from others.
+
+Each host is seen by itself: what is called there is measured, what it does not answer or refuses for the moment puts it
+back, later each time. What is known of it is this process's own, and a fresh process finds out anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Lock
+from typing import Any, LiteralString
+
+from retrieval.errors import Retryable
+from retrieval.maintenance.garbage_actions import Stores
+from retrieval.ports import FileStore, Scope, VectorStore
+
+SLOW_SECONDS = 15.0
+"""A call that takes longer counts as a failure of its host, whatever comes of it."""
+DELAY_SECONDS = 5.0
+DELAY_MOST = 600.0
+"""For so long a host that fails is left alone: at first, and in the end."""
+GOOD_AT_ONCE = 2
+"""Threads for one host that has answered before; any other has one."""
+
+VECTORS: LiteralString = """
+    case when n.config #>> '{vectorStorageConfig,provider}' <> 'PGVECTOR' then coalesce(
+        n.config #>> '{vectorStorageConfig,indexHost}', n.config #>> '{vectorStorageConfig,provider}') end
+"""
+FILES: LiteralString = """
+    case when n.config #>> '{fileStorageConfig,type}' <> 'LOCAL' then coalesce(
+        n.config #>> '{fileStorageConfig,endpoint}', n.config #>> '{fileStorageConfig,type}') end
+"""
+OTHERS: LiteralString = """
+    case when n.pending is not null or n.retired is not null or n.deleted_at is not null then n.id end
+"""
+"""Hosts of a namespace `n`, null for what lies in this installation. Those of vector stores that come or go, and of who
+ends authorizations, are sealed: the namespace stands for them."""
+
+
+class Places:
+    """What is known of hosts. Safe in many threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._at_work: Counter[str] = Counter()
+        self._failures: dict[str, int] = {}
+        self._until: dict[str, float] = {}
+        self._good: set[str] = set()
+
+    def good(self) -> list[str]:
+        """Those that answered the last time."""
+        with self._lock:
+            return list(self._good)
+
+    def held(self) -> list[str]:
+        """Those where nothing is to be begun now: they failed a moment ago, or have as many threads as they may."""
+        with self._lock:
+            return [name for name in {*self._until, *self._at_work} if self._is_held(name)]
+
+    def is_held(self, names: Sequence[str]) -> bool:
+        with self._lock:
+            return any(self._is_held(name) for name in names)
+
+    def wait(self, names: Sequence[str]) -> bool:
+        """Whether one of them is left alone for the moment, also by those who are at work there."""
+        with self._lock:
+            return any(time.monotonic() < self._until.get(name, 0) for name in names)
+
+    def begin(self, names: Sequence[str]) -> None:
+        """Another thread works on a scope whose things lie there."""
+        with self._lock:
+            self._at_work.update(names)
+
+    def end(self, names: Sequence[str]) -> None:
+        with self._lock:
+            self._at_work = +(self._at_work - Counter(names))
+
+    def failed(self, name: str, *, after: float | None = None) -> None:
+        """`after`: seconds that the host itself asked us to wait."""
+        with self._lock:
+            failures = self._failures.get(name, 0)
+            seconds = max(min(DELAY_SECONDS * 2 ** min(failures, 10), DELAY_MOST), min(after or 0, DELAY_MOST))
+            self._failures[name] = failures + 1
+            self._until[name] = time.monotonic() + seconds
+            self._good.discard(name)
+
+    def answered(self, name: str) -> None:
+        with self._lock:
+            self._failures.pop(name, None)
+            self._until.pop(name, None)
+            self._good.add(name)
+
+    @contextmanager
+    def asked(self, name: str) -> Iterator[None]:
+        """Learn from one call. What was refused for good, or went wrong here, says nothing of the host."""
+        began = time.monotonic()
+        try:
+            yield
+        except Retryable as error:
+            self.failed(name, after=error.after)
+            raise
+        if time.monotonic() - began > SLOW_SECONDS:
+            self.failed(name)
+        else:
+            self.answered(name)
+
+    def watched(self, stores: Stores, vectors: str | None, files: str | None, others: str | None) -> Stores:
+        """The stores, by the names of their hosts; None: of this installation."""
+        return replace(
+            stores,
+            vectors=_vectors(stores.vectors, self, vectors),
+            files=_Files(stores.files, self, files) if files else stores.files,
+            others=tuple(_vectors(store, self, others) for store in stores.others),
+        )
+
+    def _is_held(self, name: str) -> bool:
+        most = GOOD_AT_ONCE if name in self._good else 1
+        return self._at_work[name] >= most or time.monotonic() < self._until.get(name, 0)
+
+
+def _vectors(store: VectorStore, places: Places, name: str | None) -> VectorStore:
+    watched: Any = _Vectors(store, places, name) if name else store
+    return watched  # type: ignore[no-any-return]
+
+
+class _Files:
+    """What sweeps ask of a file store."""
+
+    def __init__(self, store: FileStore, places: Places, name: str) -> None:
+        self._store, self._places, self._name = store, places, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        with self._places.asked(self._name):
+            self._store.delete(keys)
+
+
+class _Vectors:
+    """What sweeps ask of a vector store."""
+
+    def __init__(self, store: VectorStore, places: Places, name: str) -> None:
+        self._store, self._places, self._name = store, places, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def delete(self, scope: Scope, ids: Sequence[str]) -> None:
+        with self._places.asked(self._name):
+            self._store.delete(scope, ids)
+
+    def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
+        with self._places.asked(self._name):
+            found = list(self._store.ids(scope, prefix))
+        return iter(found)
+
+    def drop(self, scope: Scope) -> None:
+        with self._places.asked(self._name):
+            self._store.drop(scope)
+
+    def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Any) -> None:
+        with self._places.asked(self._name):
+            self._store.relabel(scope, document_id, ids, labels)

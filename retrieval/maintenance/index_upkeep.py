@@ -1,0 +1,91 @@
+"""Looking after scopes that have grown large: an index takes minutes to build, and only one at a time can be built.
+
+Small scopes come first, and each has its time: what is not done by then is put back, and has twice as long when its
+turn comes again, so that one that takes very long keeps the others waiting once and not for ever.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+
+from retrieval.database.database import Database
+from retrieval.errors import StepError
+from retrieval.maintenance.garbage_actions import Stores
+from retrieval.ports import Scope
+
+log = structlog.get_logger()
+
+LARGE = 10_000
+"""Chunks from which on a scope is looked after."""
+FIRST_SECONDS = 600.0
+MOST_SECONDS = 4 * 3600.0
+"""How long one scope may take: the first time, and in the end."""
+
+
+@dataclass(slots=True)
+class _PutBack:
+    failures: int
+    until: float
+
+
+class Upkeep:
+    """One thread that goes round the large scopes."""
+
+    def __init__(self, db: Database, stores: Callable[[str], Stores]) -> None:
+        """`stores`: by namespace id."""
+        self._db = db
+        self._stores = stores
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
+        self._round: Future[None] | None = None
+        self._back: dict[int, _PutBack] = {}
+
+    def begin(self) -> bool:
+        """Go round once, in the background; False while the round before is under way."""
+        if self._round is not None and not self._round.done():
+            return False
+        self._round = self._thread.submit(self._go_round)
+        return True
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Until the round is over; TimeoutError if it is not by then."""
+        if self._round is not None:
+            self._round.result(seconds)
+
+    def close(self) -> None:
+        """Nothing more is begun; what was begun ends by itself."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _go_round(self) -> None:
+        try:
+            large = self._db.rows(
+                """
+                select p.id, n.organization_id, p.namespace_id, p.tenant
+                from partitions p join namespaces n on n.id = p.namespace_id
+                where p.chunks >= %(large)s and n.deleted_at is null order by p.chunks
+                """,
+                {"large": LARGE},
+            )
+        except Exception as error:  # noqa: BLE001 - the next round may find the database again
+            log.warning("upkeep.postponed", reason=type(error).__name__)
+            return
+        for row in large:
+            self._look_after(row["id"], Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
+
+    def _look_after(self, partition: int, scope: Scope) -> None:
+        back = self._back.get(partition, _PutBack(0, 0.0))
+        if time.monotonic() < back.until:
+            return
+        seconds = min(FIRST_SECONDS * 2**back.failures, MOST_SECONDS)
+        try:
+            self._stores(scope.namespace).vectors.maintain(scope, seconds=seconds)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+            reason = str(error) if isinstance(error, StepError) else type(error).__name__
+            log.warning("maintenance.postponed", namespace=scope.namespace, seconds=seconds, reason=reason)
+            self._back[partition] = _PutBack(min(back.failures + 1, 10), time.monotonic() + seconds)
+        else:
+            self._back.pop(partition, None)

@@ -1,0 +1,84 @@
+"""Where a config's secrets are sent by the operator's settings, noted when they are stored and compared when used.
+
+RETRIEVAL_ENDPOINTS and RETRIEVAL_OAUTH_ENDPOINTS move a vendor's address for all namespaces at once. A secret that a
+client has stored for one address does not follow to another by itself: the client sends it again, or the operator says
+which addresses the new one `replaces`. A namespace of before has no note, and its secrets go where the settings say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces.namespaces import EMBEDDING_MODEL, WEB_SCRAPER, Config
+from retrieval.namespaces.secret_fields import NAMES
+from retrieval.settings import Settings
+from retrieval.sources import APPS
+
+Noted = Mapping[str, Sequence[str]]
+"""By the config's name: the addresses that its secrets were stored for."""
+
+PUBLIC = "public"
+"""Stands for the vendor's own address, which no setting names."""
+
+_CONNECTORS = {area: connector for connector, area in APPS.items()}
+_SCRAPERS = {"JINA": "JINA_READER"}
+"""The settings' name of a scraper where it is not its provider's."""
+
+
+def of(settings: Settings, configs: Config) -> dict[str, list[str]]:
+    """By the config's name: the addresses that the settings give to what it names. Only those that hold secrets."""
+    return {
+        area: [address for address, _ in _places(settings, area, config)]
+        for area, config in configs.items()
+        if config and NAMES & config.keys() and _vendor(area, config)
+    }
+
+
+def moved(settings: Settings, area: str, config: Config, noted: Noted) -> bool:
+    """Whether the config's secrets were stored for another address than the settings name now."""
+    if area not in noted:
+        return False
+    now = list(_places(settings, area, config))
+    return len(now) != len(noted[area]) or any(
+        before not in (address, *replaced) for before, (address, replaced) in zip(noted[area], now, strict=True)
+    )
+
+
+def kept(area: str, before: Noted, after: Noted) -> dict[str, Sequence[str]]:
+    """`after` with the note of one config as it was before, or none."""
+    others = {name: noted for name, noted in after.items() if name != area}
+    return {**others, **({area: before[area]} if area in before else {})}
+
+
+def require_unmoved(settings: Settings, area: str, config: Config, noted: Noted) -> None:
+    """INVALID_NAMESPACE_CONFIG, `secret_required`, where they must not be sent."""
+    if moved(settings, area, config, noted):
+        raise ServiceError(
+            ErrorCode.INVALID_NAMESPACE_CONFIG,
+            f"The service's own address for {_vendor(area, config)} is another one than when the secrets of {area} were"
+            " stored. Send them again with a PATCH of the namespace.",
+            field=area,
+            reason="secret_required",
+        )
+
+
+def _vendor(area: str, config: Config) -> str | None:
+    """The settings' name of whoever gets the secrets; None where the config itself names the address."""
+    if area == EMBEDDING_MODEL:
+        return str(config["provider"])
+    if area == WEB_SCRAPER:
+        return _SCRAPERS.get(config["provider"], str(config["provider"]))
+    return _CONNECTORS.get(area)
+
+
+def _places(settings: Settings, area: str, config: Config) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each address with those that it replaces."""
+    vendor = _vendor(area, config) or ""
+    api = settings.endpoints.get(vendor)
+    yield (api and api.base_url) or PUBLIC, api.replaces if api else ()
+    if area in _CONNECTORS:
+        oauth = settings.oauth_endpoints.get(vendor)
+        replaced = oauth.replaces if oauth else ()
+        yield (oauth and oauth.token) or PUBLIC, replaced
+        yield (oauth and oauth.revoke) or PUBLIC, replaced

@@ -1,0 +1,293 @@
+"""Namespaces: where content goes and which storage, index and model serve it. Secrets are opened only here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval.database import pages
+from retrieval.database.database import Database, Row
+from retrieval.errors import ErrorCode, Moved, ServiceError
+from retrieval.namespaces import secret_fields
+from retrieval.security.secrets import KeyRing
+from retrieval.sources import APPS
+
+Config = Mapping[str, Any]
+
+FILE_STORAGE = "fileStorageConfig"
+VECTOR_STORAGE = "vectorStorageConfig"
+EMBEDDING_MODEL = "embeddingModelConfig"
+WEB_SCRAPER = "webScraperConfig"
+REQUIRED = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
+CONNECTORS = tuple(APPS.values())
+CONFIGS = (*REQUIRED, WEB_SCRAPER, *CONNECTORS)
+_SENT_TO = "sentTo"
+
+EMBEDDED: Mapping[str, Config] = {
+    FILE_STORAGE: {"type": "LOCAL"},
+    VECTOR_STORAGE: {"provider": "PGVECTOR"},
+    EMBEDDING_MODEL: {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"},
+    WEB_SCRAPER: {"provider": "BUILTIN"},
+}
+"""The defaults that need no account (D11, D62)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceConfig:
+    """A namespace with its configs as the contract spells them, secrets opened: never for a log or an answer."""
+
+    id: str
+    organization_id: str
+    name: str
+    file_storage: Config = field(repr=False)
+    vector_storage: Config = field(repr=False)
+    embedding_model: Config = field(repr=False)
+    web_scraper: Config | None = field(repr=False)
+    connectors: Mapping[str, Config] = field(repr=False)
+    """By the contract's field names, such as `notionConfig`."""
+    dimensions: int | None
+    created_at: datetime
+    updated_at: datetime
+    epoch: int = 0
+    """Grows whenever another model or vector store takes over."""
+    changing: bool = False
+    """Whether that may be about to happen."""
+    sent_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By config: where its secrets were stored for, see `retrieval.namespaces.destinations`."""
+
+    def configs(self) -> dict[str, Any]:
+        """The configs that are set, by the contract's field names."""
+        return {
+            FILE_STORAGE: self.file_storage,
+            VECTOR_STORAGE: self.vector_storage,
+            EMBEDDING_MODEL: self.embedding_model,
+            **({WEB_SCRAPER: self.web_scraper} if self.web_scraper else {}),
+            **self.connectors,
+        }
+
+
+COLUMNS: LiteralString = (
+    "id, organization_id, name, config, secrets, dimensions, epoch, pending is not null as changing,"
+    " created_at, updated_at"
+)
+INSERT: LiteralString = (
+    "insert into namespaces (id, organization_id, name, config, secrets, dimensions)"
+    " values (%(id)s, %(organization)s, %(name)s, %(config)s, %(secrets)s, %(dimensions)s) returning " + COLUMNS
+)
+
+
+_MOVED: LiteralString = (
+    "config -> 'embeddingModelConfig' is distinct from %(config)s::jsonb -> 'embeddingModelConfig'"
+    " or config -> 'vectorStorageConfig' is distinct from %(config)s::jsonb -> 'vectorStorageConfig'"
+)
+"""Another model or vector store: keys are not in the column. What is being made for the one before must not count."""
+
+
+async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str) -> NamespaceConfig:
+    """The organization's namespace; NAMESPACE_NOT_FOUND for any other, missing or foreign alike."""
+    row = await db.async_row(
+        "select " + COLUMNS + " from namespaces"
+        " where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
+        {"id": namespace_id, "organization": organization},
+    )
+    if row is None:
+        raise not_found()
+    return opened(keys, row)
+
+
+def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = False) -> NamespaceConfig:
+    """For the flows, which act for any organization. A deleted one is NAMESPACE_NOT_FOUND, but for who cleans up."""
+    row = db.row(
+        "select " + COLUMNS + " from namespaces where id = %(id)s and (deleted_at is null or %(deleted)s)",
+        {"id": namespace_id, "deleted": deleted},
+    )
+    if row is None:
+        raise not_found()
+    return opened(keys, row)
+
+
+async def list_part(
+    db: Database, keys: KeyRing, organization: str, part: pages.Part | None = None, *, only: str | None = None
+) -> tuple[list[NamespaceConfig], str | None]:
+    """Newest first, all of them (D34) or a part with the cursor of the next; `only`: none but this one."""
+    rows = await db.async_rows(
+        "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
+        " and (%(only)s::text is null or id = %(only)s) and (%(after_id)s::text is null or (created_at, id)"
+        " < (%(after_time)s::timestamptz, %(after_id)s)) order by created_at desc, id desc limit %(limit)s",
+        {"organization": organization, "only": only, **pages.values(part)},
+    )
+    return pages.cut([opened(keys, row) for row in rows], part)
+
+
+async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:
+    """Store a namespace; NAMESPACE_LIMIT_EXCEEDED, exact under parallel creates, at the organization's limit."""
+    async with db.async_transaction() as connection:
+        found = await connection.execute(
+            "select coalesce(namespace_limit, %(limit)s) as allowed from organizations"
+            " where id = %(organization)s for no key update",
+            {"organization": draft.organization_id, "limit": limit},
+        )
+        owner = await found.fetchone()
+        counted = await connection.execute(
+            "select count(*) as existing from namespaces"
+            " where organization_id = %(organization)s and deleted_at is null",
+            {"organization": draft.organization_id},
+        )
+        existing = await counted.fetchone()
+        if owner is None or existing is None or existing["existing"] >= owner["allowed"]:
+            raise ServiceError(
+                ErrorCode.NAMESPACE_LIMIT_EXCEEDED,
+                "The organization has as many namespaces as it may have. Delete one, or have the limit raised.",
+            )
+        made = await connection.execute(INSERT, values(keys, draft))
+        row = await made.fetchone()
+    if row is None:
+        raise RuntimeError("insert … returning gave no row")
+    return opened(keys, row)
+
+
+async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> NamespaceConfig:
+    """Store what `changed` holds, provided that nobody else has changed the namespace since it was read."""
+    row = await db.async_row(
+        "update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s,"
+        " dimensions = %(dimensions)s, epoch = epoch + (" + _MOVED + ")::int,"
+        " pending_run = case when not (" + _MOVED + ") then pending_run end,"
+        " updated_at = greatest(now(), updated_at + interval '1 microsecond')"
+        " where id = %(id)s and organization_id = %(organization)s and deleted_at is null"
+        " and updated_at = %(seen)s returning " + COLUMNS,
+        {**values(keys, changed), "seen": changed.updated_at},
+    )
+    if row is None:
+        await get(db, keys, changed.organization_id, changed.id)
+        raise changed_meanwhile()
+    return opened(keys, row)
+
+
+async def delete(db: Database, organization: str, namespace_id: str) -> None:
+    """Gone from every answer at once. Its runs end, and the sweep removes its files and vectors (D53)."""
+    row = await db.async_row(
+        """
+        with gone as (
+            update namespaces set deleted_at = now()
+            where id = %(id)s and organization_id = %(organization)s and deleted_at is null returning id
+        ),
+        parts as (select p.id from partitions p join gone on gone.id = p.namespace_id),
+        fenced as (
+            update batches set fence = fence + 1, finished_at = now()
+            from parts where partition_id = parts.id and finished_at is null
+        ),
+        ended as (
+            update job_runs set cancel_requested = true, status = 'COMPLETED', finished_at = now()
+            from parts where partition_id = parts.id and finished_at is null
+        ),
+        swept as (
+            insert into sweeps (partition_id, kind, due_at)
+            select id, 'partition', now() + interval '30 seconds' from parts
+        )
+        select id from gone
+        """,
+        {"id": namespace_id, "organization": organization},
+    )
+    if row is None:
+        raise not_found()
+
+
+async def require(db: Database, organization: str, namespace_id: str) -> None:
+    """NAMESPACE_NOT_FOUND unless the organization has it: for telling which of two things was not found."""
+    found = await db.async_row(
+        "select id from namespaces where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
+        {"id": namespace_id, "organization": organization},
+    )
+    if found is None:
+        raise not_found()
+
+
+def present(connection: Connection[Row], namespace_id: str, epoch: int) -> None:
+    """Hold the namespace's model and store until the end of the transaction; Moved if they are others by now."""
+    statement: LiteralString = "select epoch from namespaces where id = %(id)s for share"
+    row = connection.execute(statement, {"id": namespace_id}).fetchone()
+    if row is None or row["epoch"] != epoch:
+        raise Moved("The namespace got another model or vector store meanwhile.")
+
+
+async def has_documents(db: Database, namespace_id: str) -> bool:
+    row = await db.async_row(
+        "select exists (select from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(id)s and d.deleted_at is null) as found",
+        {"id": namespace_id},
+    )
+    return row is not None and bool(row["found"])
+
+
+def changed_meanwhile() -> ServiceError:
+    return ServiceError(
+        ErrorCode.INVALID_NAMESPACE_CONFIG,
+        "Another request changed this namespace at the same moment. Read it and send the change again.",
+        reason="changed_meanwhile",
+    )
+
+
+def not_found() -> ServiceError:
+    return ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
+
+
+def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
+    """The row of a namespace: what may be shown, and the sealed rest by dotted path."""
+    shown = deepcopy(namespace.configs())
+    hidden: dict[str, str] = {}
+    for path, parent, key in list(secret_fields.within(shown)):
+        hidden[path] = parent.pop(key)
+    return {
+        "id": namespace.id,
+        "organization": namespace.organization_id,
+        "name": namespace.name,
+        "config": json.dumps({**shown, _SENT_TO: namespace.sent_to}),
+        "secrets": keys.seal(json.dumps(hidden).encode(), row=row_name(namespace.id)),
+        "dimensions": namespace.dimensions,
+    }
+
+
+def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
+    """The namespace of a row."""
+    configs = row["config"]
+    hidden = json.loads(keys.open(row["secrets"], row=row_name(row["id"]))) if row["secrets"] else {}
+    for path, value in hidden.items():
+        *parents, key = path.split(".")
+        place = configs
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[key] = value
+    return NamespaceConfig(
+        id=row["id"],
+        organization_id=row["organization_id"],
+        name=row["name"],
+        dimensions=row["dimensions"],
+        epoch=row["epoch"],
+        changing=row["changing"],
+        sent_to=configs.get(_SENT_TO) or {},
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        **split(configs),
+    )
+
+
+def split(configs: Config) -> dict[str, Any]:
+    """Configs by the contract's names -> the fields of NamespaceConfig."""
+    return {
+        "file_storage": configs[FILE_STORAGE],
+        "vector_storage": configs[VECTOR_STORAGE],
+        "embedding_model": configs[EMBEDDING_MODEL],
+        "web_scraper": configs.get(WEB_SCRAPER),
+        "connectors": {name: configs[name] for name in CONNECTORS if configs.get(name)},
+    }
+
+
+def row_name(namespace_id: str) -> str:
+    """Under which name its secrets are sealed."""
+    return f"namespaces/{namespace_id}/secrets"

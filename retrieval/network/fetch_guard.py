@@ -1,0 +1,300 @@
+"""Which addresses this service connects to on behalf of others: public ones, and the ranges that its operator allows.
+
+The address that is dialled is the one that was checked, so neither spellings nor names that change can lead elsewhere.
+`ipaddress.is_global` is no guard alone: it takes several tunnels and relays for public. The ranges follow IANA's
+registries of special-purpose addresses.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import idna
+
+from retrieval.errors import Fatal, Retryable
+from retrieval.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+Dialled = tuple[socket.AddressFamily, tuple[Any, ...]]
+
+_RESERVED = tuple(
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    )
+)
+_UNICAST = IPv6Network("2000::/3")
+_RESERVED_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+_METADATA: tuple[Network, ...] = tuple(
+    ip_network(text)
+    for text in (
+        "169.254.0.0/16",  # AWS, Google, Azure, ECS, EKS and others
+        "100.100.100.200/32",  # Alibaba
+        "168.63.129.16/32",  # Azure's wire server, a public address
+        "192.0.0.192/32",  # Oracle
+        "fd00:ec2::/32",  # AWS
+        "fd20:ce::254/128",  # Google
+    )
+)
+"""Where machines of a cloud learn their own credentials: never, whatever an operator allows."""
+_NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0:0/96"))
+_ISATAP = (0x00005EFE, 0x02005EFE)
+
+_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PORTS = frozenset({80, 443})
+_OTHER_SERVICES = frozenset(
+    {1433, 1521, 1719, 1720, 1723, 2049, 3306, 3659, 4045, 4190, 5060, 5061, 5432, 6000, 6379, 6566, 6665, 6666, 6667}
+    | {6668, 6669, 6679, 6697, 9092, 10080, 11211, 27017}
+)
+"""Ports above 1023 on which no web server answers, but other services might take a request for theirs."""
+
+
+class Blocked(Fatal):
+    """An address that this service does not connect to. Its text repeats neither name nor address."""
+
+
+_NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME), socket.EAI_FAIL})
+_NOT_TO_BE_HAD = (
+    "The host of the address does not exist, or is not on the public internet; the operator can allow its range with"
+    " RETRIEVAL_FETCH_ALLOW."
+)
+"""The same for a name that leads nowhere and for one that leads inside: nobody learns which names there are inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`allowed`: the operator's ranges beside the public addresses. `own_ports`: of this installation on this machine;
+    `own`: its hosts and ports elsewhere. Its own are refused whatever is allowed."""
+
+    allowed: tuple[Network, ...] = ()
+    own_ports: frozenset[int] = frozenset()
+    own: tuple[tuple[str, int], ...] = ()
+
+    def resolve(self, host: str, port: int) -> list[Dialled]:
+        """Where the name leads, each address checked: one that is not allowed blocks all. OSError: not known now."""
+        check_port(port)
+        name = canonical_host(host)
+        try:
+            found = _looked_up(name, port)
+        except socket.gaierror as error:
+            if error.errno in _NO_SUCH_NAME:
+                raise Blocked(_NOT_TO_BE_HAD) from None
+            raise
+        try:
+            for _, _, _, _, where in found:
+                self._check(ip_address(where[0]), port)
+        except Blocked:
+            if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
+                raise
+            raise Blocked(_NOT_TO_BE_HAD) from None
+        return [(family, where) for family, _, _, _, where in found]
+
+    def connect(self, host: str, port: int, timeout: float | None = None) -> socket.socket:
+        """A connection to one of the checked addresses, within `timeout` seconds in all. OSError: none answers."""
+        error: OSError = OSError("The name leads nowhere.")
+        for family, where, left in in_turn(self.resolve(host, port), timeout):
+            connection = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                connection.settimeout(left)
+                connection.connect(where)
+            except OSError as failed:
+                connection.close()
+                error = failed
+            else:
+                return connection
+        raise error
+
+    def check_url(self, url: str) -> None:
+        """Blocked, with the reason, unless every address of the URL's host may be dialled."""
+        host, port = host_and_port(url)
+        try:
+            self.resolve(host, port)
+        except OSError as error:
+            raise Retryable("The host name of the address cannot be looked up now.") from error
+
+    def _check(self, address: Address, port: int) -> None:
+        for reading in _readings(address):
+            if any(reading in network for network in _METADATA):
+                raise Blocked("The address leads to a machine's own metadata, which is never fetched.")
+            if not _is_public(reading) and not any(reading in network for network in self.allowed):
+                raise Blocked(
+                    "The address is not on the public internet; the operator can allow its range with"
+                    " RETRIEVAL_FETCH_ALLOW."
+                )
+            if self._is_own(reading, port):
+                raise Blocked("The address is one of this service's own, which are never fetched.")
+
+    def _is_own(self, address: Address, port: int) -> bool:
+        if port in self.own_ports and _is_here(address):
+            return True
+        hosts = [host for host, own_port in self.own if own_port == port]
+        return any(_leads_to(host, port, address) for host in hosts)
+
+
+def guard(options: Settings) -> Guard:
+    """The guard that the operator's settings ask for."""
+    ports = {options.api_port, options.ui_port} | (set() if options.prefect_api_url else {options.prefect_port})
+    return Guard(tuple(options.fetch_allow), frozenset(ports - {0}), tuple(_own(options)))
+
+
+def _own(options: Settings) -> Iterator[tuple[str, int]]:
+    """Where other parts of the installation listen, as far as the settings say."""
+    databases = [secret.get_secret_value() for secret in (options.database_url, options.prefect_database_url) if secret]
+    addresses = [options.prefect_api_url or "", options.ui_api_url or ""]
+    for url in (*databases, *addresses, *(f"tcp://{address}" for address in options.own_addresses)):
+        try:
+            parts = urlsplit(url)
+            port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 5432)
+        except ValueError:
+            continue
+        if parts.hostname:
+            yield parts.hostname, port
+
+
+def _leads_to(host: str, port: int, address: Address) -> bool:
+    """Whether the host has this address, or is this machine as the address is: a part may listen on all."""
+    with suppress(OSError):
+        for _, _, _, _, where in _looked_up(host, port):
+            own = ip_address(where[0].partition("%")[0])
+            if own == address or (_is_here(own) and _is_here(address)):
+                return True
+    return False
+
+
+def _is_here(address: Address) -> bool:
+    """Whether it is an address of this machine: the system binds to no other."""
+    family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.bind((str(address), 0))
+        return True
+    return False
+
+
+def _looked_up(name: str, port: int) -> list[Any]:
+    return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+
+
+def transport(
+    guarded: Guard, *, verify: Any = True, retries: int = 0, limits: httpx.Limits | None = None
+) -> httpx.HTTPTransport:
+    """What an httpx client sends with: every connection is dialled by the guard, proxy variables are ignored."""
+    from retrieval.network import (
+        transport as guarded_transport,  # httpx is slow to import, and most processes fetch nothing
+    )
+
+    return guarded_transport.Transport(guarded, verify=verify, retries=retries, limits=limits)
+
+
+def host_and_port(url: str) -> tuple[str, int]:
+    """Of an http or https URL. Blocked if it is written so that two readers could understand two hosts."""
+    if re.search(r"[\x00-\x20\x7f-\x9f\\]", url):
+        raise Blocked("The address holds spaces, control characters or backslashes.")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Blocked("The address cannot be read: its host or port is malformed.") from error
+    if parts.scheme not in {"http", "https"}:
+        raise Blocked("Only http:// and https:// addresses are fetched.")
+    if not parts.hostname:
+        raise Blocked("The address has no host.")
+    if "@" in parts.netloc:
+        raise Blocked("The address holds a user name or password.")
+    return parts.hostname, port if port is not None else {"http": 80, "https": 443}[parts.scheme]
+
+
+def canonical_host(host: str) -> str:
+    """The one spelling of a name or address that is looked up. Blocked for numbers that are no plain address."""
+    name = host.strip("[]") if host.startswith("[") else host
+    if ":" in name:
+        return str(_address(name))
+    if not name.isascii():
+        try:
+            name = idna.encode(name, uts46=True).decode()
+        except (idna.IDNAError, UnicodeError) as error:
+            raise Blocked("The host name cannot be read.") from error
+    name = name.lower().removesuffix(".")
+    if len(name) > 253 or not _NAME.fullmatch(name):
+        raise Blocked("The host name cannot be read.")
+    if _NUMBER.fullmatch(name.rpartition(".")[2]):
+        return str(_address(name))
+    return name
+
+
+def check_port(port: int) -> None:
+    """Blocked for ports where other services than web servers listen."""
+    if port not in _PORTS and (not 1024 <= port <= 65535 or port in _OTHER_SERVICES):
+        raise Blocked("The port of the address is not one of a web server: 80, 443 or above 1023.")
+
+
+def _address(text: str) -> Address:
+    try:
+        address = ip_address(text)
+    except ValueError as error:
+        raise Blocked("The host is a number, but no plain internet address.") from error
+    if isinstance(address, IPv6Address) and address.scope_id:
+        raise Blocked("The address names an interface of this machine.")
+    return address
+
+
+def _readings(address: Address) -> Iterator[Address]:
+    """The address, and each IPv4 address that a tunnel or translator would make of it."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped:
+            yield address.ipv4_mapped
+            return
+        yield from _embedded(address)
+    yield address
+
+
+def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
+    number = int(address)
+    if address.sixtofour:
+        yield address.sixtofour
+    if address.teredo:
+        yield from address.teredo
+    if any(address in network for network in _NAT64) or (number >> 32) & 0xFFFFFFFF in _ISATAP:
+        yield IPv4Address(number & 0xFFFFFFFF)
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _RESERVED)
+    return address in _UNICAST and not any(address in network for network in _RESERVED_6)
+
+
+def in_turn(addresses: Iterable[Dialled], timeout: float | None) -> Iterator[tuple[socket.AddressFamily, Any, Any]]:
+    """Each address with the seconds that are left of the timeout."""
+    end = None if timeout is None else time.monotonic() + timeout
+    for family, where in addresses:
+        left = None if end is None else end - time.monotonic()
+        if left is not None and left <= 0:
+            return
+        yield family, where, left

@@ -1,0 +1,37 @@
+"""Where a browser may be sent after an authorization (D45): no open redirect, no script, no look-alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.network import service_urls
+
+FIELD = "clientRedirectUrl"
+_LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+def check(url: str, hosts: Sequence[str] = ()) -> None:
+    """INVALID_REQUEST unless `url` is https, or http on this machine. `hosts`: those allowed; any if there are none."""
+    try:
+        parts = service_urls.require(url, ("https", "http"))
+    except ValueError as error:
+        raise _refused(str(error)) from error
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    if parts.scheme != "https" and host not in _LOCAL:
+        raise _refused("must begin with https://, or http:// on localhost")
+    if hosts and host not in {allowed.lower() for allowed in hosts}:
+        raise _refused("names a host that this service does not redirect to; its operator keeps the list")
+
+
+def target(url: str, connection_id: str, status: str) -> str:
+    """`url` with the two parameters that the browser brings along, and no others of these names."""
+    parts = urlsplit(url)
+    ours = {"connectionId": connection_id, "status": status}
+    kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in ours]
+    return urlunsplit(parts._replace(query=urlencode([*kept, *ours.items()])))
+
+
+def _refused(why: str) -> ServiceError:
+    return ServiceError(ErrorCode.INVALID_REQUEST, f"{FIELD} {why}.", field=FIELD, reason="not_allowed")

@@ -1,0 +1,119 @@
+"""An httpx transport whose connections are all dialled by the fetch guard."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+import httpcore
+import httpx
+
+from retrieval.network.fetch_guard import Guard, in_turn
+
+_ends: ContextVar[float | None] = ContextVar("ends", default=None)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """All that this thread sends and receives inside ends after so long, however slowly the other side drips.
+
+    httpx knows timeouts of single reads only: a header of one byte a second would never meet one.
+    """
+    token = _ends.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _ends.reset(token)
+
+
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    """Reading all certificates takes a while, and they are the same for everybody."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+class Transport(httpx.HTTPTransport):
+    """httpx offers no way to name the network backend, so the pool is ours; everything else stays its own."""
+
+    def __init__(
+        self, guarded: Guard, *, verify: Any = True, retries: int = 0, limits: httpx.Limits | None = None
+    ) -> None:
+        limits = limits or httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5)
+        context = _trusted() if verify is True else httpx.create_ssl_context(verify=verify, trust_env=False)
+        super().__init__(verify=context, trust_env=False)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=context,
+            max_connections=limits.max_connections,
+            max_keepalive_connections=limits.max_keepalive_connections,
+            keepalive_expiry=limits.keepalive_expiry,
+            retries=retries,
+            network_backend=Backend(guarded),
+        )
+
+
+class Backend(httpcore.NetworkBackend):
+    """Dials the numbers that the guard has checked; no name reaches the system after that."""
+
+    def __init__(self, guarded: Guard) -> None:
+        self._guard = guarded
+        self._system = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        error: Exception = httpcore.ConnectTimeout("No address was dialled in time.")
+        try:
+            checked = self._guard.resolve(host, port)
+        except OSError as failed:
+            raise httpcore.ConnectError("The host name cannot be resolved.") from failed
+        for _, where, left in in_turn(checked, _left(timeout, httpcore.ConnectTimeout)):
+            try:
+                return Stream(self._system.connect_tcp(where[0], port, left, local_address, socket_options))
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as failed:
+                error = failed
+        raise error
+
+
+class Stream(httpcore.NetworkStream):
+    """A connection that keeps to the deadline of `within`."""
+
+    def __init__(self, inner: httpcore.NetworkStream) -> None:
+        self._inner = inner
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, _left(timeout, httpcore.WriteTimeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        left = _left(timeout, httpcore.ConnectTimeout)
+        return Stream(self._inner.start_tls(ssl_context, server_hostname, left))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def _left(timeout: float | None, late: type[Exception]) -> float | None:
+    ends = _ends.get()
+    if ends is None:
+        return timeout
+    left = ends - time.monotonic()
+    if left <= 0:
+        raise late("The time for the whole exchange is up.")
+    return left if timeout is None else min(timeout, left)

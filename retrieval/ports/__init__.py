@@ -1,0 +1,61 @@
+"""What the service asks of the world outside: `values` travel through the ports of `sources` and of `stores`."""
+
+from typing import TYPE_CHECKING
+
+from retrieval.ports.sources import Authorizer, Choosing, Connector, Tokens, TokenSource
+from retrieval.ports.stores import Match, Vector, VectorStore
+from retrieval.ports.values import (
+    Chunk,
+    DiscoveryRequest,
+    Embedder,
+    FileStore,
+    Member,
+    OcrStrategy,
+    Page,
+    PageDrawer,
+    PageMark,
+    Parsed,
+    Parser,
+    RawContent,
+    Scope,
+    ScrapeOptions,
+    Scraper,
+    Source,
+    SourceItem,
+    TextKind,
+    Tokenizer,
+)
+
+if TYPE_CHECKING:
+    from retrieval.ports.values import Embeddings
+
+__all__ = [
+    "Authorizer",
+    "Choosing",
+    "Chunk",
+    "Connector",
+    "DiscoveryRequest",
+    "Embedder",
+    "Embeddings",
+    "FileStore",
+    "Match",
+    "Member",
+    "OcrStrategy",
+    "Page",
+    "PageDrawer",
+    "PageMark",
+    "Parsed",
+    "Parser",
+    "RawContent",
+    "Scope",
+    "ScrapeOptions",
+    "Scraper",
+    "Source",
+    "SourceItem",
+    "TextKind",
+    "TokenSource",
+    "Tokenizer",
+    "Tokens",
+    "Vector",
+    "VectorStore",
+]

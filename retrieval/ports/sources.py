@@ -1,0 +1,99 @@
+"""The port of content services: how a connection is authorized, and what is listed and fetched in its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from retrieval.errors import StepError
+    from retrieval.ports.values import Page, RawContent, SourceItem
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a content service hands out. `expires_at` is None if it does not say; `account`: whose it is, if known."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str | None = field(default=None, repr=False)
+    expires_at: datetime | None = None
+    account: str | None = None
+
+
+class TokenSource(Protocol):
+    """Gives a connection's access token; who asks never stores one."""
+
+    connection_id: str
+
+    def token(self) -> str: ...
+
+    def renewed(self, refused: str) -> str:
+        """Another token after the service refused this one. Fatal if the authorization has ended."""
+        ...
+
+    def ended(self, reason: str, refused: str) -> StepError:
+        """What to raise where a renewed token is refused too: the connection is FAILED with the reason from now on.
+
+        Retryable, and no failure, if it got other tokens than the refused one meanwhile.
+        """
+        ...
+
+
+class Authorizer(Protocol):
+    """The OAuth2 code flow of one app at one content service. Fatal: the service refused, in our words."""
+
+    @property
+    def pkce(self) -> bool: ...
+
+    def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
+        """Where a person allows the access. `challenge`: PKCE, S256; None where `pkce` is False."""
+        ...
+
+    def exchange_code(self, code: str, *, redirect_uri: str, verifier: str | None) -> Tokens: ...
+
+    def refresh(self, tokens: Tokens) -> Tokens:
+        """New tokens; a refresh token that does not rotate is carried over."""
+        ...
+
+    def revoke(self, tokens: Tokens) -> None:
+        """End the authorization at the service, where it can be; otherwise do nothing."""
+        ...
+
+
+class Connector(Protocol):
+    """A content service. One is made for each step of a run and used by several threads at once."""
+
+    @property
+    def authorizer(self) -> Authorizer: ...
+
+    def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """What is new, changed or deleted since `cursor`, page by page; everything there is for None.
+
+        Each page's cursor goes on behind that page, also in another process; the cursor of the last page, which is
+        `done`, is where the next listing begins. A cursor that the service has forgotten starts a listing of
+        everything, whose last page is `whole`. Files only: no folders, nothing trashed, shortcuts once.
+        """
+        ...
+
+    def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
+        """The item's content, in the file `to`; None if it is still what `item.version` says.
+
+        Skippable if this item alone cannot be had, such as one that vanished after it was listed.
+        """
+        ...
+
+    def gone(self, tokens: TokenSource, external_id: str) -> bool:
+        """Whether the item is deleted, trashed or out of reach: asked of what a whole listing did not name."""
+        ...
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A connector of which a request can choose parts."""
+
+    def choosing(self, include: Sequence[Mapping[str, str]]) -> Connector:
+        """The same, for these parts alone: each has an `id` or a `path`. What lies outside of them is gone."""
+        ...

@@ -1,0 +1,265 @@
+"""The ports: what a step asks of the world, and the small values that travel between steps.
+
+Every port is sync and is called from a thread. A port method raises only `Retryable`, `Fatal` or `Skippable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from psycopg import Connection
+
+    Embeddings = npt.NDArray[np.float32]
+    """Shape (texts, dimensions), each row of length 1."""
+
+TextKind = Literal["document", "query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose data: every repository, store and search call needs it. `tenant` is "" for the scope without a tenant."""
+
+    organization: str
+    namespace: str
+    tenant: str = ""
+
+
+class OcrStrategy(StrEnum):
+    """How a file's text is found: its own text layer only, or optical recognition where there is none."""
+
+    BASIC_PARSER = "BASIC_PARSER"
+    STANDARD_OCR = "STANDARD_OCR"
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeOptions:
+    """CSS selectors of the elements of a web page to take and to leave; without `include` its main text is taken."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    check: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+    """May raise Skippable: asked before an address is dialled, also of redirects, where this service fetches itself."""
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> ScrapeOptions:
+        """Of a web ingestion's config, in the contract's words."""
+        wanted = config.get("scrapeOptions") or {}
+        return cls(tuple(wanted.get("includeSelectors") or ()), tuple(wanted.get("excludeSelectors") or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class RawContent:
+    """Fetched bytes, as a readable local file. `size` in bytes; `media_type` as the source named it, or ""."""
+
+    path: Path
+    name: str
+    media_type: str
+    size: int
+    version: str = ""
+    """The source's own mark of this content, for the next time; "" if it has none."""
+    properties: Mapping[str, str | int] = field(default_factory=dict)
+    """What the source says of the content beside it, under the contract's names: title, language, canonicalUrl …"""
+    page: ScrapeOptions | None = None
+    """Set for a web page in HTML: what to take of it. Such a page is read as one, not as a file."""
+    url: str = ""  # where it came from in the end, redirects followed, if that is known
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file that was packed into another: its path there, and a local file beside that one with its content.
+
+    `reason`: why it was left out, for the user; there is no content then.
+    """
+
+    path: str
+    file: Path
+    media_type: str
+    size: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A document as Markdown. `pages`: the offset in `text` at which each page starts, empty if there are no pages."""
+
+    text: str
+    title: str = ""
+    pages: tuple[int, ...] = ()
+    properties: Mapping[str, str | int] = field(default_factory=dict)
+    members: tuple[Member, ...] = ()
+    """Files that were packed into this one: to become documents of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of the parsed text: `parsed.text[start:end] == text`; `page` counts from 1, tokens are the model's."""
+
+    index: int
+    text: str
+    start: int
+    end: int
+    page: int | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceItem:
+    """Something that a source lists. `external_id`: a page's URL or the vendor's id, the same at every listing."""
+
+    external_id: str
+    name: str
+    media_type: str = ""
+    version: str = ""
+    """The source's own mark of the content; another one means that it changed. The same one is not fetched again."""
+    deleted: bool = False
+    """It is gone at the source: its document is removed with the page."""
+    error: str = ""
+    """Why it cannot be had, for the user: it becomes a FAILED entry of the job run, and no document."""
+    properties: Mapping[str, str | int] = field(default_factory=dict)
+    content: RawContent | None = None
+    """What had to be fetched to list on: stored with the page, and never fetched again. The file stays until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryRequest:
+    """What a client asked a source for. `config`: the checked `ingestConfig.config`, in the contract's words."""
+
+    scope: Scope
+    source: str
+    config: Mapping[str, Any]
+    connection_id: str | None = None
+    job_run_id: str = ""
+
+
+class Source(Protocol):
+    """Where documents come from: web pages, drives, workspaces."""
+
+    def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
+        """What there is, lazily: a page's items and its cursor are saved together before the next page is asked for.
+
+        `cursor`: of the last page that was saved, None at first. The last page is `done`; a listing that ends without
+        one has broken off. Raises Skippable or Fatal with the reason that the job run shall show.
+        """
+        ...
+
+    def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
+        """The item's content, in the file `to`; None if it is still what `item.version` says.
+
+        Skippable if this item alone cannot be had.
+        """
+        ...
+
+
+class Scraper(Protocol):
+    """Fetches one web page: this service itself, or a service that somebody else runs."""
+
+    def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
+        """What lies at `url`, in the file `to`: HTML as it came (the options are applied when it is parsed), Markdown
+        from a service that applied them itself, or a file of another kind. None: still what version `known` was.
+
+        Raises Skippable if this page alone cannot be had, Retryable, or Fatal (a refused key, no credit left).
+        """
+        ...
+
+    def check(self) -> None:
+        """Raise Fatal or Retryable unless pages can be fetched."""
+        ...
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A piece of a listing. `cursor`: where to go on; saved with the page's items. `done`: the listing is complete."""
+
+    items: Sequence[T]
+    cursor: str
+    done: bool
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    save: Callable[[Connection[Any]], None] | None = None
+    """`skipped`: what was found and left out, by reason. `save`: the source's own, in the page's transaction."""
+    whole: bool = False
+    """On the last page: everything that there is was listed, so what was not listed is gone. Not so after changes."""
+
+
+class Parser(Protocol):
+    """Turns a file into Markdown. Raises Skippable for a file that cannot be read, naming the cause and what to do."""
+
+    def parse(self, raw: RawContent, ocr: OcrStrategy) -> Parsed: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PageMark:
+    """What was read from a page, and the part of it, `text[start:end]`, to shade where it stands on the page."""
+
+    text: str = ""
+    start: int = 0
+    end: int = 0
+
+
+class PageDrawer(Protocol):
+    """Draws a page of a PDF, counted from 1, as PNG. Skippable for what cannot be drawn."""
+
+    def draw(self, file: Path, page: int, mark: PageMark) -> bytes: ...
+
+
+class Tokenizer(Protocol):
+    """Counts as a model counts. `name` is reported to the user."""
+
+    name: str
+
+    def spans(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        """Per text, the character offsets (start, end) of each token, without special tokens."""
+        ...
+
+
+class Embedder(Protocol):
+    """An embedding model. `max_tokens` counts what fits into one text, special tokens left out.
+
+    `batch_size`: texts of one call, whose vectors are kept as soon as they are there. It should take no more than
+    seconds. `calls`: of them beside each other; what is under way is all that the loss of a process can cost.
+    """
+
+    provider: str
+    model: str
+    batch_size: int
+    calls: int
+    max_tokens: int
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
+        """Vectors of length 1, one a text, in order."""
+        ...
+
+    def check(self) -> None:
+        """Raise Fatal or Retryable unless one word can be embedded now."""
+        ...
+
+
+class FileStore(Protocol):
+    """Raw and parsed files of one namespace's storage, by key. A key holds only letters, digits, `-_./`."""
+
+    def put(self, key: str, chunks: Iterable[bytes]) -> int:
+        """Store the bytes durably under `key`, replacing what was there; the size in bytes."""
+        ...
+
+    def open(self, key: str) -> AbstractContextManager[BinaryIO]:
+        """A readable stream; Skippable if there is no such file."""
+        ...
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Remove; unknown keys are no error."""
+        ...
+
+    def check(self) -> None: ...

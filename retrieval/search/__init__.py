@@ -1,0 +1,1 @@
+"""Search: BM25, hydration of candidates, fusion."""

@@ -1,0 +1,241 @@
+"""The keyword side: BM25 over `postings`, true and exact, in the same database and transaction as the chunks.
+
+    score(query, chunk) = sum over the terms of  idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
+    idf = ln(1 + (N - df + 0.5) / (df + 0.5))
+
+Terms are the distinct lexemes of `to_tsvector(language, text)`; N, df and average count the partition's visible chunks
+that have a term at all; of a longer query the 64 rarest terms count. Robertson and Zaragoza, "The Probabilistic
+Relevance Framework", 2009.
+
+How often a term occurs is written beside the postings as parts, one a transaction, so that no two writers wait for
+each other; now and then a writer adds them up.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval.database.database import Database, Row
+from retrieval.filters import DocumentFilter
+
+K1, B = 1.5, 0.75
+TERMS = 64
+"""Terms of a query that count, the rarest first."""
+CHARACTERS: LiteralString = "200000"
+"""Characters of a chunk that are indexed; a tsvector holds a megabyte at most."""
+_COMPACT = 1 / 16
+"""Share of indexing transactions that add up the counts of the terms they touch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A query as the partition's statistics see it: terms, rarest first, with their weight (idf).
+
+    `slope`: K1 * B / average length.
+    """
+
+    partition: int
+    names: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+    slope: float = 0.0
+
+    def params(self) -> dict[str, Any]:
+        return {"terms": list(self.names), "weights": list(self.weights), "slope": self.slope}
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A chunk and its BM25 score."""
+
+    chunk_id: int
+    score: float
+
+
+POINTS: LiteralString = (
+    f"t.weight * p.tf * {K1 + 1}::float8 / (p.tf + {K1 * (1 - B)}::float8 + %(slope)s::float8 * p.length)"
+)
+"""What a posting `p` of a term `t` is worth."""
+
+_INDEX: LiteralString = f"""
+    with found as (
+        select c.id as chunk_id, t.lexeme as term, least(coalesce(cardinality(t.positions), 1), 32767) as tf
+        from chunks c, unnest(to_tsvector(%(language)s::regconfig, left(c.content, {CHARACTERS}))) t
+        where c.partition_id = %(partition)s and c.id = any(%(chunks)s)
+    ),
+    made as (
+        insert into postings (partition_id, term, chunk_id, tf, length)
+        select %(partition)s, term, chunk_id, tf, sum(tf) over (partition by chunk_id)
+        from found order by term, chunk_id
+        on conflict do nothing returning term, chunk_id, tf
+    ),
+    counted as (
+        insert into term_counts (partition_id, term, chunks)
+        select %(partition)s, term, count(*) from made group by term order by term
+    )
+    select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from made
+"""
+
+REMOVE: LiteralString = """
+    with gone as (
+        delete from postings where chunk_id = any(%(chunks)s) returning partition_id, term, chunk_id, tf
+    ),
+    counted as (
+        insert into term_counts (partition_id, term, chunks)
+        select partition_id, term, -count(*) from gone group by partition_id, term
+    )
+    select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from gone
+"""
+"""Takes the chunks out and answers what `partitions.chunks` and `.terms` lose by it."""
+
+_LOCK: LiteralString = "select pg_try_advisory_xact_lock(1262837581, %(partition)s) as ours"
+_WORDS_OF: LiteralString = "select distinct term from postings where chunk_id = any(%(chunks)s)"
+_MANY: LiteralString = """
+    select term, array_agg(part) as parts, sum(chunks)::int as chunks from term_counts
+    where partition_id = %(partition)s and term = any(%(terms)s) group by term having count(*) > 16
+"""
+_SPENT: LiteralString = """
+    select term, array_agg(part) as parts from term_counts
+    where partition_id = %(partition)s and term = any(%(terms)s) group by term having sum(chunks) = 0
+"""
+_DROP: LiteralString = """
+    delete from term_counts where partition_id = %(partition)s and term = any(%(terms)s) and part + 0 = any(%(parts)s)
+"""
+"""Only the parts that were read: another writer may have put one beside them since. `+ 0`: the index is read by terms;
+by terms and parts it would be asked for every pair of them."""
+_PUT: LiteralString = """
+    insert into term_counts (partition_id, term, chunks)
+    select %(partition)s, w.term, w.chunks from unnest(%(terms)s::text[], %(sums)s::int[]) as w (term, chunks)
+    where w.chunks <> 0
+"""
+
+_ONE_AT_A_TIME: LiteralString = "select pg_advisory_xact_lock(1262837581, %(partition)s)"
+_WORDS_IN: LiteralString = f"""
+    select distinct t.lexeme as term
+    from chunks c, unnest(to_tsvector(%(language)s::regconfig, left(c.content, {CHARACTERS}))) t
+    where c.id = any(%(chunks)s)
+"""
+_TERMS_AT_ONCE = 1000
+"""Terms whose counts one statement reads and changes."""
+
+_TERMS: LiteralString = """
+    select q.lexeme as term, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
+    from partitions s, unnest(to_tsvector(%(language)s::regconfig, %(query)s)) q
+    join term_counts c on c.partition_id = %(partition)s and c.term = q.lexeme
+    where s.id = %(partition)s
+    group by q.lexeme, s.chunks, s.terms having sum(c.chunks) > 0
+    order by sum(c.chunks), q.lexeme limit %(limit)s
+"""
+
+_BEST: LiteralString = """
+    select p.chunk_id, sum(POINTS) as score
+    from unnest(%(terms)s::text[], %(weights)s::float8[]) t(term, weight)
+    join postings p on p.partition_id = %(partition)s and p.term = t.term
+    WHERE
+    group by p.chunk_id order by 2 desc, 1 limit %(n)s
+"""
+_OF_DOCUMENTS: LiteralString = """where p.chunk_id in (
+        select c.id from documents d
+        join chunks c on c.document_id = d.id and c.generation = d.active_generation
+        where d.partition_id = %(partition)s and d.deleted_at is null and """
+
+
+def index(connection: Connection[Row], partition_id: int, chunk_ids: Sequence[int], language: str) -> tuple[int, int]:
+    """Make chunks findable, in the caller's transaction; what `partitions.chunks` and `.terms` gain by it."""
+    params = {"partition": partition_id, "chunks": list(chunk_ids), "language": language}
+    row = connection.execute(_INDEX, params).fetchone()
+    if random.random() < _COMPACT:  # noqa: S311 - spreads work, guards nothing
+        compact(connection, partition_id, chunk_ids)
+    return _sizes(row)
+
+
+def remove(connection: Connection[Row], chunk_ids: Sequence[int]) -> tuple[int, int]:
+    """The opposite of `index`: what `partitions.chunks` and `.terms` lose by it. Unknown chunks are no error."""
+    return _sizes(connection.execute(REMOVE, {"chunks": list(chunk_ids)}).fetchone())
+
+
+def compact(connection: Connection[Row], partition_id: int, chunk_ids: Sequence[int]) -> None:
+    """Add up the counts of these chunks' terms, unless another transaction is at it in this partition."""
+    params = {"partition": partition_id, "chunks": list(chunk_ids)}
+    lock = connection.execute(_LOCK, params).fetchone()
+    if lock is None or not lock["ours"]:
+        return
+    words = [row["term"] for row in connection.execute(_WORDS_OF, params).fetchall()]
+    for values in _pages(partition_id, words):
+        many = connection.execute(_MANY, values).fetchall()
+        _drop(connection, partition_id, many)
+        sums = {"terms": [row["term"] for row in many], "sums": [row["chunks"] for row in many]}
+        connection.execute(_PUT, {"partition": partition_id, **sums})
+
+
+def forget(db: Database, partition_id: int, chunk_ids: Sequence[int], language: str) -> None:
+    """Drop the words that stand nowhere else any more, before these chunks go: a deleted text leaves none behind.
+
+    In short transactions of its own, each for a bounded number of words.
+    """
+    params = {"chunks": list(chunk_ids), "language": language}
+    words = [row["term"] for row in db.rows(_WORDS_IN, params)]
+    for values in _pages(partition_id, words):
+        with db.transaction() as connection:
+            connection.execute(_ONE_AT_A_TIME, values)
+            _drop(connection, partition_id, connection.execute(_SPENT, values).fetchall())
+
+
+def _pages(partition_id: int, words: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Sorted, so that neighbours in the index are read together."""
+    ordered = sorted(words)
+    for start in range(0, len(ordered), _TERMS_AT_ONCE):
+        yield {"partition": partition_id, "terms": ordered[start : start + _TERMS_AT_ONCE]}
+
+
+def _drop(connection: Connection[Row], partition_id: int, found: Sequence[Row]) -> None:
+    if found:
+        terms = [row["term"] for row in found]
+        parts = [part for row in found for part in row["parts"]]
+        connection.execute(_DROP, {"partition": partition_id, "terms": terms, "parts": parts})
+
+
+def terms(connection: Connection[Row], partition_id: int, query: str, language: str) -> Terms:
+    """The terms of a query that occur in the partition; none if nothing can be found by them."""
+    params = {"partition": partition_id, "query": query, "language": language, "limit": TERMS}
+    rows = connection.execute(_TERMS, params).fetchall()
+    if not rows:
+        return Terms(partition_id)
+    total = int(rows[0]["total"])
+    slope = K1 * B * max(total, 1) / max(int(rows[0]["lengths"]), 1)
+    return Terms(
+        partition_id,
+        names=tuple(row["term"] for row in rows),
+        weights=tuple(_idf(total, int(row["chunks"])) for row in rows),
+        slope=slope,
+    )
+
+
+def best(connection: Connection[Row], query: Terms, n: int, where: DocumentFilter | None = None) -> list[Scored]:
+    """The n chunks with the highest scores, best first."""
+    if not query.names:
+        return []
+    condition, params = _condition(where)
+    statement = _BEST.replace("POINTS", POINTS).replace("WHERE", condition)
+    rows = connection.execute(statement, {**params, **query.params(), "partition": query.partition, "n": n}).fetchall()
+    return [Scored(row["chunk_id"], row["score"]) for row in rows]
+
+
+def _condition(where: DocumentFilter | None) -> tuple[LiteralString, dict[str, Any]]:
+    if where is None or not where.restricts():
+        return "", {}
+    fragment, params = where.sql("d")
+    return f"{_OF_DOCUMENTS}{fragment})", params
+
+
+def _idf(total: int, count: int) -> float:
+    return math.log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
+
+
+def _sizes(row: Row | None) -> tuple[int, int]:
+    return (int(row["chunks"]), int(row["terms"])) if row else (0, 0)

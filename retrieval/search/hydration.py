@@ -1,0 +1,177 @@
+"""From candidates to rows: the statements that decide what of a search may be shown and what it scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, LiteralString
+
+from retrieval.database.database import Database, Row
+from retrieval.documents.page_images import PLACED
+from retrieval.filters import DocumentFilter
+from retrieval.search import bm25
+
+FEW = 2_000
+"""Visible chunks up to which a filter's documents are compared one by one, without the vector store."""
+HALF: LiteralString = "10.0"
+"""BM25 score that counts as one half of the keyword part."""
+_STALE: LiteralString = "1000"
+"""Visible chunks that a document has looked at, at most, if a candidate is of another generation of it."""
+
+_DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
+        then coalesce(nullif(e.values::halfvec <=> %(values)s::halfvec, 'NaN'), 1) else 1 end"""
+
+_OF_DOCUMENTS: LiteralString = """
+    with meant as materialized (
+        select c.id, c.embedding_key from documents d
+        join chunks c on c.document_id = d.id and c.generation = d.active_generation
+        where d.partition_id = %(partition)s and d.deleted_at is null and FILTER
+        limit %(few)s + 1
+    )
+    select (select count(*) from meant) as meant, array(
+        select m.id from meant m join embeddings e on e.partition_id = %(partition)s and e.key = m.embedding_key
+        where (select count(*) from meant) <= %(few)s
+        order by DISTANCE, m.id limit %(limit)s
+    ) as ids
+"""
+
+_HYDRATE: LiteralString = """
+    with near as (
+        select document_id, generation, index, min(rank)::int as rank
+        from unnest(%(documents)s::text[], %(generations)s::bigint[], %(indexes)s::int[])
+            with ordinality n(document_id, generation, index, rank)
+        group by 1, 2, 3
+    ),
+    words as (
+        select * from unnest(%(chunks)s::bigint[], %(scores)s::float8[]) with ordinality w(chunk_id, score, rank)
+    ),
+    exact as (select * from unnest(%(exact)s::bigint[]) with ordinality x(chunk_id, rank)),
+    proposed as (
+        select document_id, generation, index from near
+        union
+        select c.document_id, c.generation, c.index from chunks c
+        where c.id in (select chunk_id from words union select chunk_id from exact)
+    ),
+    open as materialized (
+        select d.id, d.active_generation, p.generation, p.index
+        from proposed p join documents d on d.id = p.document_id
+        where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and FILTER
+    ),
+    visible as materialized (
+        select c.id, c.document_id, c.generation, c.index, c.embedding_key from open o
+        join chunks c on c.document_id = o.id and c.generation = o.active_generation and c.index = o.index
+        where o.generation = o.active_generation
+        union
+        select c.* from (select distinct id, active_generation from open where generation <> active_generation) o
+        cross join lateral (
+            select id, document_id, generation, index, embedding_key from chunks
+            where document_id = o.id and generation = o.active_generation order by index limit STALE
+        ) c
+    ),
+    SCORED parts as materialized (
+        select c.id, c.document_id, c.index, SEMANTIC as semantic, KEYWORD as bm25,
+               coalesce(n.rank, x.rank::int) as semantic_rank, w.rank::int as keyword_rank
+        from visible c
+        left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
+        left join words w on w.chunk_id = c.id
+        left join exact x on x.chunk_id = c.id JOIN_SCORED
+    ),
+    best as materialized (
+        select *, bm25 / (bm25 + HALF) as keyword,
+               %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + HALF)) as score
+        from parts order by score desc, document_id collate "C", index limit %(limit)s
+    )
+    select c.content, b.score, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, d.id as document_id, d.name,
+           d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end",
+           case when PLACED then c.page end as page
+    from best b join lateral (select * from chunks where id = b.id limit 1) c on true
+    join lateral (select * from documents where id = b.document_id limit 1) d on true
+    order by b.score desc, b.document_id collate "C", b.index
+"""
+_PLAN_ONCE: LiteralString = "set local plan_cache_mode = force_generic_plan"
+"""Planning it takes longer than running it, and the plan is the same for every query."""
+_SEMANTIC: LiteralString = f"""coalesce((
+            select least(1.0, greatest(0.0, 1 - ({_DISTANCE}))) from embeddings e
+            where e.partition_id = %(partition)s and e.key = c.embedding_key
+        ), 0.0::float8)"""
+_SCORED: LiteralString = f"""scored as (
+        select p.chunk_id, sum({bm25.POINTS}) as score
+        from unnest(%(terms)s::text[], %(weights)s::float8[]) t(term, weight)
+        cross join lateral (
+            select chunk_id, tf, length from postings
+            where partition_id = %(partition)s and term = t.term
+              and chunk_id = any(array(select id from visible except select chunk_id from words))
+        ) p group by p.chunk_id
+    ),"""
+"""The BM25 scores of those candidates that the keyword side did not propose."""
+
+
+def of_documents(
+    db: Database, partition: int, where: DocumentFilter, values: Sequence[float], limit: int
+) -> list[int] | None:
+    """The nearest visible chunks of the documents that match, exactly; None if there are more than `FEW`."""
+    condition, params = where.sql("d")
+    statement = _OF_DOCUMENTS.replace("FILTER", condition).replace("DISTANCE", _DISTANCE)
+    row = db.row(statement, {**params, **_vector(values), "partition": partition, "few": FEW, "limit": limit})
+    return None if row is None or row["meant"] > FEW else list(row["ids"])
+
+
+def hydrate(
+    db: Database,
+    partition: int,
+    *,
+    near: Sequence[str],
+    exact: Sequence[int],
+    words: Sequence[bm25.Scored],
+    terms: bm25.Terms,
+    values: Sequence[float] | None,
+    weights: tuple[float, float],
+    where: DocumentFilter | None,
+    limit: int,
+) -> list[Row]:
+    """The `limit` best of the candidates that may be shown, with the fields of `search.Hit`, best first.
+
+    near: vector ids, nearest first; exact: chunk ids, nearest first; words: by BM25; weights: semantic, keyword.
+    """
+    condition, params = where.sql("d") if where is not None else ("true", {})
+    keys = [key for key in map(_key, near) if key is not None]
+    statement = (
+        _HYDRATE.replace("FILTER", condition)
+        .replace("SEMANTIC", _SEMANTIC if values is not None else "0.0::float8")
+        .replace("KEYWORD", "coalesce(w.score, s.score, 0.0)" if terms.names else "0.0::float8")
+        .replace("JOIN_SCORED", "left join scored s on s.chunk_id = c.id" if terms.names else "")
+        .replace("SCORED", _SCORED if terms.names else "")
+        .replace("STALE", _STALE)
+        .replace("PLACED", PLACED)
+        .replace("HALF", HALF)
+    )
+    params |= {
+        "partition": partition,
+        "documents": [key[0] for key in keys],
+        "generations": [key[1] for key in keys],
+        "indexes": [key[2] for key in keys],
+        "chunks": [one.chunk_id for one in words],
+        "scores": [one.score for one in words],
+        "exact": list(exact),
+        "semantic_weight": weights[0],
+        "keyword_weight": weights[1],
+        "limit": limit,
+    }
+    if values is not None:
+        params |= _vector(values)
+    if terms.names:
+        params |= terms.params()
+    with db.transaction() as connection:
+        connection.execute(_PLAN_ONCE)
+        return connection.execute(statement, params, prepare=True).fetchall()
+
+
+def _key(vector_id: str) -> tuple[str, int, int] | None:
+    """`document#generation#index`, taken apart; None for anything else that lies in the store."""
+    parts = vector_id.rsplit("#", 2)
+    if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].isdecimal():
+        return None
+    return parts[0], int(parts[1]), int(parts[2])
+
+
+def _vector(values: Sequence[float]) -> dict[str, Any]:
+    return {"values": "[" + ",".join(map(repr, values)) + "]", "size": len(values)}

@@ -1,0 +1,188 @@
+"""Search: two lists of candidates, one statement that fetches and scores them, one order.
+
+    score    = semantic_weight * semantic + keyword_weight * keyword
+    semantic = max(0, cosine similarity of the query's and the chunk's embedding)
+    keyword  = s / (s + 10)   where s is the chunk's BM25 score, see `retrieval.search.bm25`
+
+Both parts lie in [0, 1] and depend on query and chunk alone, not on what else was found, so a threshold means the
+same for every query. Candidates are the best 100 of each side; both parts are computed for every candidate; a side of
+weight 0 is skipped, and then the first of the other side are enough. Equal scores are ordered by document id and
+position.
+
+The stores only propose. What is shown comes from our own tables: text, metadata, scope, the visible generation and,
+whatever the store said, the semantic score. A candidate of a generation that is not visible (any more) stands for its
+document's visible chunks, so a document that is being replaced is never missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from retrieval.database import scopes
+from retrieval.database.database import Database, Row
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Embedder, Scope, VectorStore
+from retrieval.search import bm25 as keyword
+from retrieval.search.hydration import hydrate, of_documents
+
+CANDIDATES = 100
+"""Best of each side that are scored, more if more results are asked for."""
+SPARE = 10
+"""Candidates beyond `top_k`, for those that fall away."""
+MOST = 10_000
+"""Where asking a vector store for more ends; also the most that one of the hosted stores answers."""
+_PARTITION: LiteralString = """
+    select p.id from partitions p
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for. Weights sum to 1; `threshold` is the least final score of a hit."""
+
+    text: str
+    top_k: int = 10
+    threshold: float = 0.0
+    where: DocumentFilter | None = None
+    semantic_weight: float = 1.0
+    keyword_weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that was found, the parts of its score, its place in the two lists (from 1) and its document."""
+
+    content: str
+    score: float
+    semantic: float
+    keyword: float
+    semantic_rank: int | None
+    keyword_rank: int | None
+    document_id: str
+    name: str
+    external_id: str
+    document_type: str
+    source: str
+    metadata: Mapping[str, Any]
+    index: int
+    start: int
+    end: int
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Hits, best first, and where the time went: embed_ms, vector_ms, keyword_ms, hydrate_ms."""
+
+    hits: list[Hit]
+    timings: Mapping[str, float]
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Milliseconds by the name of the step."""
+
+    spent: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + (time.perf_counter() - start) * 1000
+
+
+def run(
+    db: Database,
+    scope: Scope,
+    query: Query,
+    *,
+    embedder: Embedder | None,
+    vectors: VectorStore | None,
+    language: str = "english",
+) -> SearchResult:
+    """The best chunks of the scope. `embedder` and `vectors` may be None if the semantic weight is 0."""
+    clock = _Clock()
+    row = db.row(_PARTITION, scopes.params(scope))
+    if row is None or (query.where is not None and query.where.empty_lists):
+        return SearchResult([], clock.spent)
+    values = None
+    if query.semantic_weight > 0:
+        if embedder is None or vectors is None:
+            raise ValueError("A semantic search needs an embedder and a vector store.")
+        with clock("embed_ms"):
+            values = [float(value) for value in embedder.embed([query.text], "query")[0]]
+    search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values)
+    return SearchResult(_hits(query, search.rows()), clock.spent)
+
+
+@dataclass(slots=True)
+class _Search:
+    """One search on its way: what each of its steps needs."""
+
+    db: Database
+    scope: Scope
+    query: Query
+    partition: int
+    language: str
+    clock: _Clock
+    vectors: VectorStore | None
+    values: Sequence[float] | None
+
+    def rows(self) -> list[Row]:
+        """The `top_k` best, asking the vector store for more while hits are missing because candidates fell away."""
+        both = self.query.semantic_weight > 0 and self.query.keyword_weight > 0
+        wanted = max(CANDIDATES if both else 0, self.query.top_k + SPARE)
+        terms, words = self._by_words(wanted)
+        exact = self._exact(wanted)
+        while True:
+            near = self._by_meaning(wanted) if exact is None else []
+            with self.clock("hydrate_ms"):
+                rows = hydrate(
+                    self.db,
+                    self.partition,
+                    near=near,
+                    exact=exact or [],
+                    words=words,
+                    terms=terms,
+                    values=self.values,
+                    weights=(self.query.semantic_weight, self.query.keyword_weight),
+                    where=self.query.where,
+                    limit=self.query.top_k,
+                )
+            if len(rows) >= self.query.top_k or len(near) < wanted or wanted >= MOST:
+                return rows
+            wanted = min(wanted * 4, MOST)
+
+    def _by_words(self, wanted: int) -> tuple[keyword.Terms, list[keyword.Scored]]:
+        if self.query.keyword_weight <= 0:
+            return keyword.Terms(self.partition), []
+        with self.clock("keyword_ms"), self.db.transaction() as connection:
+            terms = keyword.terms(connection, self.partition, self.query.text, self.language)
+            return terms, keyword.best(connection, terms, wanted, self.query.where)
+
+    def _exact(self, wanted: int) -> list[int] | None:
+        """Chunk ids by exact comparison if a filter leaves only few; None: ask the vector store."""
+        where = self.query.where
+        if self.values is None or where is None or not where.restricts():
+            return None
+        with self.clock("vector_ms"):
+            return of_documents(self.db, self.partition, where, self.values, wanted)
+
+    def _by_meaning(self, wanted: int) -> list[str]:
+        if self.values is None or self.vectors is None:
+            return []
+        with self.clock("vector_ms"):
+            matches = self.vectors.query(self.scope, self.values, wanted, self.query.where)
+        return [match.id for match in matches]
+
+
+def _hits(query: Query, rows: Sequence[Row]) -> list[Hit]:
+    return [Hit(**row) for row in rows if row["score"] >= query.threshold]

@@ -1,0 +1,1 @@
+"""Secrets at rest: those of namespaces and connections, and those of the installation itself."""
