@@ -59,7 +59,7 @@ SOURCES: dict[str, str] = {
     "SITEMAP": "connectors.web.crawl.sitemap:make",
     "WEBSITE": "connectors.web.crawl.website:make",
 }
-"""Ingestion source, such as WEBSITE, to `make(config, db, ring) -> Source`; `config` is the NamespaceConfig."""
+"""Ingestion source, such as WEBSITE, to `make(scraper, file_store, db) -> Source`."""
 
 CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
 """Source and scraper to another `make` of that kind: the service walks websites itself."""
@@ -133,11 +133,9 @@ def source(name: str, config: NamespaceConfig, db: Database, ring: KeyRing) -> S
         except ServiceError as error:  # taken away since the request
             raise Fatal(str(error)) from error
         return Connected(db, ring, connector(name, app, settings.load()))
-    if config.web_scraper is not None:
-        _require_unmoved("webScraperConfig", config.web_scraper, config)
     crawler = CRAWLERS.get((name, (config.web_scraper or {}).get("provider", "")))
     make = _load({**SOURCES, name: crawler} if crawler else SOURCES, name, "source")
-    return cast("Source", make(config, db, ring))
+    return cast("Source", make(scraper(config), file_store(config), db))
 
 
 @lru_cache(maxsize=1)

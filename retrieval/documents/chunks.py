@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from retrieval.database.database import Database
+from retrieval.database.page_map import PLACED
 from retrieval.documents import listing
 from retrieval.documents.listing import Listing, Page
-from retrieval.documents.page_images import PLACED
 from retrieval.ports import Scope
 
 PAGE = 50

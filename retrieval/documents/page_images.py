@@ -7,15 +7,10 @@ from typing import LiteralString
 
 from retrieval.database import scopes
 from retrieval.database.database import Database
+from retrieval.database.page_map import PLACED
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
-
-PAGE_MAP = "pageMap"
-"""Property of a document whose pages were placed while it was parsed; its value is how. Earlier ones were guessed."""
-
-PLACED: LiteralString = "d.properties ? 'pageMap'"
-"""Whether the pages of the document `d` and of its chunks are known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from retrieval.database.database import Database
-from retrieval.documents.page_images import PAGE_MAP
+from retrieval.database.page_map import PAGE_MAP
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion import items, unpack
 from retrieval.ingestion.items import Item, Key

@@ -14,16 +14,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import idna
 
 from retrieval.errors import Fatal, Retryable
 from retrieval.settings import Settings
-
-if TYPE_CHECKING:
-    import httpx
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -199,17 +196,6 @@ def _is_here(address: Address) -> bool:
 
 def _looked_up(name: str, port: int) -> list[Any]:
     return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-
-
-def transport(
-    guarded: Guard, *, verify: Any = True, retries: int = 0, limits: httpx.Limits | None = None
-) -> httpx.HTTPTransport:
-    """What an httpx client sends with: every connection is dialled by the guard, proxy variables are ignored."""
-    from retrieval.network import (
-        transport as guarded_transport,  # httpx is slow to import, and most processes fetch nothing
-    )
-
-    return guarded_transport.Transport(guarded, verify=verify, retries=retries, limits=limits)
 
 
 def host_and_port(url: str) -> tuple[str, int]:

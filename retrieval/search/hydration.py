@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database, Row
-from retrieval.documents.page_images import PLACED
+from retrieval.database.page_map import PLACED
 from retrieval.filters import DocumentFilter
 from retrieval.search import bm25
 

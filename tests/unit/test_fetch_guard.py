@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from retrieval.errors import Retryable
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.transport import Transport
 from retrieval.settings import Settings
 
 ATTACKS = [
@@ -220,7 +221,7 @@ def dialled(monkeypatch):
 def test_the_transport_dials_what_was_checked(monkeypatch, dialled):
     """The pool below httpx looks up nothing but the number that the guard has checked."""
     asked = answers(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
-    client = httpx.Client(transport=fetch_guard.transport(Guard()), trust_env=False)
+    client = httpx.Client(transport=Transport(Guard()), trust_env=False)
     with client, pytest.raises(httpx.ConnectError):
         client.get("http://rebinding.example/")
     assert asked == ["rebinding.example"]
@@ -230,7 +231,7 @@ def test_the_transport_dials_what_was_checked(monkeypatch, dialled):
 def test_the_transport_dials_no_attack(dialled):
     """Whatever another library makes of the URL's spelling, the dial is guarded."""
     refused = (Blocked, httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.ConnectError)
-    with httpx.Client(transport=fetch_guard.transport(Guard()), trust_env=False, timeout=5) as client:
+    with httpx.Client(transport=Transport(Guard()), trust_env=False, timeout=5) as client:
         for url in ATTACKS:
             with pytest.raises(refused):
                 client.get(url)
@@ -241,7 +242,7 @@ def test_proxy_variables_are_ignored(monkeypatch, witness):
     port, seen = witness
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
-    with httpx.Client(transport=fetch_guard.transport(Guard()), timeout=2) as client, pytest.raises(Blocked):
+    with httpx.Client(transport=Transport(Guard()), timeout=2) as client, pytest.raises(Blocked):
         client.get("http://10.0.0.1/")
     assert seen == []
 
@@ -324,7 +325,7 @@ def refused(guard, url):
     """By the check, and by the client that fetches."""
     with pytest.raises(Blocked) as checked:
         guard.check_url(url)
-    with httpx.Client(transport=fetch_guard.transport(guard), trust_env=False) as client:
+    with httpx.Client(transport=Transport(guard), trust_env=False) as client:
         with pytest.raises(Blocked) as dialled:
             client.get(url)
     assert str(checked.value) == str(dialled.value)

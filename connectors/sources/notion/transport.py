@@ -19,6 +19,7 @@ from connectors.http.authorized_call import Manners, Refused
 from connectors.http.retries import Busy, Passing, seconds_asked
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
+from retrieval.network.transport import Transport
 from retrieval.ports import TokenSource
 
 if TYPE_CHECKING:
@@ -74,11 +75,7 @@ class Wire:
         ours = address.startswith(self._base + "/")
         if not ours and not address.startswith("https://"):
             raise Skippable("Notion gives the file out at an address that is not https, which is not asked.")
-        way = (
-            httpx.HTTPTransport(verify=self._verify)
-            if ours
-            else fetch_guard.transport(fetch_guard.guard(self._settings))
-        )
+        way = httpx.HTTPTransport(verify=self._verify) if ours else Transport(fetch_guard.guard(self._settings))
         until, written = monotonic() + DOWNLOAD_SECONDS, 0
         try:
             with (

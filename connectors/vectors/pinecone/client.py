@@ -15,6 +15,7 @@ from typing import Any
 from retrieval.errors import Fatal, Retryable
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.transport import Transport
 
 SECONDS = 30.0
 """How long one request may take."""
@@ -73,7 +74,7 @@ class Client:
             index = Index(host=self._url, api_key=self._key, timeout=SECONDS)
             client = index._http._client  # noqa: SLF001
             client._transport.close()  # noqa: SLF001
-            client._transport = fetch_guard.transport(self._guard, verify=self._verify())  # noqa: SLF001
+            client._transport = Transport(self._guard, verify=self._verify())  # noqa: SLF001
             weakref.finalize(self, client.close)
             return index
 

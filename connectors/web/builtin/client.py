@@ -22,6 +22,7 @@ from retrieval import settings
 from retrieval.errors import Retryable, Skippable
 from retrieval.network import fetch_guard, urls
 from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.transport import Transport
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Client:
         self._guard = guarded
         self._manners = manners
         self._bounds = bounds
-        self._transport = fetch_guard.transport(guarded)
+        self._transport = Transport(guarded)
 
     def get(self, url: str, into: BinaryIO, wish: Wish | None = None) -> Fetched:
         """Fetch `url` into an empty file. Skippable: it cannot be had, with the reason; Retryable: not now."""

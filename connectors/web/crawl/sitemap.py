@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connectors import registry
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import Bounds, Client, Wish
@@ -19,9 +18,7 @@ from connectors.web.crawl.walk import page_key
 from retrieval import settings
 from retrieval.database.database import Database
 from retrieval.errors import Skippable
-from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.ports import DiscoveryRequest, Page, RawContent, ScrapeOptions, Scraper, SourceItem
-from retrieval.security.secrets import KeyRing
+from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 
 PIECE = 500
 MOST_FILES = 1000
@@ -29,9 +26,9 @@ BOUNDS = Bounds(bytes=sitemap_parser.MOST_BYTES, seconds=120)
 MALFORMED = "Its address cannot be read."
 
 
-def make(config: NamespaceConfig, _db: Database, _ring: KeyRing) -> Sitemap:
+def make(scraper: Scraper, _files: FileStore, _db: Database) -> Sitemap:
     robots = robots_files.shared() if settings.load().fetch_robots else None
-    return Sitemap(registry.scraper(config), clients.shared(), robots)
+    return Sitemap(scraper, clients.shared(), robots)
 
 
 @dataclass

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from connectors import registry
 from retrieval.database.database import Database
-from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.ports import DiscoveryRequest, Page, RawContent, ScrapeOptions, Scraper, SourceItem
-from retrieval.security.secrets import KeyRing
+from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 
 
-def make(config: NamespaceConfig, _db: Database, _ring: KeyRing) -> UrlList:
-    return UrlList(registry.scraper(config))
+def make(scraper: Scraper, _files: FileStore, _db: Database) -> UrlList:
+    return UrlList(scraper)
 
 
 class UrlList:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from connectors import registry
 from connectors.web.builtin import robots as robots_files
 from connectors.web.crawl.previous_versions import Earlier
 from connectors.web.crawl.rules import ROBOTS, Rules
@@ -22,9 +21,7 @@ from retrieval.database.database import Database
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion import crawl_frontier
 from retrieval.ingestion.crawl_frontier import Seen
-from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
-from retrieval.security.secrets import KeyRing
 
 PIECE_PAGES = 32
 PIECE_SECONDS = 2.0
@@ -34,10 +31,10 @@ SILENT = 10
 """Pages in a row that do not answer: then the site is left alone until the next try."""
 
 
-def make(config: NamespaceConfig, db: Database, _ring: KeyRing) -> Website:
+def make(scraper: Scraper, files: FileStore, db: Database) -> Website:
     options = settings.load()
     robots = robots_files.shared() if options.fetch_robots else None
-    return Website(registry.scraper(config), db, registry.file_store(config), robots, at_once=options.fetch_host_limit)
+    return Website(scraper, db, files, robots, at_once=options.fetch_host_limit)
 
 
 class Website:

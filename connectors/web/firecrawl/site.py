@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from connectors import registry
 from connectors.web.builtin import robots as robots_files
 from connectors.web.crawl.rules import Rules
 from connectors.web.crawl.walk import Piece
@@ -26,9 +25,7 @@ from retrieval.database.database import AWAY, Database
 from retrieval.errors import StepError
 from retrieval.ingestion import crawl_frontier
 from retrieval.jobs import batches
-from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.ports import DiscoveryRequest, Page, RawContent, ScrapeOptions, SourceItem
-from retrieval.security.secrets import KeyRing
+from retrieval.ports import DiscoveryRequest, FileStore, Page, RawContent, ScrapeOptions, Scraper, SourceItem
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,8 +47,8 @@ _TOO_LONG = f"{TITLE} had not ended the crawl after {{}}; it was ended there, an
 _NOTHING = f"{TITLE} found no page at the address."
 
 
-def make(config: NamespaceConfig, db: Database, _ring: KeyRing) -> FirecrawlSite:
-    return FirecrawlSite(cast("Firecrawl", registry.scraper(config)), db, settings.load())
+def make(scraper: Scraper, _files: FileStore, db: Database) -> FirecrawlSite:
+    return FirecrawlSite(cast("Firecrawl", scraper), db, settings.load())
 
 
 @dataclass(frozen=True, slots=True)

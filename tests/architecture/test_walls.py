@@ -1,0 +1,93 @@
+"""The import contracts of pyproject.toml: kept by this tree, and broken by every import that they are there for."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PACKAGES = ("api", "connectors", "flows", "local", "retrieval", "ui")
+CONTRACTS = [
+    contract["name"]
+    for contract in tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+]
+PLANTED = [
+    ("Imports go down only", "retrieval.jobs.runs", "connectors.registry"),
+    ("Imports go down only", "flows.dispatch", "api.auth"),
+    ("Imports go down only", "connectors.registry", "local.cli"),
+    ("The admin app knows the API by HTTP alone", "ui.client", "retrieval.errors"),
+    (
+        "The API and the flows reach connectors through the registry alone",
+        "api.probes",
+        "connectors.sources.box.client",
+    ),
+    ("The API and the flows reach connectors through the registry alone", "api.routes.web", "connectors.http.html"),
+    ("The API and the flows reach connectors through the registry alone", "flows.steps", "connectors.web.crawl.walk"),
+    ("Only flows speak Prefect", "retrieval.jobs.batches", "prefect"),
+    ("Layers within retrieval", "retrieval.search.hydration", "retrieval.documents.documents"),
+    ("Layers within retrieval", "retrieval.database.pages", "retrieval.settings"),
+    ("Layers within retrieval", "retrieval.jobs.runs", "retrieval.connections.schedules"),
+    ("Layers within retrieval", "retrieval.ingestion.fetch", "retrieval.connections.tokens"),
+    ("Layers within retrieval", "retrieval.a_new_room", None),
+    ("Ports: what travels does not know its ports", "retrieval.ports.values", "retrieval.ports.stores"),
+    ("Layers within connectors", "connectors.http.retries", "connectors.registry"),
+    ("Layers within connectors", "connectors.web.crawl.walk", "connectors.parsers.messages"),
+    ("Content services do not know each other", "connectors.sources.dropbox.listing", "connectors.sources.box.client"),
+    (
+        "Content services do not know each other",
+        "connectors.sources.memory.connector",
+        "connectors.sources.notion.paths",
+    ),
+    ("File stores do not know each other", "connectors.files.local", "connectors.files.s3.client"),
+    ("Vector stores do not know each other", "connectors.vectors.pinecone.store", "connectors.vectors.pgvector"),
+    ("Embedders do not know each other", "connectors.embedders.jina", "connectors.embedders.cohere"),
+    ("Scrapers do not know each other", "connectors.web.jina", "connectors.web.firecrawl.client"),
+    ("Layers within the parsers", "connectors.parsers.messages", "connectors.parsers.process.pool"),
+    ("Layers within the API", "api.wire.search", "api.routes.search"),
+    ("Layers within the API", "api.auth", "api.middleware"),
+]
+"""The contract, the module that gets an import, and what it imports; None plants a module that no layer names."""
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """What the linter says of a copy of the tree with all of it planted."""
+    copy = tmp_path_factory.mktemp("planted")
+    for package in PACKAGES:
+        shutil.copytree(PROJECT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PROJECT / "pyproject.toml", copy)
+    for _, module, imported in PLANTED:
+        path = copy / Path(*module.split(".")).with_suffix(".py")
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            (path.parent / "__init__.py").touch()
+            path.touch()
+        if imported:
+            path.write_text(path.read_text() + f"\nimport {imported}\n")
+    return linted(copy)
+
+
+def linted(folder):
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+def test_imports_go_down_only():
+    code, said = linted(PROJECT)
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(("contract", "module", "imported"), PLANTED)
+def test_a_forbidden_import_is_refused(planted, contract, module, imported):
+    code, said = planted
+    assert code == 1
+    assert f"{contract} BROKEN" in said
+    assert (f"{module} -> {imported} (l." if imported else f"{module} ") in said
+
+
+def test_every_contract_has_an_import_that_breaks_it():
+    assert {contract for contract, *_ in PLANTED} == set(CONTRACTS)
