@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from email.utils import parsedate_to_datetime
-from time import time
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from connectors.embedders.packing import Limits, Meter, estimate
-from connectors.http.retries import TRIES, WAITING, Bucket, Busy, Passing, Patience
+from connectors.http.retries import TRIES, WAITING, Bucket, Busy, Passing, Patience, retry_after
 from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:
@@ -170,7 +168,7 @@ def understand(title: str, status: int, said: str, headers: Mapping[str, str]) -
     if "insufficient_quota" in said:
         status = 402
     if status == 429:
-        return Busy(seconds_asked(headers))
+        return Busy(retry_after(headers))
     if status == 413 or (status in {400, 422} and any(word in said.lower() for word in _OF_SIZE)):
         return TooMuch()
     if status >= 500 or status in {408, 409}:
@@ -188,26 +186,3 @@ _REFUSALS: Mapping[int, tuple[str, str]] = {
     422: ("{title} does not take the request: check {model}, or the endpoint.", MODEL_FIELD),
 }
 _ODD = ("{title} answered with the unexpected status {status}: check the endpoint.", MODEL_FIELD)
-
-
-def seconds_asked(headers: Mapping[str, str]) -> float | None:
-    """What Retry-After says, in seconds or as a date, or retry-after-ms; None if nothing that can be read."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    told = headers.get("retry-after")
-    seconds = _number(told)
-    if seconds is not None or not told:
-        return seconds
-    try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - time())
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text) if text else None
-    except ValueError:
-        return None
-    return value if value is not None and 0 <= value < 1e6 else None

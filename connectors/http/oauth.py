@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import httpx
 import msgspec
 
-from connectors.http.retries import seconds_asked
+from connectors.http.retries import retry_after
 from retrieval.errors import AppRefused, Fatal, Retryable
 from retrieval.ports import Tokens
 from retrieval.settings import Settings
@@ -186,11 +186,11 @@ def post(name: str, url: str, **request: Any) -> Any:
         raise Retryable(f"{name} cannot be reached right now.") from error
     if answer.is_success:
         return body
-    raise refusal(name, answer.status_code, body, answer.headers.get("retry-after", ""))
+    raise refusal(name, answer.status_code, body, retry_after(answer.headers))
 
 
-def refusal(name: str, status: int, body: Any, after: str) -> Fatal | Retryable:
-    """What an answer without success means. `body`: its JSON if it is any; `after`: its Retry-After.
+def refusal(name: str, status: int, body: Any, after: float | None) -> Fatal | Retryable:
+    """What an answer without success means. `body`: its JSON if it is any; `after`: the seconds that it asks to wait.
 
     A refusal names its error in a word (RFC 6749); what names none is some gateway's answer, or another API's.
     """
@@ -202,7 +202,7 @@ def refusal(name: str, status: int, body: Any, after: str) -> Fatal | Retryable:
             f"{name} does not accept the app: correct the client id and secret in the namespace, or the app at {name}."
             " No new authorization is needed."
         )
-    return Retryable(f"{name} cannot answer right now (status {status}).", after=seconds_asked(after))
+    return Retryable(f"{name} cannot answer right now (status {status}).", after=after)
 
 
 def _missing(rights: Mapping[str, Sequence[str]], granted: Any) -> str:

@@ -7,10 +7,12 @@ with growing pauses. Both end: with a search after seconds, with an ingestion af
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
@@ -28,6 +30,7 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 LONGEST_ASKED = 3600.0
 """Seconds: a vendor that asks for more is asked again after these."""
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
 class Busy(Exception):
@@ -122,12 +125,19 @@ def _pause(count: int) -> float:
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (count - 1)) * random.uniform(0.75, 1.25)  # noqa: S311
 
 
-def seconds_asked(stamp: str | None) -> float | None:
-    """Of a Retry-After header, which holds seconds or a date; None if there is none or it makes no sense."""
-    text = (stamp or "").strip()
-    is_number = text.isascii() and text.isdigit()
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that an answer asks to wait, at most LONGEST_ASKED; None if it does not say or it makes no sense.
+
+    Retry-After is a number, which some vendors give with a fraction, or a date (RFC 9110, section 10.2.3);
+    `retry-after-ms` is OpenAI's. The names of `headers` may be in any case.
+    """
+    given = {name.lower(): value.strip() for name, value in headers.items() if name.lower().startswith("retry-after")}
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        if _NUMBER.fullmatch(given.get(name, "")):
+            return min(float(given[name]) * unit, LONGEST_ASKED)
     try:
-        wanted = float(text) if is_number else parsedate_to_datetime(text).timestamp() - time.time()
+        moment = parsedate_to_datetime(given.get("retry-after", ""))
+        wanted = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
     return min(max(wanted, 0.0), LONGEST_ASKED)

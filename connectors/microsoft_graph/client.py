@@ -23,7 +23,7 @@ import httpx
 import msgspec
 
 from connectors.http.authorized_call import Manners, Refused
-from connectors.http.retries import Busy, Passing, seconds_asked
+from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.settings import Settings
@@ -190,11 +190,11 @@ def _bearer(token: str) -> dict[str, str]:
 
 def _judge(title: str, answer: httpx.Response) -> None:
     """Raise for what means the same at every address: a refused token, a full rate, a service in trouble."""
-    status, after = answer.status_code, answer.headers.get("retry-after", "")
+    status, after = answer.status_code, retry_after(answer.headers)
     if status == 401:
         raise Refused
-    if status in {429, 509} or (status == 503 and after):
-        raise Busy(seconds_asked(after))
+    if status in {429, 509} or (status == 503 and after is not None):
+        raise Busy(after)
     if status in {408, 423, 425} or status >= 500:
         raise Passing(f"{title} cannot answer right now (status {status}).")
 

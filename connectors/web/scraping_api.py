@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from connectors.http.retries import Bucket, Busy, Passing, Patience
+from connectors.http.retries import Bucket, Busy, Passing, Patience, retry_after
 from connectors.web.builtin import robots as robots_files
-from connectors.web.builtin.client import seconds_asked
 from connectors.web.builtin.politeness import Manners
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard, urls
@@ -115,7 +114,7 @@ class Service:
     def refusal(self, status: int, headers: Mapping[str, str]) -> Exception | None:
         """What a status means wherever it comes from: a key, an account, a rate, a service in trouble."""
         if status == 429:
-            return Busy(seconds_asked(headers.get("retry-after", "")))
+            return Busy(retry_after(headers))
         if status in _LATER or status >= 500:
             return Passing(f"{self.title} answered with an error of its own ({status}).")
         if status in _REFUSALS:

@@ -17,7 +17,7 @@ import httpx
 from connectors.http import oauth
 from connectors.http.authorized_call import Manners, Refused
 from connectors.http.oauth import OAuth, Service
-from connectors.http.retries import Busy, Passing, seconds_asked
+from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
@@ -85,7 +85,7 @@ class Memory:
         if answer.status_code == 401:
             raise Refused
         if answer.status_code == 429:
-            raise Busy(seconds_asked(answer.headers.get("retry-after")))
+            raise Busy(retry_after(answer.headers))
         if answer.status_code >= 500 or "html" in answer.headers.get("content-type", ""):
             raise Passing("Memory answers with trouble.")
         if answer.status_code in {404, 410}:

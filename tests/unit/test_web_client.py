@@ -334,11 +334,6 @@ def test_a_long_retry_after_is_handed_to_the_caller(dated, make):
     assert len(server.requests) == 1, "asked again a host that wanted to be left alone"
 
 
-@pytest.mark.parametrize("stamp", ["soon", "-5", "9" * 400, "Thu, 99 Xyz", "", "1e9", "\u0663"])
-def test_a_senseless_retry_after_is_no_harm(stamp):
-    assert clients.seconds_asked(stamp) in (None, 0.0, clients.LONGEST_WAIT)
-
-
 def test_an_unchanged_page_is_not_sent_again(make):
     def play(_, headers):
         return answer(status="304 Same") if headers.get("if-none-match") == '"7"' else answer(b"page", etag='"7"')

@@ -13,6 +13,7 @@ from botocore.exceptions import (
     SSLError,
 )
 
+from connectors.http.retries import retry_after
 from retrieval.errors import Fatal, Retryable, Skippable, StepError
 from retrieval.network.fetch_guard import Blocked
 
@@ -34,7 +35,7 @@ def of_answer(error: ClientError, gone: str) -> StepError:
     meta: dict[str, Any] = error.response.get("ResponseMetadata", {})
     status = int(meta.get("HTTPStatusCode", 0))
     if code in _BUSY_CODES or status in _BUSY:
-        return Retryable("The file storage is busy or in trouble.", after=_seconds(meta))
+        return Retryable("The file storage is busy or in trouble.", after=retry_after(meta.get("HTTPHeaders", {})))
     if code == "NoSuchBucket":
         return Fatal("The file storage has no bucket of this name.", field="bucket")
     if status == 404:
@@ -77,9 +78,3 @@ def _refusal(code: str, status: int) -> StepError:
     if status == 403:
         return Fatal("The access key may not read, write and delete in this bucket.", field="credentials")
     return Fatal(f"The file storage refused the request with status {status}.")
-
-
-def _seconds(meta: dict[str, Any]) -> float | None:
-    """The Retry-After header, where it is a number."""
-    value = str(meta.get("HTTPHeaders", {}).get("retry-after", ""))
-    return float(value) if value.isdecimal() else None

@@ -23,7 +23,7 @@ import structlog
 
 from connectors.http import bounded
 from connectors.http.authorized_call import Manners, Refused
-from connectors.http.retries import Busy, Passing, seconds_asked
+from connectors.http.retries import Busy, Passing, retry_after
 from connectors.sources.box.responses import Entry, Events, Listing, Named
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
@@ -140,7 +140,7 @@ class Client:
                 return self._write(iter(lambda: content.read(_PIECE), b""), answer.headers, to)
             content.read(_PIECE)  # to its end: the connection serves again
             if answer.status == 202:
-                after = seconds_asked(answer.headers.get("Retry-After"))
+                after = retry_after(answer.headers)
                 raise Retryable("Box is still preparing the file (202): it can be had later.", after=after)
             if not answer.headers.get("Location"):
                 raise Passing(_STRANGE)
@@ -157,7 +157,7 @@ class Client:
                 if answer.status_code == 200:
                     return self._write(_arriving(answer.raw), answer.headers, to)
                 if answer.status_code == 429:
-                    raise Busy(seconds_asked(answer.headers.get("Retry-After")))
+                    raise Busy(retry_after(answer.headers))
                 if not answer.is_redirect:
                     raise Passing(f"The host that Box keeps content on answered with {answer.status_code}.")
                 url = urljoin(url, answer.headers["Location"])
@@ -254,8 +254,7 @@ def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> E
     if status == 401:
         return Refused()
     if status == 429:
-        headers = {name.lower(): value for name, value in said.headers.items()}
-        return Busy(seconds_asked(headers.get("retry-after")))
+        return Busy(retry_after(said.headers))
     if status == 403 and said.code == "insufficient_scope":
         return Fatal(
             "The Box app may not read files: give it the scope 'Read all files and folders stored in Box', and "

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from connectors.http import bounded
 from connectors.http.authorized_call import Manners, Refused
-from connectors.http.retries import Busy, Passing, seconds_asked
+from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Skippable
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _judge(answer: requests.Response, **_: Any) -> None:
         bounded.take(answer, NAME)
         return
     with closing(answer):
-        raise _trouble(status, answer.headers.get("retry-after", ""), _words(answer))
+        raise _trouble(status, retry_after(answer.headers), _words(answer))
 
 
 def _words(answer: requests.Response) -> bytes:
@@ -137,7 +137,7 @@ def _words(answer: requests.Response) -> bytes:
     return said
 
 
-def _trouble(status: int, after: str, said: bytes) -> Exception:
+def _trouble(status: int, after: float | None, said: bytes) -> Exception:
     if status == 401 and b"missing_scope" in said:
         return Fatal(_PERMISSIONS)
     if status == 401 or (status == 400 and b"access token" in said):
@@ -147,7 +147,7 @@ def _trouble(status: int, after: str, said: bytes) -> Exception:
     known: Mapping[int, Exception] = {
         400: Fatal(_PERMISSIONS),
         403: Skippable(f"{NAME} denies this account the access (403)."),
-        429: Busy(seconds_asked(after)),
+        429: Busy(after),
     }
     return known.get(status, Passing(f"{NAME} cannot answer right now (status {status})."))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.http.authorized_call import Refused
-from connectors.http.retries import Busy, Passing, seconds_asked
+from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 
 
@@ -57,7 +57,7 @@ def understand(status: int, content: bytes, headers: Mapping[str, str]) -> Excep
     if status == 401:
         return Refused()
     if status == 429 or (status == 403 and reason in _BUSY):
-        return Busy(seconds_asked(headers.get("retry-after")))
+        return Busy(retry_after(headers))
     if status in {403, 404} and reason in _LATER:
         return Retryable("Google Drive takes no more requests of this app today.", after=_LATER_SECONDS)
     if reason is None or status < 400 or status == 408 or status >= 500:

@@ -16,7 +16,7 @@ import httpx
 
 from connectors.http import oauth
 from connectors.http.authorized_call import Manners, Refused
-from connectors.http.retries import Busy, Passing, seconds_asked
+from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.transport import Transport
@@ -125,7 +125,7 @@ def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:
         except _errors() as error:
             headers = getattr(error, "headers", None) or {}
             status, body = getattr(error, "status", 504), _json(getattr(error, "body", ""))
-            raise oauth.refusal(name, status, body, headers.get("retry-after", "")) from error
+            raise oauth.refusal(name, status, body, retry_after(headers)) from error
         except httpx.HTTPError as error:
             raise Retryable(f"{name} cannot be reached right now.") from error
         except (ValueError, RecursionError):
@@ -149,7 +149,7 @@ def _understood(error: Any) -> Exception:
     status = getattr(error, "status", None)
     if status is None:
         return Passing("Notion did not answer in time, or the request was none.")
-    after = seconds_asked(error.headers.get("retry-after"))
+    after = retry_after(error.headers)
     if status == 429 or (status == 529 and after is not None):
         return Busy(after)
     plain: dict[int, type[Exception]] = {400: Unfit, 401: Refused, 403: Closed, 404: Missing}

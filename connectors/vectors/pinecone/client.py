@@ -6,12 +6,11 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from connectors.http.retries import retry_after
 from retrieval.errors import Fatal, Retryable
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
@@ -113,22 +112,10 @@ _FATAL = {
 
 def _of_status(status: int, headers: dict[str, str]) -> Fatal | Retryable:
     if status == 429:
-        return Throttled("The vector index has too much to do.", after=_after(headers))
+        return Throttled("The vector index has too much to do.", after=retry_after(headers))
     if status in {408, 409} or status >= 500:
-        return Retryable(f"The vector index failed (status {status}).", after=_after(headers))
+        return Retryable(f"The vector index failed (status {status}).", after=retry_after(headers))
     if status == 404:
         return NotThere("No Pinecone index answers at indexHost.", field="indexHost")
     words, field = _FATAL.get(status, (f"The vector index refused the request (status {status}).", "indexHost"))
     return Fatal(words, field=field)
-
-
-def _after(headers: dict[str, str]) -> float | None:
-    """Retry-After in seconds, whether it names them or a date."""
-    text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
-    if text.replace(".", "", 1).isdecimal():
-        return float(text)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())

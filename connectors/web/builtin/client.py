@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urljoin, urlsplit
 
 import structlog
 
+from connectors.http.retries import retry_after
 from connectors.web.builtin import body
 from connectors.web.builtin.politeness import Manners
 from retrieval import settings
@@ -33,7 +32,6 @@ ANYTHING = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
 TRIES = 3
 SHORT_WAIT = 10.0
 """Seconds of a Retry-After that are waited out here, and that a try may take to be repeated here; else the caller's."""
-LONGEST_WAIT = 3600.0
 _LATER = frozenset({408, 421, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _NO_REST = frozenset({204, 205, 304})
@@ -159,7 +157,7 @@ class Client:
         if status < 300 or status == 304:
             return
         if status in _LATER or status >= 500:
-            after = seconds_asked(headers.get("retry-after", ""))
+            after = retry_after(headers)
             if after:
                 self._manners.leave_alone(host, after)
             raise Retryable(f"The site answers {status}.", after=after)
@@ -223,20 +221,6 @@ def _write(parts: Iterator[bytes], into: BinaryIO, most: int, cut: bool) -> int:
 
 def _too_large(most: int) -> Skippable:
     return Skippable(f"What lies at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
-
-
-def seconds_asked(stamp: str) -> float | None:
-    """Of a Retry-After, which holds seconds or a date; None if it makes no sense."""
-    try:
-        wanted = float(stamp) if stamp.isascii() and stamp.strip().isdigit() else _until(stamp)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return min(max(wanted, 0.0), LONGEST_WAIT)
-
-
-def _until(stamp: str) -> float:
-    moment = parsedate_to_datetime(stamp)
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
 
 
 @contextmanager
