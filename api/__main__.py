@@ -10,11 +10,11 @@ import signal
 import sys
 import threading
 
-from api.middleware import Door
+from api.middleware import RequestMiddleware
 from retrieval.settings import Settings
 
 
-def application() -> Door:
+def application() -> RequestMiddleware:
     """What each server process calls: any ASGI server can, by `--factory api.__main__:application`."""
     from api.app import create_app
     from retrieval import logs, settings

@@ -17,10 +17,10 @@ from api import html_pages, request_context
 from api.auth import Authenticator, unauthorized
 from api.errors import render, understand
 from api.links import Links
-from api.middleware import Door
+from api.middleware import RequestMiddleware
 from api.operation import Operation
-from api.probe_threads import SpareThreads
-from api.rendering_limit import Drawings
+from api.probe_threads import ProbeThreads
+from api.rendering_limit import RenderingLimit
 from api.routes import (
     activity,
     admin,
@@ -47,7 +47,7 @@ from retrieval.database import cursors
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode
 from retrieval.jobs.activity import SearchTimes
-from retrieval.jobs.notifications import Notices
+from retrieval.jobs.notifications import Notifications
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -73,16 +73,16 @@ ROUTES = (
 HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 
 
-def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
+def create_app(settings: Settings, database: Database, ring: KeyRing) -> RequestMiddleware:
     """The application. It opens the database on the first request, so it starts while the database is away."""
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
     times = SearchTimes(database)
-    drawings = Drawings()
+    drawings = RenderingLimit()
     cursor_secret = ServerSecret(database, ring, cursors.SECRET)
-    probing = SpareThreads(PROBES)
+    probing = ProbeThreads(PROBES)
     services = Services(
-        database, ring, settings, Notices(database), threads, links, probing, times, drawings, cursor_secret
+        database, ring, settings, Notifications(database), threads, links, probing, times, drawings, cursor_secret
     )
 
     @asynccontextmanager
@@ -108,7 +108,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Door:
         request_max_body_size=None,
         debug=False,
     )
-    return Door(router, Authenticator(database, ring), settings.trusted_proxies)
+    return RequestMiddleware(router, Authenticator(database, ring), settings.trusted_proxies)
 
 
 async def _with_a_caller(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

@@ -8,7 +8,7 @@ import re
 from litestar.types import HTTPScope
 
 from api.auth import Caller
-from retrieval.accounts.idempotency import HEADER, Asked
+from retrieval.accounts.idempotency import HEADER, IdempotentRequest
 from retrieval.errors import ErrorCode, ServiceError
 
 PATTERN = "^[!-~]([ -~]{0,253}[!-~])?$"
@@ -16,7 +16,9 @@ _KEY = re.compile(PATTERN.encode().replace(b"$", rb"\Z"))
 _NAME = HEADER.lower().encode()
 
 
-def asked(scope: HTTPScope, caller: Caller, tenant: str, content: bytes, invalid: ErrorCode) -> Asked | None:
+def asked(
+    scope: HTTPScope, caller: Caller, tenant: str, content: bytes, invalid: ErrorCode
+) -> IdempotentRequest | None:
     """None without the header. Two tenants, and two API keys, never see each other's answers."""
     sent = [value for name, value in scope["headers"] if name == _NAME]
     if not sent:
@@ -30,4 +32,4 @@ def asked(scope: HTTPScope, caller: Caller, tenant: str, content: bytes, invalid
         )
     what = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], content]
     digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in what)).digest()
-    return Asked(f"{caller.key_id}/{tenant}", sent[0].decode("ascii"), digest)
+    return IdempotentRequest(f"{caller.key_id}/{tenant}", sent[0].decode("ascii"), digest)

@@ -16,12 +16,12 @@ from litestar.exceptions import MethodNotAllowedException
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 from litestar.utils.path import normalize_path
 
-from api import request_context as exchanges
+from api import request_context
 from api.auth import Authenticator, credentials_of, unknown_rate
 from api.client_addresses import Networks, client_of
 from api.errors import Rendered, render, understand
 from api.links import PREFIX
-from api.request_context import Exchange
+from api.request_context import RequestContext
 from retrieval.errors import ErrorCode, ServiceError
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024
 
 
-class Door:
+class RequestMiddleware:
     """Wraps the router, so that its own 404s and 405s are authenticated, counted, marked and logged like all others."""
 
     def __init__(self, router: ASGIApp, authenticator: Authenticator, trusted_proxies: Networks = ()) -> None:
@@ -56,28 +56,28 @@ class Door:
 
     async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         scope["path"] = normalize_path(scope["path"])  # one spelling, the router's, for all that decides by it
-        exchange = Exchange(request_id=_request_id(scope["headers"]))
-        exchanges.attach(scope, exchange)
+        context = RequestContext(request_id=_request_id(scope["headers"]))
+        request_context.attach(scope, context)
         started = time.perf_counter()
-        wire = _Wire(receive, send, exchange)
-        with structlog.contextvars.bound_contextvars(request_id=exchange.request_id):
-            refusal = await self._authenticate(scope, exchange) or _not_a_method(scope, exchange)
+        wire = _Wire(receive, send, context)
+        with structlog.contextvars.bound_contextvars(request_id=context.request_id):
+            refusal = await self._authenticate(scope, context) or _not_a_method(scope, context)
             if refusal is None:
                 await self._router(scope, wire.receive, wire.send)
             else:
-                await _answer(wire.send, exchange, render(refusal))
+                await _answer(wire.send, context, render(refusal))
             say = log.debug if scope["path"] in _PROBES else log.info
             say(
                 "request.answered",
                 method=scope["method"],
                 path=scope["path"],
-                status=exchange.status,
-                code=exchange.code,
-                organization=exchange.caller and exchange.caller.organization,
+                status=context.status,
+                code=context.code,
+                organization=context.caller and context.caller.organization,
                 milliseconds=round((time.perf_counter() - started) * 1000, 1),
             )
 
-    async def _authenticate(self, scope: HTTPScope, exchange: Exchange) -> ServiceError | None:
+    async def _authenticate(self, scope: HTTPScope, context: RequestContext) -> ServiceError | None:
         path = scope["path"]
         if path in _UNCOUNTED:
             return None
@@ -85,15 +85,15 @@ class Door:
         address = client_of(scope, self._trusted_proxies)
         credentials = credentials_of([] if is_open else list(scope["headers"]), address)
         try:
-            exchange.rate, found = await self._authenticator.authenticate(credentials)
+            context.rate, found = await self._authenticator.authenticate(credentials)
         except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
-            exchange.rate, found = unknown_rate(), understand(error)
+            context.rate, found = unknown_rate(), understand(error)
         if is_open and isinstance(found, ServiceError) and found.code is not ErrorCode.RATE_LIMIT_EXCEEDED:
             return None
         if isinstance(found, ServiceError):
-            exchange.code = found.code
+            context.code = found.code
             return found
-        exchange.caller = found
+        context.caller = found
         return None
 
 
@@ -103,7 +103,7 @@ class _Wire:
 
     _receive: Receive
     _send: Send
-    _exchange: Exchange
+    _exchange: RequestContext
     _unread: bool = field(default=True)
 
     async def receive(self) -> HTTPReceiveMessage:
@@ -138,12 +138,12 @@ class _Wire:
             log.info("request.body_left_unread")
 
 
-def _not_a_method(scope: HTTPScope, exchange: Exchange) -> ServiceError | None:
+def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | None:
     """The router would answer OPTIONS by itself, with a 204 that no operation of the contract has."""
     if scope["method"] != "OPTIONS":
         return None
     refusal = understand(MethodNotAllowedException())
-    exchange.code = refusal.code
+    context.code = refusal.code
     return refusal
 
 
@@ -153,9 +153,9 @@ def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return sent.decode() if _REQUEST_ID.fullmatch(sent) else "req_" + secrets.token_hex(12)
 
 
-async def _answer(send: Send, exchange: Exchange, rendered: Rendered) -> None:
+async def _answer(send: Send, context: RequestContext, rendered: Rendered) -> None:
     headers = {"Content-Type": "application/json", "Content-Length": str(len(rendered.body)), **rendered.headers}
-    exchange.status = rendered.status
+    context.status = rendered.status
     await send(
         {
             "type": "http.response.start",

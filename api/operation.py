@@ -1,6 +1,6 @@
 """One operation of the API: a thin handler with everything said about it in one place.
 
-The order of checks is that of D48: key and rate (the door), tenant, scope, body, and then the handler's look-ups.
+The order of checks is that of D48: key and rate (the middleware), tenant, scope, body, and then the handler's look-ups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from api.permissions import Permission, Reach
 from api.services import Services
 from api.wire.common import Answer
 from retrieval.accounts import idempotency, tenants
-from retrieval.accounts.idempotency import Asked
+from retrieval.accounts.idempotency import IdempotentRequest
 from retrieval.database.cursors import Cursors
 from retrieval.database.pages import Part
 from retrieval.errors import ErrorCode, ServiceError
@@ -79,7 +79,7 @@ class Call(Generic[B, Q]):
     request: Request[Any, Any, Any]
     reach: Reach | None
     """What the key gets of the operation; None for an organization-wide key."""
-    asked: Asked | None = None
+    asked: IdempotentRequest | None = None
     """What must be done once: set where an Idempotency-Key came with a JSON body."""
     content: bytes = b""
     """The JSON body as it was sent."""
@@ -93,15 +93,17 @@ class Call(Generic[B, Q]):
         if not namespace_id or "\x00" in namespace_id or self.caller.namespace not in {None, namespace_id}:
             raise namespaces.not_found()
 
-    def asked_with(self, content: bytes, invalid: ErrorCode) -> Asked | None:
+    def asked_with(self, content: bytes, invalid: ErrorCode) -> IdempotentRequest | None:
         """The same for a body that the handler has read itself, by all that it says."""
         return idempotent.asked(self.request.scope, self.caller, self.tenant, content, invalid)
 
-    async def recall(self, asked: Asked | None) -> bytes | None:
+    async def recall(self, asked: IdempotentRequest | None) -> bytes | None:
         """The answer given before under the same Idempotency-Key, if there is one."""
         return None if asked is None else await idempotency.recall(self.services.db, self.services.ring, asked)
 
-    async def once(self, act: Callable[[], Awaitable[Answer]], asked: Asked | None = None) -> Answer | bytes:
+    async def once(
+        self, act: Callable[[], Awaitable[Answer]], asked: IdempotentRequest | None = None
+    ) -> Answer | bytes:
         """Do what creates something: once for each Idempotency-Key, straight away without one."""
         asked = asked or self.asked
         if asked is None:

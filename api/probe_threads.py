@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 
-class SpareThreads:
+class ProbeThreads:
     """At most `limit` calls at once; who comes later waits for one to end. Used from one event loop."""
 
     def __init__(self, limit: int) -> None:

@@ -17,7 +17,7 @@ OF_ONE = 4
 """Of one organization, among these."""
 
 
-class Drawings:
+class RenderingLimit:
     """Threads of their own, for a drawing reads a whole file and waits for a child. Used from one event loop."""
 
     def __init__(self) -> None:

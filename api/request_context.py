@@ -9,11 +9,11 @@ from litestar.types import Scope as AsgiScope
 
 from api.auth import Caller, Rate
 
-_KEY = "retrieval.exchange"
+_KEY = "retrieval.request_context"
 
 
 @dataclass(slots=True)
-class Exchange:
+class RequestContext:
     """`caller` and `rate` are there once the request has been authenticated; `code` once an error was answered."""
 
     request_id: str
@@ -23,9 +23,9 @@ class Exchange:
     status: int = 0
 
 
-def attach(scope: AsgiScope, exchange: Exchange) -> None:
-    cast("dict[str, object]", scope)[_KEY] = exchange
+def attach(scope: AsgiScope, context: RequestContext) -> None:
+    cast("dict[str, object]", scope)[_KEY] = context
 
 
-def of(scope: AsgiScope) -> Exchange:
-    return cast("Exchange", cast("dict[str, object]", scope)[_KEY])
+def of(scope: AsgiScope) -> RequestContext:
+    return cast("RequestContext", cast("dict[str, object]", scope)[_KEY])

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 from api.links import Links
-from api.probe_threads import SpareThreads
-from api.rendering_limit import Drawings
+from api.probe_threads import ProbeThreads
+from api.rendering_limit import RenderingLimit
 from api.server_secret import ServerSecret
 from retrieval.database.database import Database
 from retrieval.jobs.activity import SearchTimes
-from retrieval.jobs.notifications import Notices
+from retrieval.jobs.notifications import Notifications
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -37,12 +37,12 @@ class Services:
     db: Database
     ring: KeyRing
     settings: Settings
-    notices: Notices
+    notices: Notifications
     threads: ThreadPoolExecutor
     links: Links
-    probing: SpareThreads
+    probing: ProbeThreads
     times: SearchTimes
-    drawings: Drawings
+    drawings: RenderingLimit
     cursor_secret: ServerSecret
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         Connector,
         Embedder,
         FileStore,
-        PageDrawer,
+        PageRenderer,
         Parser,
         Scraper,
         Source,
@@ -144,9 +144,9 @@ def parser() -> Parser:
     return cast("Parser", importlib.import_module("connectors.parsers.parser").parser())
 
 
-def page_drawer() -> PageDrawer:
+def page_drawer() -> PageRenderer:
     """What draws pages of PDFs."""
-    return cast("PageDrawer", importlib.import_module("connectors.parsers.pdf.page_renderer").drawer())
+    return cast("PageRenderer", importlib.import_module("connectors.parsers.pdf.page_renderer").drawer())
 
 
 def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:

@@ -17,7 +17,7 @@ from flows import context, endings, long_waits, report, tasks
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
 from retrieval import settings
-from retrieval.errors import Fatal, Moved, Retryable, StepError
+from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import items, losses, results, suspects
 from retrieval.ingestion.items import Key
@@ -206,7 +206,7 @@ async def _attempt(lease: Lease, window: Sequence[Key], label: str) -> bool:
         for step in tasks.PIPELINE:
             await run_step(step, work)
             results.settle(db, lease)
-    except Moved:
+    except ConfigChanged:
         return False
     return True
 

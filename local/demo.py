@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from local import instance
-from local.demo_client import Client, Hit
+from local.demo_client import DemoClient, Hit
 from local.errors import LocalError
 from retrieval.settings import PROJECT
 
@@ -57,7 +57,7 @@ def run(home: Path | None = None) -> int:
     return 0
 
 
-def _tell(client: Client) -> None:
+def _tell(client: DemoClient) -> None:
     namespace = _create_namespace(client)
     print(f"Created namespace {namespace} on the embedded defaults.")
     runs = {}
@@ -76,7 +76,7 @@ def _tell(client: Client) -> None:
             print(_readable(hit))
 
 
-def _create_namespace(client: Client) -> str:
+def _create_namespace(client: DemoClient) -> str:
     """The API tries a model for five seconds when a namespace is created; a slow machine loads it in the second try."""
     for _ in range(2):
         try:
@@ -88,14 +88,14 @@ def _create_namespace(client: Client) -> str:
     return client.create_namespace("demo")
 
 
-def _ingest(client: Client, namespace: str, file: Path) -> str:
+def _ingest(client: DemoClient, namespace: str, file: Path) -> str:
     """Text goes in as text, everything else as a file; the id of the job run."""
     if file.suffix in _AS_TEXT:
         return client.ingest_text(namespace, file.name, file.read_text())
     return client.ingest_file(namespace, file, _MEDIA_TYPES[file.suffix])
 
 
-def _follow(client: Client, namespace: str, runs: dict[str, str]) -> None:
+def _follow(client: DemoClient, namespace: str, runs: dict[str, str]) -> None:
     """Wait for every document, saying how each ended."""
     print(f"Ingesting {len(runs)} documents:")
     began, waiting = time.monotonic(), dict(runs)
@@ -122,7 +122,7 @@ def _readable(hit: Hit) -> str:
 
 
 @contextmanager
-def _instance(home: Path) -> Iterator[Client]:
+def _instance(home: Path) -> Iterator[DemoClient]:
     """A fresh instance in this home, whatever an earlier demo left there; stopped in any case."""
     environment = dict(os.environ) | _ISOLATED | {"RETRIEVAL_HOME": str(home)}
     _retrieval("down", environment)
@@ -132,7 +132,7 @@ def _instance(home: Path) -> Iterator[Client]:
         _retrieval("up", environment, "--detach")
         service = instance.service(home)
         print(f"It is ready: API {service['api']}, Prefect {service['prefect']} (sign in: {service['prefectLogin']})")
-        with Client(service["api"], service["apiKey"]) as client:
+        with DemoClient(service["api"], service["apiKey"]) as client:
             yield client
     finally:
         print("Stopping …", flush=True)

@@ -32,7 +32,7 @@ class Hit:
     content: str
 
 
-class Client:
+class DemoClient:
     """Talks to one API with one key. LocalError carries what the API answered."""
 
     def __init__(self, api: str, key: str) -> None:

@@ -104,7 +104,7 @@ class AppRefused(Fatal):
     """A service refuses the app itself, such as its secret. The authorizations that people gave to it stand."""
 
 
-class Moved(StepError):
+class ConfigChanged(StepError):
     """The namespace got another model or vector store meanwhile: what was made for the old one does not count."""
 
 

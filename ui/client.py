@@ -39,7 +39,7 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """`data` and `message` of a success."""
 
     data: Any
@@ -55,12 +55,12 @@ class Api:
     tenant: str = ""
     notice: Notice = field(default=nullcontext, repr=False, compare=False)
 
-    def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> Answer:
+    def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> ApiResponse:
         """One request. ApiError says why not."""
         wanted = {name: value for name, value in query.items() if value not in (None, "")}
         return self._send(method, path, json=body, params=wanted)
 
-    def upload(self, path: str, form: Mapping[str, str], name: str, content: bytes, media_type: str) -> Answer:
+    def upload(self, path: str, form: Mapping[str, str], name: str, content: bytes, media_type: str) -> ApiResponse:
         """A multipart form with one file."""
         return self._send("POST", path, data=dict(form), files={"file": (name, content, media_type)}, timeout=300.0)
 
@@ -73,7 +73,7 @@ class Api:
     def patch(self, path: str, body: Json) -> Json:
         return _object(self.call("PATCH", path, body=body))
 
-    def delete(self, path: str, body: Json | None = None) -> Answer:
+    def delete(self, path: str, body: Json | None = None) -> ApiResponse:
         return self.call("DELETE", path, body=body)
 
     def file(self, link: str | None, *, most: int = 20 * 1024 * 1024) -> bytes | None:
@@ -94,7 +94,7 @@ class Api:
             _read(response)
         return response.content
 
-    def _send(self, method: str, path: str, **options: Any) -> Answer:
+    def _send(self, method: str, path: str, **options: Any) -> ApiResponse:
         return _read(self._answered(method, path, **options))
 
     def _answered(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -140,7 +140,7 @@ def _limited(response: httpx.Response, most: int) -> bytes | None:
     return bytes(content)
 
 
-def _read(response: httpx.Response) -> Answer:
+def _read(response: httpx.Response) -> ApiResponse:
     try:
         body = response.json()
     except ValueError as error:
@@ -148,7 +148,7 @@ def _read(response: httpx.Response) -> Answer:
             response.status_code, "NOT_JSON", "The answer was not the API's: is the address right?"
         ) from error
     if response.is_success and isinstance(body, dict):
-        return Answer(body.get("data", body), str(body.get("message", "")))
+        return ApiResponse(body.get("data", body), str(body.get("message", "")))
     problem = body.get("error") if isinstance(body, dict) else None
     if isinstance(problem, dict):
         details = problem.get("details") or {}
@@ -163,5 +163,5 @@ def _read(response: httpx.Response) -> Answer:
     raise ApiError(response.status_code, str(problem or response.status_code), str(body.get("message", "Refused.")))
 
 
-def _object(answer: Answer) -> Json:
+def _object(answer: ApiResponse) -> Json:
     return answer.data if isinstance(answer.data, dict) else {}

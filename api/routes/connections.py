@@ -160,7 +160,7 @@ async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
 )
 async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpdatedAnswer:
     """The authorizationUrl re-authorizes, or changes the selected pages. A REVOKED connection stays so."""
-    services, change = call.services, call.body.meant()
+    services, change = call.services, call.body.to_values()
     scope, connection_id = await _place(call)
     _check_redirect(services, change.client_redirect_url)
     stored = await connections.find(services.db, services.ring, scope, connection_id)

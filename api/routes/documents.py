@@ -42,7 +42,7 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
 async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     """Newest first. A filter that restricts nothing lists the whole scope."""
     scope = call.scope(call.body.namespace_id)
-    where = call.body.filter_config.meant()
+    where = call.body.filter_config.to_values()
     around = await _surroundings(call, scope)
     page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
     place = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
@@ -75,7 +75,7 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
 async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdatedAnswer:
     """All that match are changed, or none. Nothing is embedded again."""
     scope = call.scope(call.body.namespace_id)
-    where, change = call.body.filter_config.meant(), call.body.data
+    where, change = call.body.filter_config.to_values(), call.body.data
     around = await _surroundings(call, scope)
     operators = change.operators
     sets = {**(change.metadata or {}), **((operators and operators.set) or {})}
@@ -99,7 +99,7 @@ async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdate
 async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDeletedAnswer:
     """Gone from documents and search at once; files and vectors are removed in the background."""
     scope = call.scope(call.body.namespace_id)
-    where = call.body.filter_config.meant()
+    where = call.body.filter_config.to_values()
     await _surroundings(call, scope)
     number = await documents.delete(call.services.db, scope, where)
     return DocumentsDeletedAnswer(message=f"{number} {'document' if number == 1 else 'documents'} deleted successfully")
@@ -121,7 +121,7 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
 async def resync_documents(call: Call[ResyncDocuments, None]) -> Answer | bytes:
     """From the stored raw file for texts and files, else fetched anew. What has not changed is not embedded again."""
     scope = call.scope(call.body.namespace_id)
-    where = call.body.filter_config.meant()
+    where = call.body.filter_config.to_values()
     await _surroundings(call, scope)
 
     async def act() -> Answer:

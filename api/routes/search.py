@@ -39,7 +39,7 @@ _EXAMPLE = {
 )
 async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
     """The score of a result is the cosine similarity of query and content."""
-    return await _search(call, call.body.meant())
+    return await _search(call, call.body.to_values())
 
 
 @_operation(
@@ -51,7 +51,7 @@ async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
 )
 async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
     """The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
-    return await _search(call, call.body.meant())
+    return await _search(call, call.body.to_values())
 
 
 HANDLERS = (semantic_search, hybrid_search)

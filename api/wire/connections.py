@@ -67,7 +67,7 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
     client_redirect_url: RedirectUrl | UnsetType | None = UNSET
     sync_interval_minutes: SyncInterval | UnsetType | None = UNSET
 
-    def meant(self) -> Change:
+    def to_values(self) -> Change:
         return Change(
             name=None if self.name is UNSET else self.name,
             client_redirect_url=None if self.client_redirect_url is UNSET else self.client_redirect_url or None,

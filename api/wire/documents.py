@@ -43,7 +43,7 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None = None
     awaiting_removal: bool | None = None
 
-    def meant(self) -> DocumentFilter:
+    def to_values(self) -> DocumentFilter:
         return filters.parse(msgspec.to_builtins(self), INVALID)
 
 

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from api.wire.common import Answer, Identified, Timestamp
 from api.wire.ingest import NamespaceId
-from retrieval.documents.history import Entry
+from retrieval.documents.history import DocumentRun
 
 
 class HistoryQuery(Struct, rename="camel"):
@@ -34,7 +34,7 @@ class HistoryEntry(Struct, rename="camel"):
     finished_at: Timestamp | None
 
     @classmethod
-    def of(cls, entry: Entry) -> HistoryEntry:
+    def of(cls, entry: DocumentRun) -> HistoryEntry:
         return cls(
             Identified(entry.job_run_id),
             entry.source,

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, convert
 from api.wire.common import Answer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.outcome import Notice
-from retrieval.jobs.runs import Accepted, Entry, Ingestion, JobRun, Receipt
+from retrieval.jobs.runs import Accepted, Ingestion, JobRun, Receipt, RunDocument
 from retrieval.ports import OcrStrategy
 
 Metadata = Annotated[
@@ -104,7 +104,7 @@ class JobRunDocument(Struct, rename="camel"):
     error: str | None
 
     @classmethod
-    def of(cls, entry: Entry) -> JobRunDocument:
+    def of(cls, entry: RunDocument) -> JobRunDocument:
         return cls(entry.id, entry.status, entry.error)
 
 
@@ -203,7 +203,7 @@ class JobRunData(Struct, rename="camel"):
 
     @classmethod
     def of(cls, run: JobRun, prefect_url: str | None) -> JobRunData:
-        def entries(group: list[Entry]) -> list[JobRunDocument]:
+        def entries(group: list[RunDocument]) -> list[JobRunDocument]:
             return [JobRunDocument.of(entry) for entry in group]
 
         return cls(

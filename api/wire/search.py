@@ -40,7 +40,7 @@ class SearchRequest(Struct, rename="camel", kw_only=True):
     search_type: Literal["SEMANTIC"] | None = "SEMANTIC"
     explain: Explain | None = False
 
-    def meant(self) -> Query:
+    def to_values(self) -> Query:
         return Query(text=checked(self.query), **_common(self))
 
 
@@ -63,7 +63,7 @@ class HybridSearchRequest(Struct, rename="camel", kw_only=True):
     search_type: Literal["HYBRID"] | None = "HYBRID"
     explain: Explain | None = False
 
-    def meant(self) -> Query:
+    def to_values(self) -> Query:
         config = self.hybrid_config
         if abs(config.semantic_weight + config.keyword_weight - 1) > 1e-6:
             raise ServiceError(

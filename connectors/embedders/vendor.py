@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from connectors.embedders.packing import Limits, Meter, estimate
-from connectors.http.retries import TRIES, WAITING, Bucket, Busy, Passing, Patience, retry_after
+from connectors.http.retries import TRIES, WAITING, Bucket, Busy, Passing, Retries, retry_after
 from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ class VendorEmbedder:
                 continue
         raise Fatal(f"{self._title} refuses a chunk as too long, however much it is shortened: lower the chunkSize.")
 
-    def _patience(self, texts: int, kind: TextKind) -> Patience:
+    def _patience(self, texts: int, kind: TextKind) -> Retries:
         cost = texts if self._limits.by_text else 1
-        return Patience(self._title, self._bucket, WAITING[kind], TRIES[kind], cost)
+        return Retries(self._title, self._bucket, WAITING[kind], TRIES[kind], cost)
 
     def _metered(self, texts: Sequence[str], kind: TextKind) -> list[Any]:
         vectors, counted = self._ask(texts, kind)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from connectors.http.retries import Bucket, Patience
+from connectors.http.retries import Bucket, Retries
 from retrieval.ports import TokenSource
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class ServicePolicy:
     """How one content service wants to be asked, a connection. `seconds`: how long one call may wait for its turn."""
 
     service: str
@@ -34,7 +34,7 @@ class Manners:
 
     def call(self, tokens: TokenSource, request: Callable[[str], T]) -> T:
         """What `request(access token)` returns. It raises Refused, Busy, Passing, or one of the port's errors."""
-        patience = Patience(self.service, self._bucket(tokens.connection_id), self.seconds, self.tries)
+        patience = Retries(self.service, self._bucket(tokens.connection_id), self.seconds, self.tries)
         return patience.ask(lambda: self._with_token(tokens, request))
 
     def _with_token(self, tokens: TokenSource, request: Callable[[str], T]) -> T:

@@ -81,7 +81,7 @@ class Bucket:
 
 
 @dataclass(slots=True)
-class Patience:
+class Retries:
     """One call's budget of waiting and of tries. `vendor` names it to people; `cost`: of each try, to the bucket."""
 
     vendor: str

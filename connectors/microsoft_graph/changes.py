@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.microsoft_graph import items
-from connectors.microsoft_graph.client import VANISHED, Answer, Graph, Session
+from connectors.microsoft_graph.client import VANISHED, Graph, GraphResponse, Session
 from connectors.microsoft_graph.items import Drive, Folders, Item
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
@@ -33,7 +33,7 @@ _FORGOTTEN: Final = frozenset({400, 404, 410})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChangesCursor:
     """How far a listing has come. `at`: the next page; `whole`: it began with everything, `begun`: when the last such
     one did, in seconds of the epoch; `again`: it is followed by one."""
 
@@ -43,13 +43,13 @@ class Place:
     again: bool = False
 
     @classmethod
-    def of(cls, cursor: str | None, drive: Drive) -> Place:
+    def of(cls, cursor: str | None, drive: Drive) -> ChangesCursor:
         place = cls(**json.loads(cursor)) if cursor else cls.new(drive.feed)
         between = not place.whole and not place.again
         return cls.new(drive.feed) if between and time.time() - place.begun > WEEK else place
 
     @classmethod
-    def new(cls, at: str) -> Place:
+    def new(cls, at: str) -> ChangesCursor:
         return cls(at, begun=int(time.time()))
 
     def __str__(self) -> str:
@@ -88,13 +88,13 @@ class Unlisted(Fatal):
 
 def pages(graph: Graph, tokens: TokenSource, drive: Drive, cursor: str | None) -> Iterator[Page[SourceItem]]:
     """The feed's pages from the cursor on; what comes last is `done`. Unlisted, a Fatal, if the drive has none."""
-    place, rounds = Place.of(cursor, drive), Rounds(graph.title)
+    place, rounds = ChangesCursor.of(cursor, drive), Rounds(graph.title)
     folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
     while True:
         answer = graph.get(tokens, place.at)
         if _is_forgotten(answer, place, drive):
             rounds.restart()
-            place = Place.new(graph.path(answer.location) if answer.location else drive.feed)
+            place = ChangesCursor.new(graph.path(answer.location) if answer.location else drive.feed)
             continue
         found = _found(graph, answer)
         rounds.turn(place.at, found)
@@ -122,7 +122,9 @@ def _page(found: Sequence[Item], folders: Folders) -> Page[SourceItem]:
     return Page(here, "", done=False, skipped=left_out)
 
 
-def _after(graph: Graph, drive: Drive, place: Place, answer: Answer, found: Sequence[Item]) -> tuple[Place, bool]:
+def _after(
+    graph: Graph, drive: Drive, place: ChangesCursor, answer: GraphResponse, found: Sequence[Item]
+) -> tuple[ChangesCursor, bool]:
     """Where to go on, and whether this page was the last one."""
     doubt = not place.whole and any(items.deleted(item) and items.may_hold_others(item) for item in found)
     place = replace(place, again=place.again or doubt)
@@ -130,15 +132,15 @@ def _after(graph: Graph, drive: Drive, place: Place, answer: Answer, found: Sequ
         return replace(place, at=graph.path(following)), False
     latest = graph.path(answer.body.get("@odata.deltaLink"))
     if place.again:
-        return Place.new(drive.feed), False
+        return ChangesCursor.new(drive.feed), False
     return replace(place, at=latest, whole=False), True
 
 
-def _is_forgotten(answer: Answer, place: Place, drive: Drive) -> bool:
+def _is_forgotten(answer: GraphResponse, place: ChangesCursor, drive: Drive) -> bool:
     return answer.status == 410 or (answer.status in _FORGOTTEN and place.at != drive.feed)
 
 
-def _found(graph: Graph, answer: Answer) -> list[Item]:
+def _found(graph: Graph, answer: GraphResponse) -> list[Item]:
     if answer.status != 200:
         raise Unlisted(
             f"{graph.title} refuses to list the account's files (status {answer.status}): the account has no OneDrive,"

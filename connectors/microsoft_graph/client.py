@@ -22,7 +22,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import msgspec
 
-from connectors.http.authorized_call import Manners, Refused
+from connectors.http.authorized_call import Refused, ServicePolicy
 from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
@@ -48,7 +48,7 @@ _FILE: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GraphResponse:
     """`status`: 200 or one that says no (4xx); `body`: its JSON object, empty if there is none; `location`: or ""."""
 
     status: int
@@ -68,12 +68,12 @@ class Graph:
     def __init__(self, connector: str, title: str, settings: Settings) -> None:
         endpoint = settings.endpoints.get(connector)
         self.title = title
-        self._manners = Manners(title, **RATE)
+        self._manners = ServicePolicy(title, **RATE)
         self.base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
         self._ca_bundle = endpoint.ca_bundle if endpoint else None
         self._most = settings.max_file_bytes
 
-    def get(self, tokens: TokenSource, path: str) -> Answer:
+    def get(self, tokens: TokenSource, path: str) -> GraphResponse:
         """Graph's answer to GET. `path` follows the base address. Retryable, or Fatal, if there is none."""
         return self.call(tokens, lambda here: here.get(path))
 
@@ -90,7 +90,7 @@ class Graph:
             )
         return link[len(self.base) :]
 
-    def ask(self, token: str, path: str) -> Answer:
+    def ask(self, token: str, path: str) -> GraphResponse:
         with self._stream(self.base + path, _bearer(token)) as answer:
             _judge(self.title, answer)
             body = _object(answer)
@@ -98,7 +98,7 @@ class Graph:
                 raise Passing(f"{self.title} answered with status {answer.status_code}, which makes no sense here.")
             if answer.status_code == 200 and body is None:
                 raise Passing(f"{self.title}'s answer cannot be read; another server may answer at its address.")
-            return Answer(answer.status_code, body or {}, answer.headers.get("location", ""))
+            return GraphResponse(answer.status_code, body or {}, answer.headers.get("location", ""))
 
     def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
         """The file at `url`, in `to`. Whatever address that leads to is asked without the bearer."""
@@ -121,7 +121,7 @@ class Graph:
         _judge(self.title, answer)
         if answer.status_code < 400:
             raise Passing(f"{self.title} answered with status {answer.status_code}, and without the file.")
-        said = Answer(answer.status_code, _object(answer) or {})
+        said = GraphResponse(answer.status_code, _object(answer) or {})
         raise Skippable(MALWARE if said.code == "malwareDetected" else VANISHED)
 
     def signed(self, url: str) -> str:
@@ -171,7 +171,7 @@ class Session:
     graph: Graph
     token: str = field(repr=False)
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> GraphResponse:
         return self.graph.ask(self.token, path)
 
     def download(self, path: str, to: Path, *, size: int | None, signed: str = "") -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.web import fetched_pages
-from connectors.web.scraping_api import Answer, Service, is_file, key_of, require_allowed, site_said
+from connectors.web.scraping_api import ScrapeResponse, Service, is_file, key_of, require_allowed, site_said
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
@@ -63,7 +63,7 @@ class Jina:
         )
         return self._understood(answer)
 
-    def _understood(self, answer: Answer) -> Mapping[str, Any]:
+    def _understood(self, answer: ScrapeResponse) -> Mapping[str, Any]:
         self._service.refuse(answer.status_code, answer.headers)
         if not answer.ok:
             raise Skippable(f"{TITLE} could not read the page ({answer.status_code}): it is not there, or not for it.")

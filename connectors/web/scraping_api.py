@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from connectors.http.retries import Bucket, Busy, Passing, Patience, retry_after
+from connectors.http.retries import Bucket, Busy, Passing, Retries, retry_after
 from connectors.web.builtin import robots as robots_files
-from connectors.web.builtin.politeness import Manners
+from connectors.web.builtin.politeness import Politeness
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard, urls
 from retrieval.network.fetch_guard import Blocked, Guard
@@ -37,7 +37,7 @@ _LATER = frozenset({408, 421, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ScrapeResponse:
     """A service's answer. `headers` by lower-case name. Its shape is that of the SDK's own answers, too."""
 
     status_code: int
@@ -68,7 +68,7 @@ class Service:
         self.most = options.max_file_bytes
         self.guard = fetch_guard.guard(options)
         self._bucket = Bucket(PER_MINUTE, AT_ONCE)
-        self._manners = Manners(options.fetch_host_limit, options.fetch_host_delay)
+        self._manners = Politeness(options.fetch_host_limit, options.fetch_host_delay)
         self._robots = robots_files.shared() if options.fetch_robots else None
         self._client = _client(headers, endpoint.ca_bundle if endpoint else None)
         self.close = self._client.close
@@ -78,14 +78,14 @@ class Service:
 
     def ask(self, request: Callable[[], T], tries: int = TRIES) -> T:
         """What `request` returns, asked for until it comes or the patience ends. It may raise Busy and Passing."""
-        return Patience(self.title, self._bucket, WAITING, tries).ask(request)
+        return Retries(self.title, self._bucket, WAITING, tries).ask(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:
         """A site's turn: its Crawl-delay and our limits for one host hold, whoever fetches for us (D59)."""
         delay = self._robots.delay(url) if self._robots else 0.0
         return self._manners.turn(urlsplit(url).netloc, delay)
 
-    def send(self, method: str, url: str, *, seconds: float, **given: Any) -> Answer:
+    def send(self, method: str, url: str, *, seconds: float, **given: Any) -> ScrapeResponse:
         """One request, whatever the answer. Passing if it broke off; Retryable if it took longer than `seconds`."""
         import httpx
 
@@ -98,7 +98,7 @@ class Service:
             raise Fatal(f"The endpoint of {self.title} cannot be read: check RETRIEVAL_ENDPOINTS.") from error
         except httpx.HTTPError as error:
             raise Passing(f"{self.title} could not be reached, or its answer broke off.") from error
-        return Answer(got.status_code, {key.lower(): value for key, value in got.headers.items()}, content)
+        return ScrapeResponse(got.status_code, {key.lower(): value for key, value in got.headers.items()}, content)
 
     def _read(self, answer: httpx.Response, ends: float) -> bytes:
         parts, size = [], 0

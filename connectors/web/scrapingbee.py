@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from connectors.http import html
 from connectors.web import fetched_pages
-from connectors.web.scraping_api import KEY_FIELD, Answer, Service, is_file, key_of, require_allowed, site_said
+from connectors.web.scraping_api import KEY_FIELD, ScrapeResponse, Service, is_file, key_of, require_allowed, site_said
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import RawContent, ScrapeOptions
 from retrieval.settings import Settings
@@ -61,7 +61,7 @@ class ScrapingBee:
         if left <= 0:
             self._service.refuse(402, {})
 
-    def _page(self, url: str) -> Answer:
+    def _page(self, url: str) -> ScrapeResponse:
         asked = {"api_key": self._key, "url": url, "render_js": "false" if is_file(url) else "true"}
         answer = self._service.send("GET", f"{self._service.base_url}/", seconds=SECONDS, params=asked)
         status = answer.headers.get("spb-initial-status-code", "")
@@ -74,7 +74,7 @@ class ScrapingBee:
             raise self._service.strange()
         return answer
 
-    def _refuse(self, answer: Answer) -> None:
+    def _refuse(self, answer: ScrapeResponse) -> None:
         """401 stands for a wrong key and for an account without credit alike."""
         if answer.status_code == 401:
             raise Fatal(

@@ -48,7 +48,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChildReport:
     """`clean`: the engine came back in good order, whatever the state of the run. `memory`: resident bytes."""
 
     clean: bool
@@ -73,7 +73,7 @@ def serve(control: Connection) -> None:
     flows: dict[str, Flow[..., Any]] = {}
     with get_client(sync_client=True) as client, suppress(BrokenPipeError):
         while (order := _next(control)) is not None:
-            control.send(Answer(clean=_execute(order, client, flows), memory=_resident_bytes()))
+            control.send(ChildReport(clean=_execute(order, client, flows), memory=_resident_bytes()))
 
 
 def _exists(module: str) -> bool:

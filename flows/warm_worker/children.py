@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from flows.warm_worker.child import Answer, Order, serve
+from flows.warm_worker.child import ChildReport, Order, serve
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -49,7 +49,7 @@ class Child:
     def is_alive(self) -> bool:
         return not self._closed and self._process.is_alive()
 
-    async def execute(self, order: Order) -> Answer | None:
+    async def execute(self, order: Order) -> ChildReport | None:
         """Send the order and wait for its answer. None: the child died; `close` tells its exit code."""
         self.runs += 1
         try:
@@ -58,11 +58,11 @@ class Child:
         except OSError:
             return None
 
-    async def answer(self) -> Answer | None:
+    async def answer(self) -> ChildReport | None:
         """The answer to the order that is out, or None if the child died. May be awaited again after a cancellation."""
         await _readable(self._control.fileno(), self._process.sentinel)
         try:
-            answer: Answer | None = self._control.recv() if self._control.poll() else None
+            answer: ChildReport | None = self._control.recv() if self._control.poll() else None
         except (EOFError, OSError):
             return None
         return answer

@@ -28,7 +28,7 @@ from flows import prefect_login
 from flows.prefect_client import INTERRUPTED
 from flows.warm_worker import allowed_flows, children
 from flows.warm_worker.certificates import spare_certificates
-from flows.warm_worker.child import CANCEL_SIGNAL, Answer, Order
+from flows.warm_worker.child import CANCEL_SIGNAL, ChildReport, Order
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -202,9 +202,9 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
             self._claimed.add(flow_run.id)
         return ours
 
-    async def _execute(self, job: Job, order: Order) -> Answer | None:
+    async def _execute(self, job: Job, order: Order) -> ChildReport | None:
         """The child's answer; None if it died or the run was cancelled."""
-        answer: Answer | None = None
+        answer: ChildReport | None = None
         async with anyio.create_task_group() as group:
 
             async def until_cancelled() -> None:
@@ -225,7 +225,7 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         await self._settle(self.client, run_id, Cancelled())
         return 0
 
-    async def _release(self, child: children.Child, answer: Answer, configuration: WarmConfiguration) -> int:
+    async def _release(self, child: children.Child, answer: ChildReport, configuration: WarmConfiguration) -> int:
         worn = child.runs >= configuration.child_runs or answer.memory > configuration.child_megabytes * 1024 * 1024
         if worn or not answer.clean:
             await self._children.retire(child)

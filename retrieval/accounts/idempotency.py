@@ -27,7 +27,7 @@ HEADER = "Idempotency-Key"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IdempotentRequest:
     """A request that must act once: who sends it, under which key, and the hash of all that it asks for."""
 
     caller: str
@@ -57,13 +57,13 @@ _KEEP: LiteralString = (
 )
 
 
-async def recall(db: Database, ring: KeyRing, asked: Asked) -> bytes | None:
+async def recall(db: Database, ring: KeyRing, asked: IdempotentRequest) -> bytes | None:
     """The answer given before, None if there is none; IDEMPOTENCY_CONFLICT if it was another request's."""
     row = await db.async_row(_KEPT, {"caller": asked.caller, "key": asked.key})
     return None if row is None else _opened(ring, asked, row)
 
 
-async def once(db: Database, ring: KeyRing, asked: Asked, act: Callable[[], Awaitable[bytes]]) -> bytes:
+async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Callable[[], Awaitable[bytes]]) -> bytes:
     """What `act` answers, or answered before. All that it does to the database on the event loop is committed with it.
 
     `act` should be short: it holds a connection. What takes long comes before, and starts no task of its own.
@@ -86,14 +86,14 @@ async def once(db: Database, ring: KeyRing, asked: Asked, act: Callable[[], Awai
         pause = min(pause * 1.5, _LONGEST_PAUSE)
 
 
-async def _act(db: Database, ring: KeyRing, asked: Asked, act: Callable[[], Awaitable[bytes]]) -> bytes:
+async def _act(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Callable[[], Awaitable[bytes]]) -> bytes:
     made = await act()
     sealed = ring.seal(made, row=asked.row)
     await db.async_rows(_KEEP, {"caller": asked.caller, "key": asked.key, "hash": asked.request_hash, "sealed": sealed})
     return made
 
 
-def _opened(ring: KeyRing, asked: Asked, row: Row) -> bytes:
+def _opened(ring: KeyRing, asked: IdempotentRequest, row: Row) -> bytes:
     if row["request_hash"] != asked.request_hash:
         raise ServiceError(
             ErrorCode.IDEMPOTENCY_CONFLICT,

@@ -35,7 +35,7 @@ IDLE_PAGES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceCursor:
     """How far a run's listing has come: before it, within it at the service's own cursor, or behind it."""
 
     step: Literal["unfinished", "listing", "departures"]
@@ -45,7 +45,7 @@ class Place:
     """The connection speaks for another account than before: nothing leaves before a person says so (D52)."""
 
     @classmethod
-    def of(cls, cursor: str) -> Place:
+    def of(cls, cursor: str) -> SourceCursor:
         return cls(**json.loads(cursor))
 
     def __str__(self) -> str:
@@ -66,14 +66,14 @@ class Connected:
         tokens.token()
         if isinstance(self._connector, Choosing) and (include := request.config.get("include")):
             self._connector = self._connector.choosing(include)
-        place = Place.of(cursor) if cursor else self._begin(request)
+        place = SourceCursor.of(cursor) if cursor else self._begin(request)
         if place.step == "unfinished":
             yield from self._unfinished(request, place)
             place = replace(place, step="listing")
         if place.step == "listing":
             for page in self._listing(tokens, request, place):
                 yield page
-                place = Place.of(page.cursor)
+                place = SourceCursor.of(page.cursor)
         if place.step != "departures":
             return
         yield from self._departures(tokens, request, place)
@@ -82,18 +82,20 @@ class Connected:
         raw = self._connector.fetch(self._tokens(request), item, to)
         return None if raw is None else sanitize.content(raw, item.name)
 
-    def _begin(self, request: DiscoveryRequest) -> Place:
+    def _begin(self, request: DiscoveryRequest) -> SourceCursor:
         state = sync.state(self._db, _connection(request))
-        return Place("unfinished", state.cursor, moved=state.moved)
+        return SourceCursor("unfinished", state.cursor, moved=state.moved)
 
-    def _unfinished(self, request: DiscoveryRequest, place: Place) -> Iterator[Page[SourceItem]]:
+    def _unfinished(self, request: DiscoveryRequest, place: SourceCursor) -> Iterator[Page[SourceItem]]:
         """What earlier runs found and did not bring to its end: the service will not name it again."""
         while rows := sync.unfinished(self._db, request):
             items = [_again(row) for row in rows]
             note = partial(sync.note, request=request, listed=[item.external_id for item in items], departed=[])
             yield Page(items, str(place), done=False, save=note)
 
-    def _listing(self, tokens: ConnectionTokens, request: DiscoveryRequest, place: Place) -> Iterator[Page[SourceItem]]:
+    def _listing(
+        self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
+    ) -> Iterator[Page[SourceItem]]:
         news = _News()
         for page in self._connector.iter_changes(tokens, place.at):
             news.judge(page)
@@ -101,14 +103,14 @@ class Connected:
             here = [sanitize.item(item) for item in named if not item.deleted]
             left = [item.external_id for item in named if item.deleted]
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
-            after = Place(step, page.cursor, whole=page.whole, moved=place.moved)
+            after = SourceCursor(step, page.cursor, whole=page.whole, moved=place.moved)
             listed = [item.external_id for item in here]
             had = [item.external_id for item in here if not item.error]
             note = partial(sync.note, request=request, listed=listed, departed=left, had=had)
             yield replace(page, items=here, cursor=str(after), done=False, save=note)
 
     def _departures(
-        self, tokens: ConnectionTokens, request: DiscoveryRequest, place: Place
+        self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
         """What was not listed is asked for. With the last page documents leave, or many of them wait for a person."""
         missing = sync.missing(self._db, request) if place.whole else []

@@ -12,7 +12,7 @@ from retrieval.sources import APPS
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScheduledRun:
     """What a scheduled ingestion came to: the id of its job run, or why there is none."""
 
     job_run_id: str | None
@@ -66,13 +66,15 @@ _NEXT: LiteralString = """
 """One job for a schedule, made with the options of the newest request; one run an execution (D54)."""
 
 
-def ingest(db: Database, connection_id: str) -> Asked:
+def ingest(db: Database, connection_id: str) -> ScheduledRun:
     """Record the next job run of a connection, unless one is waiting or running: two never overlap."""
     values = {"connection": connection_id, "job": ids.job_id(), "run": ids.job_run_id()}
     with db.transaction() as connection:
         row = connection.execute(_NEXT, values).fetchone()
     if row is None:
         active = db.row("select 1 from connections where id = %(connection)s and status = 'ACTIVE'", values)
-        return Asked(None, "A job run of this connection is under way." if active else "The connection is not ACTIVE.")
+        return ScheduledRun(
+            None, "A job run of this connection is under way." if active else "The connection is not ACTIVE."
+        )
     db.rows("notify " + CHANNEL)
-    return Asked(row["id"])
+    return ScheduledRun(row["id"])

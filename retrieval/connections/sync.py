@@ -24,17 +24,17 @@ SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SyncState:
     """Where the next listing begins: None for everything. `moved`: another account was authorized since the last."""
 
     cursor: str | None
     moved: bool
 
 
-def state(db: Database, connection_id: str) -> State:
+def state(db: Database, connection_id: str) -> SyncState:
     row = db.row("select cursor from connections where id = %(id)s", {"id": connection_id})
     saved: Mapping[str, Any] = (row and row["cursor"]) or {}
-    return State(saved.get("at"), bool(saved.get("accountChanged")))
+    return SyncState(saved.get("at"), bool(saved.get("accountChanged")))
 
 
 _ITS: LiteralString = """

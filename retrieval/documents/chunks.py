@@ -8,7 +8,7 @@ from operator import attrgetter
 from retrieval.database.database import Database
 from retrieval.database.page_map import PLACED
 from retrieval.documents import listing
-from retrieval.documents.listing import Listing, Page
+from retrieval.documents.listing import DocumentList, Page
 from retrieval.ports import Scope
 
 PAGE = 50
@@ -26,7 +26,7 @@ class ChunkRow:
     content: str
 
 
-_CHUNKS = Listing(
+_CHUNKS = DocumentList(
     f"""
     select index, start, "end", tokens, content, case when exists (
         select from documents d where d.id = %(id)s and {PLACED}

@@ -8,14 +8,14 @@ from operator import attrgetter
 
 from retrieval.database.database import Database
 from retrieval.documents import listing
-from retrieval.documents.listing import Listing, Page
+from retrieval.documents.listing import DocumentList, Page
 from retrieval.ports import Scope
 
 PAGE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DocumentRun:
     """The document in one job run. `active`: search shows the version that this run made.
 
     `chunks` is None where none were cut; `unchanged`: it was the same as before, and nothing more was done.
@@ -34,7 +34,7 @@ class Entry:
     finished_at: datetime | None
 
 
-_ENTRIES = Listing(
+_ENTRIES = DocumentList(
     """
     select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = 'unchanged' as unchanged,
            m.status = 'SUCCESS' and m.generation = %(active_generation)s as active,
@@ -44,13 +44,13 @@ _ENTRIES = Listing(
     where m.document_id = %(id)s and (%(after)s::bigint is null or r.number < %(after)s)
     order by r.number desc limit %(limit)s
     """,
-    Entry,
+    DocumentRun,
     attrgetter("number"),
 )
 
 
 async def list_page(
     db: Database, scope: Scope, document_id: str, *, cursor: str | None = None, size: int = PAGE
-) -> Page[Entry]:
+) -> Page[DocumentRun]:
     """From the newest run on, or from the cursor."""
     return await listing.read(db, scope, document_id, _ENTRIES, cursor=cursor, size=size)

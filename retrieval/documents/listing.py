@@ -27,7 +27,7 @@ class Page(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[Item]):
+class DocumentList(Generic[Item]):
     """What a document has a list of: the rows after a place.
 
     `statement` is given the document's `id` and `active_generation`, the place `after` and a `limit`.
@@ -50,7 +50,7 @@ async def read(
     db: Database,
     scope: Scope,
     document_id: str,
-    listing: Listing[Item],
+    listing: DocumentList[Item],
     *,
     cursor: str | None,
     size: int,

@@ -84,7 +84,7 @@ def flip(
     """Make each document's new generation the visible one, unless it was deleted or a newer one is there.
 
     labelled: by document, the row with the `metadata` that its vectors' labels were made of; None: they have none.
-    epoch: of the namespace that all this was made for; Moved if it has another model or store by now.
+    epoch: of the namespace that all this was made for; ConfigChanged if it has another model or store by now.
     """
     if not work:
         return

@@ -19,7 +19,7 @@ PAUSE = 0.01
 """Seconds in which further job runs share a notice."""
 
 
-class Notices:
+class Notifications:
     """One per event loop. `send` returns at once."""
 
     def __init__(self, db: Database) -> None:

@@ -24,7 +24,7 @@ _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ResyncResult:
     """What became of a document that matched: `error` says why it is not eligible."""
 
     id: str
@@ -36,7 +36,7 @@ class Asked:
 class Resync:
     """The documents that matched, newest first, and the job runs: one for each job that they came from."""
 
-    documents: list[Asked]
+    documents: list[ResyncResult]
     job_runs: list[str] = field(default_factory=list)
 
     @property
@@ -56,7 +56,7 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
         if confirm_deletions:
             await documents.withdraw(connection, departed)
             await connection.execute(connection_documents.CONFIRM, {"ids": [row["id"] for row in rows]})
-            removed = [Asked(row["id"], REMOVED) for row in rows if row["id"] in departed]
+            removed = [ResyncResult(row["id"], REMOVED) for row in rows if row["id"] in departed]
             rows = [row for row in rows if row["id"] not in departed]
         else:
             removed = []
@@ -76,7 +76,9 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
             await connection.execute(_QUEUE, _values(kept, runs))
             await connection.execute(_OPEN_AGAIN, {"ids": [*kept, *carried]})
     answered = [
-        Asked(row["id"], NOT_ELIGIBLE, refused[row["id"]]) if row["id"] in refused else Asked(row["id"], QUEUED)
+        ResyncResult(row["id"], NOT_ELIGIBLE, refused[row["id"]])
+        if row["id"] in refused
+        else ResyncResult(row["id"], QUEUED)
         for row in documents.newest_first(rows)
     ]
     return Resync(answered + removed, list(runs.values()))

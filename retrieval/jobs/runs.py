@@ -68,7 +68,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RunDocument:
     """A document within a job run."""
 
     id: str
@@ -93,11 +93,11 @@ class JobRun:
     name: str = ""
     outcome: str | None = None
     notices: list[Notice] = field(default_factory=list)
-    queued: list[Entry] = field(default_factory=list)
-    processing: list[Entry] = field(default_factory=list)
-    completed: list[Entry] = field(default_factory=list)
-    failed: list[Entry] = field(default_factory=list)
-    cancelled: list[Entry] = field(default_factory=list)
+    queued: list[RunDocument] = field(default_factory=list)
+    processing: list[RunDocument] = field(default_factory=list)
+    completed: list[RunDocument] = field(default_factory=list)
+    failed: list[RunDocument] = field(default_factory=list)
+    cancelled: list[RunDocument] = field(default_factory=list)
 
 
 async def accept_text(
@@ -258,7 +258,7 @@ def _job_run(row: Row) -> JobRun:
     )
     for document_id, status, error in row["documents"]:
         group = "queued" if status in WAITING else _GROUPS[status]
-        getattr(run, group).append(Entry(document_id, status, error))
+        getattr(run, group).append(RunDocument(document_id, status, error))
     return run
 
 

@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from retrieval.database import pages
 from retrieval.database.database import Database, Row
-from retrieval.errors import ErrorCode, Moved, ServiceError
+from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
 from retrieval.namespaces import secret_fields
 from retrieval.security.secrets import KeyRing
 from retrieval.sources import APPS
@@ -209,11 +209,11 @@ async def require(db: Database, organization: str, namespace_id: str) -> None:
 
 
 def present(connection: Connection[Row], namespace_id: str, epoch: int) -> None:
-    """Hold the namespace's model and store until the end of the transaction; Moved if they are others by now."""
+    """Hold the namespace's model and store until the transaction ends; ConfigChanged if they are others by now."""
     statement: LiteralString = "select epoch from namespaces where id = %(id)s for share"
     row = connection.execute(statement, {"id": namespace_id}).fetchone()
     if row is None or row["epoch"] != epoch:
-        raise Moved("The namespace got another model or vector store meanwhile.")
+        raise ConfigChanged("The namespace got another model or vector store meanwhile.")
 
 
 async def has_documents(db: Database, namespace_id: str) -> bool:

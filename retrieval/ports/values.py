@@ -206,7 +206,7 @@ class PageMark:
     end: int = 0
 
 
-class PageDrawer(Protocol):
+class PageRenderer(Protocol):
     """Draws a page of a PDF, counted from 1, as PNG. Skippable for what cannot be drawn."""
 
     def draw(self, file: Path, page: int, mark: PageMark) -> bytes: ...

@@ -36,7 +36,7 @@ def code_of(read, body):
     try:
         meant = read(json.dumps(body).encode())
         if hasattr(meant, "meant"):
-            meant.meant()
+            meant.to_values()
         if hasattr(meant, "check"):
             meant.check("chunkConfig")
     except ServiceError as error:

@@ -29,7 +29,7 @@ class Slowly:
 SECONDS = 2.5
 sys.meta_path.insert(0, Slowly())
 from api import probes
-from api.probe_threads import SpareThreads
+from api.probe_threads import ProbeThreads
 from retrieval import namespaces, settings
 from retrieval.errors import ServiceError
 
@@ -41,7 +41,7 @@ space = namespaces.NamespaceConfig(
     id="ns_1", organization_id="org_1", name="n", dimensions=None, created_at=now, updated_at=now,
     **namespaces.split(embedded),
 )
-services = SimpleNamespace(settings=settings.load(), probing=SpareThreads(4), db=None)
+services = SimpleNamespace(settings=settings.load(), probing=ProbeThreads(4), db=None)
 try:
     asyncio.run(probes.check(services, space, [area]))
     print("passed")

@@ -11,7 +11,7 @@ import pytest
 
 from api.app import HANDLERS
 from retrieval.accounts import idempotency
-from retrieval.accounts.idempotency import Asked
+from retrieval.accounts.idempotency import IdempotentRequest
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.maintenance import garbage
 from tests.api.support import EMBEDDED, assert_error
@@ -165,7 +165,7 @@ def test_counts_of_addresses_do_not_pile_up(org):
 @pytest.mark.decision("D19")
 def test_what_breaks_off_half_way_has_done_nothing(org, ring):
     """The process dies, so to speak, after the act and before the commit: neither the act nor its answer is there."""
-    asked = Asked(org.id, "k", b"hash")
+    asked = IdempotentRequest(org.id, "k", b"hash")
 
     async def dies():
         await org.db.async_rows("insert into tenants (organization_id, id) values (%(id)s, 'half')", {"id": org.id})
@@ -182,7 +182,7 @@ def test_what_breaks_off_half_way_has_done_nothing(org, ring):
         assert await idempotency.once(org.db, ring, asked, lives) == b"{}"
         assert await idempotency.once(org.db, ring, asked, dies) == b"{}"
         with pytest.raises(ServiceError):
-            await idempotency.once(org.db, ring, Asked(org.id, "k", b"other"), lives)
+            await idempotency.once(org.db, ring, IdempotentRequest(org.id, "k", b"other"), lives)
         await org.db.async_close()
 
     asyncio.run(both())
@@ -192,7 +192,7 @@ def test_what_breaks_off_half_way_has_done_nothing(org, ring):
 
 def test_a_request_waits_only_so_long_for_its_twin(org, ring, monkeypatch):
     monkeypatch.setattr(idempotency, "WAIT", 0.1)
-    asked = Asked(org.id, "slow", b"hash")
+    asked = IdempotentRequest(org.id, "slow", b"hash")
 
     async def slow():
         await asyncio.sleep(1)

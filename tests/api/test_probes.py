@@ -166,11 +166,11 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
 def test_a_call_that_never_ends_keeps_no_process():
     code = (
         "import asyncio, threading\n"
-        "from api.probe_threads import SpareThreads\n"
+        "from api.probe_threads import ProbeThreads\n"
         "async def main():\n"
         "    try:\n"
         "        async with asyncio.timeout(0.2):\n"
-        "            await SpareThreads(1).run(threading.Event().wait)\n"
+        "            await ProbeThreads(1).run(threading.Event().wait)\n"
         "    except TimeoutError:\n"
         "        print('given up')\n"
         "asyncio.run(main())\n"

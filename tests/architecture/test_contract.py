@@ -73,7 +73,7 @@ def test_a_shown_request_is_one_that_the_service_takes(method, path, body):
         return
     taken = msgspec.convert(json.loads(body), said.body)
     if hasattr(taken, "meant"):
-        taken.meant()
+        taken.to_values()
 
 
 def test_requests_of_what_is_built_are_shown():

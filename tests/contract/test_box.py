@@ -28,7 +28,7 @@ CONNECTOR, STANDIN = "BOX", box
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
-    monkeypatch.setattr(box_client, "MANNERS", replace(box_client.MANNERS, burst=5000))
+    monkeypatch.setattr(box_client, "POLICY", replace(box_client.POLICY, burst=5000))
 
 
 def listed(connector, tokens, cursor=None):
@@ -406,7 +406,7 @@ def test_content_is_fetched_over_http_alone(account, connector, tokens, tmp_path
 
 
 def test_content_does_not_travel_in_the_clear_where_box_is_asked_under_tls(account, tmp_path):
-    client = box_client.Client(Endpoint(base_url="https://api.box.example"), 1000)
+    client = box_client.BoxSession(Endpoint(base_url="https://api.box.example"), 1000)
     with pytest.raises(retries.Passing):
         client._elsewhere(account.base + "/dl/x", tmp_path / "raw")
     assert not account.requests

@@ -324,7 +324,7 @@ def test_what_notion_left_out_of_a_large_page_is_put_in_its_place(account, fetch
 
 def test_what_is_not_shared_costs_one_request_and_pages_below_none(account, fetched, monkeypatch):
     monkeypatch.setattr(content, "REQUESTS", 3)
-    monkeypatch.setattr(transport, "MANNERS", replace(transport.MANNERS, burst=100))
+    monkeypatch.setattr(transport, "POLICY", replace(transport.POLICY, burst=100))
     secrets, below = [str(uuid.uuid4()) for _ in range(6)], str(uuid.uuid4())
     account.left_out = {**dict.fromkeys(secrets), below: "another document"}
     lines = [unknown(one) for one in secrets]
@@ -407,7 +407,7 @@ def test_a_page_beyond_the_limit_of_a_file_is_skipped_with_words(account, tokens
 
 def test_a_page_of_ever_more_parts_is_given_up(account, fetched, monkeypatch):
     monkeypatch.setattr(content, "REQUESTS", 10)
-    monkeypatch.setattr(transport, "MANNERS", replace(transport.MANNERS, burst=100))
+    monkeypatch.setattr(transport, "POLICY", replace(transport.POLICY, burst=100))
     ids = [str(uuid.uuid4()) for _ in range(30)]
     account.left_out = dict.fromkeys(ids, "part")
     page = account.add("Endless", "\n".join(unknown(one) for one in ids))

@@ -10,7 +10,7 @@ import pytest
 from connectors.http import paging
 from connectors.vectors.pinecone import client as pinecone_client
 from connectors.vectors.pinecone import store as adapter
-from connectors.vectors.pinecone.client import Client
+from connectors.vectors.pinecone.client import PineconeClient
 from connectors.vectors.pinecone.store import PineconeStore
 from retrieval.documents import vector_metadata
 from retrieval.errors import Fatal, Retryable
@@ -136,7 +136,7 @@ def test_a_wrong_key_a_wrong_host_and_an_unreachable_one_are_told_apart(index):
     with pytest.raises(Retryable, match="cannot be reached"):
         pinecone_store(gone, "ns_1", 16).check()
     with pytest.raises(Fatal, match="does not exist, or is not on the public internet"):
-        PineconeStore(Client("index.invalid", KEY, LOOPBACK), "ns_1", 16).check()
+        PineconeStore(PineconeClient("index.invalid", KEY, LOOPBACK), "ns_1", 16).check()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_wrong_key_a_wrong_host_and_an_unreachable_one_are_told_apart(index):
 )
 def test_a_host_that_cannot_be_one_is_the_fields_fault(host):
     with pytest.raises(Fatal) as caught:
-        PineconeStore(Client(host, KEY, LOOPBACK), "ns_1", 16).check()
+        PineconeStore(PineconeClient(host, KEY, LOOPBACK), "ns_1", 16).check()
     assert caught.value.field == "indexHost"
     assert "canary" not in str(caught.value)
 
@@ -152,8 +152,8 @@ def test_a_host_that_cannot_be_one_is_the_fields_fault(host):
 def test_nothing_is_dialled_past_the_guard(index):
     for host in (index.host, index.host.replace("http:", "https:")):
         with pytest.raises(Fatal, match="public internet"):
-            PineconeStore(Client(host, KEY, Guard()), "ns_1", 16).check()
-    client = Client(index.host, KEY, LOOPBACK)
+            PineconeStore(PineconeClient(host, KEY, Guard()), "ns_1", 16).check()
+    client = PineconeClient(index.host, KEY, LOOPBACK)
     PineconeStore(client, "ns_1", 16).check()
     seen = len(index.seen)
     client._index._http._client._transport._pool._network_backend._guard = Guard()
@@ -167,12 +167,12 @@ def test_plain_http_is_for_allowed_ranges_only(monkeypatch):
     public = [(2, ("93.184.216.34", 80))]
     monkeypatch.setattr(Guard, "resolve", lambda *_: public)
     with pytest.raises(Fatal, match="Without https") as caught:
-        PineconeStore(Client("http://index.example", KEY, LOOPBACK), "ns_1", 16).check()
+        PineconeStore(PineconeClient("http://index.example", KEY, LOOPBACK), "ns_1", 16).check()
     assert caught.value.field == "indexHost"
 
 
 def test_a_host_without_a_scheme_is_spoken_to_with_tls():
-    assert Client(" my-index.svc.example/ ", KEY, LOOPBACK)._url == "https://my-index.svc.example"
+    assert PineconeClient(" my-index.svc.example/ ", KEY, LOOPBACK)._url == "https://my-index.svc.example"
 
 
 FAULTS = {

@@ -16,7 +16,7 @@ def plain(text, case):
 def post(service, folder, case, number):
     content = (folder / case["file"]).read_bytes()
     if not content:
-        return None  # refused at the door, see tests/api
+        return None  # refused at acceptance, see tests/api
     ocr = json.dumps({"strategy": case["ocr"]})
     return service.file(case["file"], content, externalId=f"case {number}", ocrConfig=ocr)["ingestJobRunId"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from connectors import registry
 from flows import context, ingest, reembed, steps
-from retrieval.errors import Moved, ServiceError, Skippable
+from retrieval.errors import ConfigChanged, ServiceError, Skippable
 from retrieval.ingestion import items, losses, reembedding
 from retrieval.jobs import batches, control
 from retrieval.namespaces import namespaces
@@ -237,7 +237,7 @@ def test_an_ingestion_that_embedded_for_the_old_model_embeds_again(space, by_han
         step(work)
     begin(space)
     assert rebuild(space)
-    with pytest.raises(Moved):
+    with pytest.raises(ConfigChanged):
         steps.upsert(work)
     assert "ice" not in space.search("glaciers and valleys")
     again = steps.Work(space.db, space.ring, slow, window)

@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.states import Failed
 
 from connectors import registry
-from connectors.http.authorized_call import Manners
+from connectors.http.authorized_call import ServicePolicy
 from flows import long_waits, steps, tasks
 from retrieval import settings
 from retrieval.errors import Fatal, Retryable
@@ -22,7 +22,7 @@ from tests.standins import faults, memory
 @pytest.fixture
 def account(monkeypatch):
     monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
-    monkeypatch.setattr(memory, "MANNERS", Manners("Memory", per_minute=60_000, burst=100, seconds=0.2))
+    monkeypatch.setattr(memory, "POLICY", ServicePolicy("Memory", per_minute=60_000, burst=100, seconds=0.2))
     monkeypatch.setattr(long_waits, "SOON", 0.1)
     monkeypatch.setattr(long_waits, "LOOK", 0.05)
     with memory.serving("BOX") as made:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from connectors.http import oauth
-from connectors.http.authorized_call import Manners, Refused
+from connectors.http.authorized_call import Refused, ServicePolicy
 from connectors.http.oauth import OAuth, Service
 from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Skippable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.standins.faults import Handler
 
 SERVICE = Service("Memory", "https://memory.example/authorize", "https://memory.example/token", account="account_id")
-MANNERS = Manners("Memory", per_minute=60_000, burst=100)
+POLICY = ServicePolicy("Memory", per_minute=60_000, burst=100)
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> Memory:
@@ -73,7 +73,7 @@ class Memory:
 
     def _get(self, tokens: TokenSource, path: str, **query: Any) -> bytes | None:
         """The answer's body; None for 404 and 410."""
-        return MANNERS.call(tokens, lambda token: self._ask(token, path, query))
+        return POLICY.call(tokens, lambda token: self._ask(token, path, query))
 
     def _ask(self, token: str, path: str, query: Mapping[str, Any]) -> bytes | None:
         try:

@@ -17,7 +17,7 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer
 
 from connectors.parsers.parser import parser
 from connectors.parsers.pdf import rendering
-from connectors.parsers.pdf.page_renderer import Drawer
+from connectors.parsers.pdf.page_renderer import PdfRenderer
 from connectors.parsers.process.pool import Limits, Pool
 from retrieval.errors import Skippable
 from retrieval.ports import OcrStrategy, PageMark, RawContent
@@ -29,9 +29,9 @@ SENTENCE = "The tide turns twice a day in the harbour, and the pilots wait for s
 
 
 @pytest.fixture(scope="module")
-def drawer() -> Iterator[Drawer]:
+def drawer() -> Iterator[PdfRenderer]:
     pool = Pool(1, Limits(20, 512 * MB))
-    yield Drawer(pool, 20)
+    yield PdfRenderer(pool, 20)
     pool.close()
 
 
@@ -68,7 +68,7 @@ def shaded(picture: Image.Image) -> set[int]:
     return {number // width for number, (r, b) in enumerate(both) if b > r + 20} & set(range(height))
 
 
-def test_the_lines_of_the_chunk_are_shaded_on_their_page(drawer: Drawer, tmp_path: Path) -> None:
+def test_the_lines_of_the_chunk_are_shaded_on_their_page(drawer: PdfRenderer, tmp_path: Path) -> None:
     text = "\n\n".join(LINES.values())
     start = text.index("The harbour")
     mark = PageMark(text, start, start + len("The harbour seal dives for thirty minutes."))
@@ -80,7 +80,7 @@ def test_the_lines_of_the_chunk_are_shaded_on_their_page(drawer: Drawer, tmp_pat
     assert max(rows) < (800 - 600 + 10) * rendering.SCALE
 
 
-def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: Drawer, tmp_path: Path) -> None:
+def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: PdfRenderer, tmp_path: Path) -> None:
     text = "\n\n".join(LINES.values())
     picture = opened(drawer.draw(written(tmp_path, report(90)), 2, PageMark(text, 0, len(LINES[720]))))
     assert picture.size == (1280, 960)
@@ -91,7 +91,7 @@ def test_a_page_that_lies_on_its_side_is_marked_where_its_words_stand(drawer: Dr
 
 
 @pytest.mark.decision("H76")
-def test_of_paragraphs_that_repeat_each_has_its_own_page_and_its_own_mark(drawer: Drawer, tmp_path: Path) -> None:
+def test_of_paragraphs_that_repeat_each_has_its_own_page_and_its_own_mark(drawer: PdfRenderer, tmp_path: Path) -> None:
     """Every paragraph of the same words, over several pages: the n-th in the text is the n-th on paper."""
     file, style = io.BytesIO(), getSampleStyleSheet()["BodyText"]
     count = 24
@@ -140,7 +140,7 @@ def test_columns_in_another_order_are_marked_too() -> None:
     assert f"{right}\r\n{left}"[slice(*found)] == left.rstrip(".")
 
 
-def test_a_page_of_any_size_costs_little(drawer: Drawer, tmp_path: Path) -> None:
+def test_a_page_of_any_size_costs_little(drawer: PdfRenderer, tmp_path: Path) -> None:
     """542 bytes, 14,400 points square: 29 seconds and 4.1 GB where it was drawn at its size."""
     out = io.BytesIO()
     sheet = Canvas(out, pagesize=(14400, 14400))
@@ -163,7 +163,7 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     try:
         started = time.monotonic()
         with pytest.raises(Skippable, match=r"more than 1 s|within 10 s by the clock"):
-            Drawer(pool, 1).draw(written(tmp_path, out.getvalue()), 1, PageMark())
+            PdfRenderer(pool, 1).draw(written(tmp_path, out.getvalue()), 1, PageMark())
         assert time.monotonic() - started < 30
     finally:
         pool.close()
@@ -172,7 +172,7 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "page"), [(report(), 3), (report(), 0), (b"%PDF-1.7 broken", 1), (report()[:200], 1), (b"", 1)]
 )
-def test_what_cannot_be_drawn_is_refused_in_words(drawer: Drawer, tmp_path: Path, data: bytes, page: int) -> None:
+def test_what_cannot_be_drawn_is_refused_in_words(drawer: PdfRenderer, tmp_path: Path, data: bytes, page: int) -> None:
     with pytest.raises(Skippable):
         drawer.draw(written(tmp_path, data), page, PageMark())
 

@@ -7,8 +7,8 @@ import pytest
 
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots
-from connectors.web.builtin.client import Bounds, Client
-from connectors.web.builtin.politeness import Manners
+from connectors.web.builtin.client import Bounds, WebClient
+from connectors.web.builtin.politeness import Politeness
 from connectors.web.builtin.robots import Robots
 from retrieval.errors import Retryable
 from retrieval.network.fetch_guard import Guard
@@ -31,7 +31,9 @@ def make(monkeypatch):
     made = []
 
     def robots_of(guard=LOOPBACK):
-        made.append(Client(guard, Manners(8, 0.0), user_agent="Tester/1.0 (+https://t.example)", bounds=Bounds(9, 5)))
+        made.append(
+            WebClient(guard, Politeness(8, 0.0), user_agent="Tester/1.0 (+https://t.example)", bounds=Bounds(9, 5))
+        )
         return Robots(made[-1])
 
     yield robots_of

@@ -15,8 +15,8 @@ from ipaddress import ip_network
 import pytest
 
 from connectors.web.builtin import client as clients
-from connectors.web.builtin.client import Bounds, Client, Wish
-from connectors.web.builtin.politeness import Manners
+from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
+from connectors.web.builtin.politeness import Politeness
 from retrieval.errors import Retryable, Skippable
 from retrieval.network.fetch_guard import Guard
 from tests.unit.test_fetch_guard import ATTACKS
@@ -93,8 +93,8 @@ def make(monkeypatch):
     made = []
 
     def client(guard=LOOPBACK, *, size=1_000_000, seconds=5.0, **manners):
-        polite = Manners(manners.get("at_once", 8), manners.get("delay", 0.0))
-        made.append(Client(guard, polite, user_agent="Tester/1.0", bounds=Bounds(size, seconds)))
+        polite = Politeness(manners.get("at_once", 8), manners.get("delay", 0.0))
+        made.append(WebClient(guard, polite, user_agent="Tester/1.0", bounds=Bounds(size, seconds)))
         return made[-1]
 
     yield client
@@ -172,7 +172,7 @@ def test_each_address_of_a_redirect_is_checked_by_the_caller(make):
 
     with serving(lambda *_: answer(status="307 Moved", location="/private")) as server:
         with pytest.raises(Skippable, match="Not there"):
-            make().get(f"{server.url}/", io.BytesIO(), Wish(check=check))
+            make().get(f"{server.url}/", io.BytesIO(), FetchRequest(check=check))
     assert asked == [f"{server.url}/", f"{server.url}/private"]
     assert len(server.requests) == 1
 
@@ -196,7 +196,7 @@ def test_a_long_file_is_refused_by_its_length_and_cut_where_that_is_wished(make)
         with pytest.raises(Skippable, match="larger than"):
             make().get(server.url, into)
         assert into.getvalue() == b""
-        found = make().get(server.url, into, Wish(cut=True))
+        found = make().get(server.url, into, FetchRequest(cut=True))
     assert found.cut
     assert found.size == len(into.getvalue()) == 1_000_000
 
@@ -341,7 +341,7 @@ def test_an_unchanged_page_is_not_sent_again(make):
     with serving(play) as server:
         client = make()
         assert client.get(server.url, io.BytesIO()).headers["etag"] == '"7"'
-        assert client.get(server.url, io.BytesIO(), Wish(headers={"If-None-Match": '"7"'})).status == 304
+        assert client.get(server.url, io.BytesIO(), FetchRequest(headers={"If-None-Match": '"7"'})).status == 304
 
 
 def test_proxy_variables_and_passwords_of_the_machine_are_not_used(make, monkeypatch, tmp_path):
@@ -386,7 +386,7 @@ def test_a_site_that_asks_for_a_longer_delay_gets_it(make):
         client = make()
         started = time.monotonic()
         for _ in range(3):
-            client.get(server.url, io.BytesIO(), Wish(delay=0.2))
+            client.get(server.url, io.BytesIO(), FetchRequest(delay=0.2))
     assert time.monotonic() - started > 0.38
 
 

@@ -19,7 +19,7 @@ _ASKED = "authorization"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingAuthorization:
     """An authorization that was begun: of which connection, as it stood then, and when."""
 
     url: str
@@ -33,7 +33,7 @@ def ask(who: session.Person, request: Callable[[], Json]) -> bool:
     try:
         given = request()
         connection = given["connection"]["id"]
-        asked = Asked(given["authorizationUrl"], connection, _state(who, connection), time.monotonic())
+        asked = PendingAuthorization(given["authorizationUrl"], connection, _state(who, connection), time.monotonic())
     except ApiError as error:
         frame.show(error)
         return False
@@ -50,7 +50,7 @@ def link(who: session.Person) -> None:
     def waiting() -> None:
         with frame.trouble():
             asked = st.session_state.get(_ASKED)
-            if not isinstance(asked, Asked):
+            if not isinstance(asked, PendingAuthorization):
                 return
             if time.monotonic() - asked.at > GOOD_SECONDS or _state(who, asked.connection) != asked.state:
                 del st.session_state[_ASKED]

@@ -20,8 +20,8 @@ AT_ONCE = 2
 """Pages that one process draws at once."""
 
 
-class Drawer:
-    """A `PageDrawer` within the limits of a pool."""
+class PdfRenderer:
+    """A `PageRenderer` within the limits of a pool."""
 
     def __init__(self, pool: Pool, seconds: float) -> None:
         self.pool = pool
@@ -55,13 +55,13 @@ def _checked(picture: bytes) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def drawer() -> Drawer:
+def drawer() -> PdfRenderer:
     """The drawer of this process, within the limits of the settings."""
     chosen = settings.load()
     pool = Pool(AT_ONCE, Limits(chosen.page_seconds, chosen.parse_memory_bytes, patience=1))  # somebody waits
     atexit.register(pool.close)
     os.register_at_fork(after_in_child=lambda: _after_fork(pool))
-    return Drawer(pool, chosen.page_seconds)
+    return PdfRenderer(pool, chosen.page_seconds)
 
 
 def _after_fork(pool: Pool) -> None:

@@ -22,9 +22,9 @@ import msgspec
 import structlog
 
 from connectors.http import bounded
-from connectors.http.authorized_call import Manners, Refused
+from connectors.http.authorized_call import Refused, ServicePolicy
 from connectors.http.retries import Busy, Passing, retry_after
-from connectors.sources.box.responses import Entry, Events, Listing, Named
+from connectors.sources.box.responses import BoxItem, Events, FolderPage, Named
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.settings import Endpoint
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 BASE_URL = "https://api.box.com"
-MANNERS = Manners("Box", per_minute=900, burst=20)
+POLICY = ServicePolicy("Box", per_minute=900, burst=20)
 """Box allows 1000 requests a minute for a user; some are left to people and to token requests."""
 
 LIMIT, EVENT_LIMIT = 1000, 500
 """Entries of one answer at most, by Box's description."""
-FIELDS = ",".join(Entry.__struct_fields__)
+FIELDS = ",".join(BoxItem.__struct_fields__)
 CONNECT_SECONDS, READ_SECONDS, DOWNLOAD_SECONDS = 10, 60, 1800
 _PIECE = 64 * 1024
 _REDIRECTS = 5
@@ -70,7 +70,7 @@ class Download:
     media_type: str
 
 
-class Client:
+class BoxSession:
     """Safe to share between threads: one pool of connections, no cookies, a token of its own for each request."""
 
     def __init__(self, endpoint: Endpoint | None, most: int) -> None:
@@ -78,14 +78,14 @@ class Client:
         self._base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
         self._bundle = endpoint.ca_bundle if endpoint else None
 
-    def folder(self, tokens: TokenSource, folder_id: str, marker: str) -> Listing:
+    def folder(self, tokens: TokenSource, folder_id: str, marker: str) -> FolderPage:
         """A page of what a folder holds."""
         wish = {"fields": FIELDS, "usemarker": "true", "limit": str(LIMIT), **({"marker": marker} if marker else {})}
-        return self._asked(tokens, f"folders/{folder_id}/items", wish, Listing, (Missing, Closed, Outdated))
+        return self._asked(tokens, f"folders/{folder_id}/items", wish, FolderPage, (Missing, Closed, Outdated))
 
-    def file(self, tokens: TokenSource, file_id: str) -> Entry:
+    def file(self, tokens: TokenSource, file_id: str) -> BoxItem:
         """What Box says of a file now."""
-        return self._asked(tokens, f"files/{file_id}", {"fields": FIELDS}, Entry, (Missing, Closed))
+        return self._asked(tokens, f"files/{file_id}", {"fields": FIELDS}, BoxItem, (Missing, Closed))
 
     def events(self, tokens: TokenSource, position: str) -> Events:
         """What happened since; `now` gives no events and the position of this moment."""
@@ -94,7 +94,7 @@ class Client:
 
     def download(self, tokens: TokenSource, file_id: str, to: Path) -> Download:
         """The file's content. Box sends its clients on to another host for it, which is shown no token."""
-        return MANNERS.call(tokens, lambda token: self._download(token, file_id, to))
+        return POLICY.call(tokens, lambda token: self._download(token, file_id, to))
 
     def account(self, token: str) -> str | None:
         """Whose token it is; None if Box does not say at once: a person waits for it."""
@@ -110,7 +110,7 @@ class Client:
     def _asked(
         self, tokens: TokenSource, path: str, wish: dict[str, str], kind: type[T], expected: tuple[type[Exception], ...]
     ) -> T:
-        return MANNERS.call(tokens, lambda token: self._got(self._sdk(token), path, wish, kind, expected))
+        return POLICY.call(tokens, lambda token: self._got(self._sdk(token), path, wish, kind, expected))
 
     def _got(
         self, sdk: BoxClient, path: str, wish: dict[str, str], kind: type[T], expected: tuple[type[Exception], ...]

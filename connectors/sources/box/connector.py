@@ -11,7 +11,7 @@ from typing import Any
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.box import files
-from connectors.sources.box.client import Client, Closed, Missing
+from connectors.sources.box.client import BoxSession, Closed, Missing
 from connectors.sources.box.listing import Walk
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
@@ -32,11 +32,11 @@ SERVICE = Service(
 def make(app: Mapping[str, Any], settings: Settings) -> Box:
     """The connector of a namespace's app."""
     endpoint = settings.endpoints.get("BOX")
-    client = Client(endpoint, settings.max_file_bytes)
+    client = BoxSession(endpoint, settings.max_file_bytes)
     return Box(oauth.make("BOX", SERVICE, app, settings, partial(_send, client, known=endpoint is not None)), client)
 
 
-def _send(client: Client, flow: OAuth, url: str, content: dict[str, str], *, known: bool) -> Any:
+def _send(client: BoxSession, flow: OAuth, url: str, content: dict[str, str], *, known: bool) -> Any:
     """A request of the flow. A token of somebody else's token endpoint is not shown to Box's public API."""
     app = {"client_id": flow.client_id, "client_secret": flow.client_secret}
     answer = oauth.post(SERVICE.name, url, data={**content, **app})
@@ -51,7 +51,7 @@ class Box:
     """A `Connector`. An item is a file, by Box's id of it; web links are counted and left out."""
 
     authorizer: OAuth
-    client: Client
+    client: BoxSession
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         return Walk(self.client, tokens).pages(cursor)

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from connectors.sources.box import notes
-from connectors.sources.box.client import Client, Closed, Download, Missing, too_large
-from connectors.sources.box.responses import Entry
+from connectors.sources.box.client import BoxSession, Closed, Download, Missing, too_large
+from connectors.sources.box.responses import BoxItem
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import RawContent, SourceItem, TokenSource
 
@@ -18,7 +18,7 @@ _GOOGLES = (".gdoc", ".gsheet", ".gslides")
 _GONE = "The file is no longer in Box, or no longer shared with this account."
 
 
-def item(entry: Entry) -> SourceItem:
+def item(entry: BoxItem) -> SourceItem:
     """As it is listed. Its version is the hash of its content: a new name or place is no new content."""
     if is_gone(entry):
         return SourceItem(entry.id, entry.name or "", deleted=True)
@@ -26,11 +26,11 @@ def item(entry: Entry) -> SourceItem:
     return SourceItem(entry.id, entry.name or entry.id, kind, _version(entry), properties=properties(entry))
 
 
-def is_gone(entry: Entry) -> bool:
+def is_gone(entry: BoxItem) -> bool:
     return entry.item_status not in (None, "active")
 
 
-def properties(entry: Entry) -> dict[str, str | int]:
+def properties(entry: BoxItem) -> dict[str, str | int]:
     """What Box says of a file, under our names. The times are the content's, where Box knows them."""
     folders = entry.path_collection.entries if entry.path_collection else ()
     names = [folder.name for folder in folders if folder.id != "0" and folder.name]
@@ -46,7 +46,7 @@ def properties(entry: Entry) -> dict[str, str | int]:
     return {name: value for name, value in said.items() if value}
 
 
-def fetch(client: Client, tokens: TokenSource, file_id: str, to: Path) -> RawContent:
+def fetch(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> RawContent:
     """The content, compared with the hash that Box names; Box Notes as Markdown."""
     try:
         entry, got = _downloaded(client, tokens, file_id, to)
@@ -62,7 +62,7 @@ def fetch(client: Client, tokens: TokenSource, file_id: str, to: Path) -> RawCon
     return _as_markdown(raw) if _is_note(entry) else raw
 
 
-def _downloaded(client: Client, tokens: TokenSource, file_id: str, to: Path) -> tuple[Entry, Download]:
+def _downloaded(client: BoxSession, tokens: TokenSource, file_id: str, to: Path) -> tuple[BoxItem, Download]:
     """Again if it changed meanwhile."""
     for _ in range(TRIES):
         entry = client.file(tokens, file_id)
@@ -76,7 +76,7 @@ def _downloaded(client: Client, tokens: TokenSource, file_id: str, to: Path) -> 
     raise Retryable("The file arrived from Box with another content than Box says it has: it changes right now.")
 
 
-def _is_remade(entry: Entry) -> bool:
+def _is_remade(entry: BoxItem) -> bool:
     """Whether Box sends other bytes than it keeps: with a watermark, or Google's documents in an Office format."""
     is_marked = entry.watermark_info is not None and entry.watermark_info.is_watermarked
     return bool(is_marked) or (entry.name or "").lower().endswith(_GOOGLES) or entry.sha1 is None
@@ -87,9 +87,9 @@ def _as_markdown(raw: RawContent) -> RawContent:
     return replace(raw, media_type="text/markdown", size=raw.path.stat().st_size)
 
 
-def _is_note(entry: Entry) -> bool:
+def _is_note(entry: BoxItem) -> bool:
     return (entry.name or "").lower().endswith(NOTE)
 
 
-def _version(entry: Entry) -> str:
+def _version(entry: BoxItem) -> str:
     return entry.sha1 or entry.etag or ""

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import structlog
 
 from connectors.sources.box import files as box_files
-from connectors.sources.box.client import Client, Closed, Missing, Outdated
+from connectors.sources.box.client import BoxSession, Closed, Missing, Outdated
 from connectors.sources.box.responses import Event
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem, TokenSource
@@ -47,7 +47,7 @@ class Lost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoxCursor:
     """How far a listing has come, as a cursor. `at`: the events' position. `since`: when everything was last listed.
 
     `waiting`: folders to walk, the next one last, each with the marker of its page, "" for the first. `whole`: the
@@ -65,7 +65,7 @@ class Place:
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
-    def of(cls, cursor: str) -> Place:
+    def of(cls, cursor: str) -> BoxCursor:
         """Lost for what is no cursor of ours."""
         try:
             place = cls(**json.loads(cursor))
@@ -73,22 +73,22 @@ class Place:
         except (ValueError, TypeError) as error:
             raise Lost from error
 
-    def end(self) -> Place:
+    def end(self) -> BoxCursor:
         """Where the next listing begins."""
-        return Place(self.at, self.since)
+        return BoxCursor(self.at, self.since)
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
     """One listing in the name of a connection."""
 
-    client: Client
+    client: BoxSession
     tokens: TokenSource
     asked: set[tuple[str, str]] = field(default_factory=set)
     """Pages of folders, each by its marker."""
 
     def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        place: Place | None = None
+        place: BoxCursor | None = None
         while True:
             try:
                 place = place or self._begin(cursor)
@@ -100,17 +100,17 @@ class Walk:
             yield page
             if page.done:
                 return
-            place = Place.of(page.cursor)
+            place = BoxCursor.of(page.cursor)
 
-    def _begin(self, cursor: str | None) -> Place:
+    def _begin(self, cursor: str | None) -> BoxCursor:
         if cursor is None:
             return self._everything()
-        place = Place.of(cursor)
+        place = BoxCursor.of(cursor)
         if place.step == "changes" and not place.asked and time.time() - place.since > WEEK:
             raise Lost
         return place
 
-    def _everything(self) -> Place:
+    def _everything(self) -> BoxCursor:
         since = int(time.time())
         try:
             at = _position(self.client.events(self.tokens, "now").next_stream_position)
@@ -118,12 +118,12 @@ class Walk:
             raise Fatal("Box does not tell this account's changes (400): try another account.") from error
         if at is None:
             raise Retryable("Box gave no position to look for changes from.")
-        return Place(at, since, "walk", whole=True, waiting=((ROOT, ""),))
+        return BoxCursor(at, since, "walk", whole=True, waiting=((ROOT, ""),))
 
-    def _page(self, place: Place) -> Page[SourceItem]:
+    def _page(self, place: BoxCursor) -> Page[SourceItem]:
         return self._changes(place) if place.step == "changes" else self._folder(place)
 
-    def _changes(self, place: Place) -> Page[SourceItem]:
+    def _changes(self, place: BoxCursor) -> Page[SourceItem]:
         try:
             found = self.client.events(self.tokens, place.at)
         except Outdated as error:
@@ -144,7 +144,7 @@ class Walk:
         except (Missing, Closed):
             return SourceItem(file_id, "", deleted=True)
 
-    def _folder(self, place: Place) -> Page[SourceItem]:
+    def _folder(self, place: BoxCursor) -> Page[SourceItem]:
         (folder, marker), rest = place.waiting[-1], place.waiting[:-1]
         after = replace(place, waiting=rest, asked=place.asked + 1)
         self.asked.add((folder, marker))
@@ -165,7 +165,7 @@ class Walk:
         links = sum(entry.type == "web_link" for entry in found.entries)
         return self._told(items, after, over=not after.waiting, skipped={"web link": links} if links else {})
 
-    def _without(self, folder: str, after: Place, error: Exception) -> Page[SourceItem]:
+    def _without(self, folder: str, after: BoxCursor, error: Exception) -> Page[SourceItem]:
         """A folder that left while it waited: everything is to be listed if an event had named it."""
         if not after.whole:
             raise Lost from error
@@ -175,7 +175,7 @@ class Walk:
         return self._told([], after, over=not after.waiting, skipped=closed)
 
     def _told(
-        self, items: Sequence[SourceItem], after: Place, *, over: bool, skipped: dict[str, int] | None = None
+        self, items: Sequence[SourceItem], after: BoxCursor, *, over: bool, skipped: dict[str, int] | None = None
     ) -> Page[SourceItem]:
         cursor = str(after.end() if over else after)
         return Page(items, cursor, done=over, skipped=skipped or {}, whole=over and after.whole)

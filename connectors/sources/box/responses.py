@@ -24,7 +24,7 @@ class Watermark(msgspec.Struct, frozen=True):
     is_watermarked: bool | None = None
 
 
-class Entry(msgspec.Struct, frozen=True):
+class BoxItem(msgspec.Struct, frozen=True):
     """A file, a folder or a web link, as listed or asked for."""
 
     type: str
@@ -43,10 +43,10 @@ class Entry(msgspec.Struct, frozen=True):
     watermark_info: Watermark | None = None
 
 
-class Listing(msgspec.Struct, frozen=True):
+class FolderPage(msgspec.Struct, frozen=True):
     """A page of a folder. `next_marker` is empty on its last."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[BoxItem]
     next_marker: str | None = None
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from connectors.http import bounded
-from connectors.http.authorized_call import Manners, Refused
+from connectors.http.authorized_call import Refused, ServicePolicy
 from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Skippable
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAME = "Dropbox"
-MANNERS = Manners(NAME, per_minute=2400, burst=40)
+POLICY = ServicePolicy(NAME, per_minute=2400, burst=40)
 """Dropbox tells no limit: its 429 does."""
 SECONDS = 30
 """Without a byte, after which an answer is given up."""
@@ -42,7 +42,7 @@ _WORDS = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class DropboxSession:
     """Dropbox as the connections of one app see it. Safe in several threads."""
 
     endpoint: Endpoint | None
@@ -51,7 +51,7 @@ class Client:
 
     def ask(self, tokens: TokenSource, request: Callable[[Any], T]) -> T:
         """What `request(the SDK's client)` returns. Its 409 comes as the SDK's ApiError, for `request` to read."""
-        return MANNERS.call(tokens, lambda token: self._once(tokens.connection_id, token, request))
+        return POLICY.call(tokens, lambda token: self._once(tokens.connection_id, token, request))
 
     def _once(self, connection_id: str, token: str, request: Callable[[Any], T]) -> T:
         import dropbox

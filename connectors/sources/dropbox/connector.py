@@ -13,7 +13,7 @@ from typing import Any
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.dropbox import files, listing
-from connectors.sources.dropbox.client import Client
+from connectors.sources.dropbox.client import DropboxSession
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
@@ -32,7 +32,7 @@ SERVICE = Service(
 
 def make(app: Mapping[str, Any], settings: Settings) -> Dropbox:
     """The connector of a namespace's app."""
-    client = Client(settings.endpoints.get("DROPBOX"))
+    client = DropboxSession(settings.endpoints.get("DROPBOX"))
     return Dropbox(oauth.make("DROPBOX", SERVICE, app, settings), client, settings.max_file_bytes)
 
 
@@ -41,7 +41,7 @@ class Dropbox:
     """A `Connector`. `most`: bytes that one file may have."""
 
     authorizer: OAuth
-    client: Client
+    client: DropboxSession
     most: int
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:

@@ -14,7 +14,7 @@ from retrieval.errors import Skippable
 from retrieval.ports import RawContent, SourceItem
 
 if TYPE_CHECKING:
-    from connectors.sources.dropbox.client import Client
+    from connectors.sources.dropbox.client import DropboxSession
     from retrieval.ports import TokenSource
 
 SYMLINK = "symbolic links"
@@ -54,7 +54,7 @@ def item(file: Any) -> SourceItem | str:
     return SourceItem(file.id, name, media_type, file.rev, properties=_said(file))
 
 
-def fetch(client: Client, tokens: TokenSource, wanted: SourceItem, to: Path, most: int) -> RawContent:
+def fetch(client: DropboxSession, tokens: TokenSource, wanted: SourceItem, to: Path, most: int) -> RawContent:
     """The content of a file by its id. `most`: bytes that one may have."""
 
     def request(sdk: Any) -> RawContent:
@@ -68,7 +68,7 @@ def fetch(client: Client, tokens: TokenSource, wanted: SourceItem, to: Path, mos
     return client.ask(tokens, request)
 
 
-def gone(client: Client, tokens: TokenSource, external_id: str) -> bool:
+def gone(client: DropboxSession, tokens: TokenSource, external_id: str) -> bool:
     """Whether a file cannot be reached any more: deleted, or in a shared folder that was left."""
 
     def request(sdk: Any) -> bool:

@@ -23,7 +23,7 @@ from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
 
 if TYPE_CHECKING:
-    from connectors.sources.dropbox.client import Client
+    from connectors.sources.dropbox.client import DropboxSession
     from retrieval.ports import TokenSource
 
 PAGE = 2000
@@ -40,7 +40,7 @@ STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DropboxCursor:
     """How far a listing has come. `at`: Dropbox's cursor, None before the first page; `whole`: of everything.
 
     `since`: when the last listing of everything began, as seconds since 1970; 0 if the next one is due at once.
@@ -53,7 +53,7 @@ class Place:
     looked: int = 0
 
     @classmethod
-    def of(cls, cursor: str | None) -> Place:
+    def of(cls, cursor: str | None) -> DropboxCursor:
         place = cls(**json.loads(cursor)) if cursor else cls()
         overdue = not place.whole and time.time() - place.since > WEEK
         return cls() if overdue else place
@@ -62,16 +62,16 @@ class Place:
         return json.dumps(asdict(self))
 
 
-def pages(client: Client, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
+def pages(client: DropboxSession, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
     """See `Connector.iter_changes`."""
-    place, starts, empty, seen = Place.of(cursor), 0, 0, set[str]()
+    place, starts, empty, seen = DropboxCursor.of(cursor), 0, 0, set[str]()
     while True:
         found = _next(client, tokens, place)
         if found is None:
             starts += 1
             if starts > STARTS:
                 raise Retryable("Dropbox forgets its listing again and again.")
-            place = Place()
+            place = DropboxCursor()
             continue
         page, place = found
         yield page
@@ -83,7 +83,9 @@ def pages(client: Client, tokens: TokenSource, cursor: str | None) -> Iterator[P
         seen.add(place.at)
 
 
-def _next(client: Client, tokens: TokenSource, place: Place) -> tuple[Page[SourceItem], Place] | None:
+def _next(
+    client: DropboxSession, tokens: TokenSource, place: DropboxCursor
+) -> tuple[Page[SourceItem], DropboxCursor] | None:
     """The page behind a place and the place behind that; None if everything has to be listed from the start."""
     since = time.time() if place.at is None else place.since
     try:
@@ -97,14 +99,14 @@ def _next(client: Client, tokens: TokenSource, place: Place) -> tuple[Page[Sourc
         if not place.whole:
             return None
         left, since = set(), 0.0  # deleted while everything was being listed: seen when that is done again
-    after = Place(answer.cursor, place.whole, since, looked)
+    after = DropboxCursor(answer.cursor, place.whole, since, looked)
     done = not answer.has_more
-    saved = Place(answer.cursor, whole=False, since=since) if done else after
+    saved = DropboxCursor(answer.cursor, whole=False, since=since) if done else after
     page = _page(answer.entries, left)
     return replace(page, cursor=str(saved), done=done, whole=done and place.whole), after
 
 
-def _ask(sdk: Any, place: Place) -> Any:
+def _ask(sdk: Any, place: DropboxCursor) -> Any:
     from dropbox.exceptions import ApiError
 
     try:
@@ -126,7 +128,7 @@ def _page(entries: Sequence[Any], left: set[str]) -> Page[SourceItem]:
     return Page(list(items.values()), "", done=False, skipped=Counter(one for one in found if isinstance(one, str)))
 
 
-def _changed(entries: Sequence[Any], place: Place) -> dict[str, str | None]:
+def _changed(entries: Sequence[Any], place: DropboxCursor) -> dict[str, str | None]:
     """The paths at which something else may have lain before, with the id of the file that lies there now.
 
     A listing of everything needs to know only what was deleted meanwhile.
@@ -142,7 +144,7 @@ def _changed(entries: Sequence[Any], place: Place) -> dict[str, str | None]:
     return paths
 
 
-def _left(client: Client, tokens: TokenSource, paths: Mapping[str, str | None]) -> set[str] | None:
+def _left(client: DropboxSession, tokens: TokenSource, paths: Mapping[str, str | None]) -> set[str] | None:
     """Ids of the files that lay at these paths and are gone; None if that cannot be told one by one."""
 
     def ids_at(path: str) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.http.authorized_call import Manners
+from connectors.http.authorized_call import ServicePolicy
 from connectors.http.paging import Cursors
 from connectors.sources.google_drive import errors as trouble
 from connectors.sources.google_drive import export_links
@@ -15,7 +15,7 @@ from connectors.sources.google_drive.transport import Ask, Sink, Wires
 from retrieval.errors import Fatal, Skippable
 from retrieval.ports import TokenSource
 
-MANNERS: Final = Manners(service="Google Drive", per_minute=3000, burst=50)
+POLICY: Final = ServicePolicy(service="Google Drive", per_minute=3000, burst=50)
 """The vendor allows 325,000 units a minute and user and promises no Retry-After: an even rate is better than a stop."""
 PAGE: Final = 1000
 DRIVES_PAGE: Final = 100
@@ -96,7 +96,7 @@ class Drive:
                 raise trouble.senseless()
             return answer
 
-        return MANNERS.call(self.tokens, once)
+        return POLICY.call(self.tokens, once)
 
     def media(self, file_id: str, to: Path, most: int) -> Sink:
         """A stored file's content."""
@@ -108,7 +108,7 @@ class Drive:
                 )
             return sink
 
-        return MANNERS.call(self.tokens, once)
+        return POLICY.call(self.tokens, once)
 
     def export(self, file_id: str, media_type: str, to: Path, most: int) -> None:
         """A document of Google's own in another format; TooLarge or Unsupported, both Skippable, if it cannot be."""
@@ -119,7 +119,7 @@ class Drive:
                     token, lambda drive: drive.files.export_media(fileId=file_id, mimeType=media_type), sink
                 )
 
-        MANNERS.call(self.tokens, once)
+        POLICY.call(self.tokens, once)
 
     def linked(self, url: str, to: Path, most: int) -> None:
         """The same by one of the file's `exportLinks`, which have no limit of 10 MB."""
@@ -128,7 +128,7 @@ class Drive:
             with Sink(to, most) as sink:
                 export_links.load(self.wires, token, url, sink)
 
-        MANNERS.call(self.tokens, once)
+        POLICY.call(self.tokens, once)
 
     def _shared_drives(self, page: str | None) -> Answer:
         fields = "nextPageToken,drives(id,name)"
@@ -149,7 +149,7 @@ class Drive:
             return answer
 
         try:
-            return MANNERS.call(self.tokens, once)
+            return POLICY.call(self.tokens, once)
         except (trouble.Missing, trouble.Unsupported) as error:
             raise trouble.Forgotten from error
         except Skippable as error:

@@ -70,9 +70,9 @@ class GoogleDrive:
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """See `connectors.sources.google_drive.listing`."""
-        from connectors.sources.google_drive.listing import Listing
+        from connectors.sources.google_drive.listing import DriveListing
 
-        return Listing(self._drive(tokens)).pages(cursor)
+        return DriveListing(self._drive(tokens)).pages(cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         """Always the content: what has not changed since is known from the listing, and not asked for."""

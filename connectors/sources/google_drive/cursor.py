@@ -26,7 +26,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class State:
+class DriveCursor:
     """`tokens`: where each log's changes go on. `steps`: what is left to do, the first from `page` on.
 
     `day`: of the last listing of everything, counted from 1970. `folders`: the mark of each that a change told of.
@@ -42,7 +42,7 @@ class State:
     shared: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, cursor: str | None) -> State | None:
+    def read(cls, cursor: str | None) -> DriveCursor | None:
         """None for none, and for one that cannot be read."""
         try:
             said: dict[str, Any] = json.loads(cursor or "null")

@@ -25,7 +25,7 @@ import structlog
 from connectors.sources.google_drive import errors as trouble
 from connectors.sources.google_drive import items
 from connectors.sources.google_drive.client import Answer, Drive
-from connectors.sources.google_drive.cursor import SHARED, State, Step
+from connectors.sources.google_drive.cursor import SHARED, DriveCursor, Step
 from connectors.sources.google_drive.folders import Folders, parent_of
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import Page, SourceItem
@@ -51,7 +51,7 @@ class Found:
         self.items.append(SourceItem(file_id, "", deleted=True))
 
 
-class Listing:
+class DriveListing:
     """One listing, for one thread."""
 
     def __init__(self, drive: Drive) -> None:
@@ -75,7 +75,7 @@ class Listing:
     def pages(self, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """See `Connector.iter_changes`. A token that is refused starts everything anew, once."""
         try:
-            yield from self._pages(self._begin(State.read(cursor)))
+            yield from self._pages(self._begin(DriveCursor.read(cursor)))
         except trouble.Forgotten:
             log.info("drive.listed_anew", reason="a token is not known any more")
             try:
@@ -83,7 +83,7 @@ class Listing:
             except trouble.Forgotten as error:
                 raise Retryable("Google Drive does not know the place in its listing that it gave itself.") from error
 
-    def _pages(self, state: State) -> Iterator[Page[SourceItem]]:
+    def _pages(self, state: DriveCursor) -> Iterator[Page[SourceItem]]:
         while state.steps:
             step = state.steps[0]
             self._turn(step, state.page)
@@ -95,7 +95,7 @@ class Listing:
             skipped, self._left_out = found.skipped + self._left_out, Counter()
             yield Page(found.items, str(state), done, skipped, whole=done and state.whole)
 
-    def _found(self, state: State, step: Step) -> Found:
+    def _found(self, state: DriveCursor, step: Step) -> Found:
         """Of a part that may not be listed only that there is one."""
         try:
             return self._steps[step.kind](state, step)
@@ -113,7 +113,7 @@ class Listing:
             raise trouble.endless()
         self._seen.add((step, page))
 
-    def _begin(self, state: State | None) -> State:
+    def _begin(self, state: DriveCursor | None) -> DriveCursor:
         if state is None:
             return self._everything()
         self._shared.update(self._drive.shared_drives())
@@ -128,13 +128,13 @@ class Listing:
         state.tokens |= fresh
         return state
 
-    def _everything(self) -> State:
+    def _everything(self) -> DriveCursor:
         self._seen.clear()
         self._shared.clear()
         self._left_out.clear()
         self._shared.update(self._drive.shared_drives())
         tokens = self._start_tokens(["", *self._shared])
-        return State(tokens, [Step("files", one) for one in tokens], _today(), whole=not self._left_out)
+        return DriveCursor(tokens, [Step("files", one) for one in tokens], _today(), whole=not self._left_out)
 
     def _start_tokens(self, logs: Sequence[str]) -> dict[str, str]:
         """Of those that have any: a shared drive that cannot be followed now is tried again by the next listing."""
@@ -150,7 +150,7 @@ class Listing:
                 del self._shared[one]
         return tokens
 
-    def _files(self, state: State, step: Step) -> Found:
+    def _files(self, state: DriveCursor, step: Step) -> Found:
         self._folders.load(step.log)
         answer = self._drive.files(FILES, step.log, state.page)
         found = Found(answer.get("nextPageToken") or None)
@@ -163,7 +163,7 @@ class Listing:
                 self._look_into(state, folder, found)
         return found
 
-    def _changes(self, state: State, step: Step) -> Found:
+    def _changes(self, state: DriveCursor, step: Step) -> Found:
         answer = self._drive.changes(step.log, state.page or state.tokens[step.log])
         found = Found(answer.get("nextPageToken") or None)
         for change in answer["changes"]:
@@ -175,7 +175,7 @@ class Listing:
             state.tokens[step.log] = str(answer["newStartPageToken"])
         return found
 
-    def _folder(self, state: State, step: Step) -> Found:
+    def _folder(self, state: DriveCursor, step: Step) -> Found:
         """What lies in a folder goes with it, whether the service tells of each file or not."""
         quoted = step.folder.replace("\\", "\\\\").replace("'", "\\'")
         answer = self._drive.files(f"'{quoted}' in parents", step.log, state.page, part=True)
@@ -193,7 +193,7 @@ class Listing:
                 self._take(state, file, found)
         return found
 
-    def _shared_folder(self, state: State, step: Step) -> Found:
+    def _shared_folder(self, state: DriveCursor, step: Step) -> Found:
         """One that is not shared any more takes what lies in it: only a listing of everything finds that out."""
         try:
             return self._folder(state, step)
@@ -203,11 +203,11 @@ class Listing:
                 raise
             return Found(None)
 
-    def _look_into(self, state: State, folder_id: str, found: Found) -> None:
+    def _look_into(self, state: DriveCursor, folder_id: str, found: Found) -> None:
         """A folder of somebody else comes at the end, when it is known what else is listed."""
         self._add(state, Step("shared", "", folder_id), len(state.steps), found)
 
-    def _add(self, state: State, step: Step, at: int, found: Found) -> None:
+    def _add(self, state: DriveCursor, step: Step, at: int, found: Found) -> None:
         """Once; of folders of others no more than so many."""
         if step in state.steps or (step, None) in self._seen:
             return
@@ -217,7 +217,7 @@ class Listing:
         else:
             state.steps.insert(at, step)
 
-    def _changed(self, state: State, file_id: str, file: Mapping[str, Any], found: Found) -> None:
+    def _changed(self, state: DriveCursor, file_id: str, file: Mapping[str, Any], found: Found) -> None:
         """A change without a file is of something that is gone; so is what lies in the trash."""
         if file and file["mimeType"] == items.FOLDER:
             self._folder_changed(state, file, found)
@@ -226,7 +226,7 @@ class Listing:
         else:
             self._take(state, file, found)
 
-    def _folder_changed(self, state: State, folder: Mapping[str, Any], found: Found) -> None:
+    def _folder_changed(self, state: DriveCursor, folder: Mapping[str, Any], found: Found) -> None:
         """Looked into if it went to the trash, or has another name or place than when it was last looked into."""
         if folder.get("trashed"):
             state.folders.pop(folder["id"], None)
@@ -240,13 +240,13 @@ class Listing:
             else:
                 self._walk(state, folder, "folder", found)
 
-    def _walk(self, state: State, folder: Mapping[str, Any], kind: str, found: Found) -> None:
+    def _walk(self, state: DriveCursor, folder: Mapping[str, Any], kind: str, found: Found) -> None:
         """Its files and folders come next, once."""
         self._folders.note(folder)
         shared = folder.get("driveId") or ""
         self._add(state, Step(kind, shared if shared in self._shared else "", folder["id"]), 1, found)
 
-    def _take(self, state: State, file: Mapping[str, Any], found: Found) -> None:
+    def _take(self, state: DriveCursor, file: Mapping[str, Any], found: Found) -> None:
         """An item, or a count of what is left out. Folders are neither; a shortcut is what it leads to."""
         wanted: Mapping[str, Any] | None = file
         reason = ""

@@ -11,8 +11,8 @@ from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.notion import files, pages, transport
 from connectors.sources.notion.content import TOO_LARGE, Content
-from connectors.sources.notion.cursor import Place
-from connectors.sources.notion.listing import Listing
+from connectors.sources.notion.cursor import NotionCursor
+from connectors.sources.notion.listing import NotionListing
 from connectors.sources.notion.paths import Paths
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit, Wire
 from retrieval.errors import Skippable
@@ -51,7 +51,9 @@ class Notion:
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         unchanged = self.unchanged.setdefault(tokens.connection_id, set())
-        return Listing(lambda request: self.wire.ask(tokens, request), unchanged=unchanged).pages(Place.of(cursor))
+        return NotionListing(lambda request: self.wire.ask(tokens, request), unchanged=unchanged).pages(
+            NotionCursor.of(cursor)
+        )
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
         def ask(request: Request) -> Answer:

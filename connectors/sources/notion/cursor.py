@@ -13,7 +13,7 @@ _TUPLES = ("databases", "sources", "look", "hidden", "kept", "inner")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NotionCursor:
     """How far a listing has come. `at`: Notion's own place; `since`: rows created from then on, past its limit.
 
     `last`: when the row was created that came last; `cut`: Notion said that it does not give all of what is walked.
@@ -39,7 +39,7 @@ class Place:
     full: int = 0
 
     @classmethod
-    def of(cls, cursor: str | None) -> Place:
+    def of(cls, cursor: str | None) -> NotionCursor:
         """A cursor that cannot be read is none: everything is listed anew."""
         try:
             found = json.loads(cursor or "{}")
@@ -54,13 +54,13 @@ class Place:
     def is_end(self) -> bool:
         return self.step == "rows" and not (self.databases or self.sources or self.look or self.hidden)
 
-    def begun(self, now: datetime) -> Place:
+    def begun(self, now: datetime) -> NotionCursor:
         """The beginning of a listing; it looks into everything at first and each week."""
-        if self != Place(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full):
+        if self != NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full):
             return self
         seconds = int(now.timestamp())
         again = self.newest is None or seconds - self.full > WEEK
-        return Place(
+        return NotionCursor(
             hidden=self.kept,
             databases=self.inner,
             inner=self.inner,
@@ -68,10 +68,10 @@ class Place:
             full=seconds if again else self.full,
         )
 
-    def end(self) -> Place:
+    def end(self) -> NotionCursor:
         """Where the next listing begins."""
-        return Place(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full)
+        return NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full)
 
-    def is_within(self, other: Place) -> bool:
+    def is_within(self, other: NotionCursor) -> bool:
         """Whether it is in the same search, or among the same rows."""
         return replace(self, at=None, last=None) == replace(other, at=None, last=None)

@@ -23,7 +23,7 @@ import structlog
 
 from connectors.sources.notion import blocks
 from connectors.sources.notion import pages as notion_pages
-from connectors.sources.notion.cursor import Place
+from connectors.sources.notion.cursor import NotionCursor
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
@@ -45,7 +45,7 @@ Ask = Callable[[Request], Answer]
 
 
 @dataclass(slots=True)
-class Listing:
+class NotionListing:
     """One walk through a workspace. `ask` makes a request in the name of the connection."""
 
     ask: Ask
@@ -57,7 +57,7 @@ class Listing:
     _began_again: bool = False
     _skipped: Counter[str] = field(default_factory=Counter)
 
-    def pages(self, place: Place) -> Iterator[Page[SourceItem]]:
+    def pages(self, place: NotionCursor) -> Iterator[Page[SourceItem]]:
         """From `place` to the end, whose page is `whole`; its cursor is the beginning of the next walk.
 
         Most databases hold nothing that search has not named: not each of them is worth a page.
@@ -78,7 +78,7 @@ class Listing:
             if is_end:
                 return
 
-    def _step(self, place: Place) -> tuple[list[SourceItem], Place]:
+    def _step(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         try:
             if place.look:
                 return self._looked_into(place)
@@ -95,7 +95,7 @@ class Listing:
             self._been.clear()
             return [], replace(place, at=None)
 
-    def _searched(self, place: Place) -> tuple[list[SourceItem], Place]:
+    def _searched(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         direction = "descending" if place.step == "newest" else "ascending"
         sort = {"timestamp": "last_edited_time", "direction": direction}
         try:
@@ -118,7 +118,7 @@ class Listing:
             log.warning("notion.search_cut", pages=len(self._listed))
         return items, replace(after, step="rows", cut=False)
 
-    def _opened_next(self, place: Place) -> tuple[list[SourceItem], Place]:
+    def _opened_next(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """The next database is asked for its sources; one that is gone or not shared has none."""
         first, rest = place.databases[0], place.databases[1:]
         self._opened.add(first)
@@ -130,7 +130,7 @@ class Listing:
         sources = tuple(str(one["id"]) for one in named if str(one["id"]) not in self._opened)
         return [], replace(place, databases=rest, sources=sources)
 
-    def _queried(self, place: Place) -> tuple[list[SourceItem], Place]:
+    def _queried(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """Rows of the first source. Past Notion's limit of rows another query begins at the last one's creation."""
         source = place.sources[0]
         try:
@@ -153,7 +153,7 @@ class Listing:
             after = self._behind(after)
         return self._items(found, after)
 
-    def _looked_into(self, place: Place) -> tuple[list[SourceItem], Place]:
+    def _looked_into(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """Files of the first page that waits for it, and what else lies in it."""
         found = blocks.inside(place.look[0], self.ask, self.now)
         self._skipped[LARGE_PAGE] += found.cut
@@ -168,7 +168,7 @@ class Listing:
         )
         return found.files, after
 
-    def _asked_next(self, place: Place) -> tuple[list[SourceItem], Place]:
+    def _asked_next(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """The first page that no listing names, if it is there."""
         first, rest = place.hidden[0], replace(place, hidden=place.hidden[1:])
         if first in self._listed:
@@ -181,7 +181,7 @@ class Listing:
             return [], rest
         return self._items([page], replace(rest, kept=(*rest.kept, first)))
 
-    def _query(self, source: str, place: Place) -> Answer:
+    def _query(self, source: str, place: NotionCursor) -> Answer:
         more: dict[str, Any] = {}
         if place.since:
             more["filter"] = {"timestamp": "created_time", "created_time": {"on_or_after": place.since}}
@@ -192,11 +192,11 @@ class Listing:
             )
         )
 
-    def _behind(self, place: Place) -> Place:
+    def _behind(self, place: NotionCursor) -> NotionCursor:
         self._opened.add(place.sources[0])
         return replace(place, at=None, since=None, last=None, cut=False, sources=place.sources[1:])
 
-    def _items(self, found: list[Answer], place: Place) -> tuple[list[SourceItem], Place]:
+    def _items(self, found: list[Answer], place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """The pages that are there and were not listed before; those that changed are to be looked into."""
         items, look, named = [], list(place.look), set[str]()
         for one in found:
@@ -219,7 +219,7 @@ class Listing:
         except (Missing, Unfit):
             return None
 
-    def _told(self, place: Place, found: list[Answer]) -> Place:
+    def _told(self, place: NotionCursor, found: list[Answer]) -> NotionCursor:
         """Databases that were not opened before, and sources of which the database is not told."""
         databases, sources = list(place.databases), list(place.sources)
         for one in found:
@@ -241,7 +241,7 @@ def _before(found: list[Answer]) -> str | None:
     return latest.strftime("%Y-%m-%dT%H:%M:00.000Z")
 
 
-def _read(answer: Answer, place: Place) -> tuple[list[Answer], Place]:
+def _read(answer: Answer, place: NotionCursor) -> tuple[list[Answer], NotionCursor]:
     """What a page of a listing names, and the place behind it. Retryable if it breaks off."""
     results, has_more, at = answer.get("results"), answer.get("has_more"), answer.get("next_cursor")
     if not isinstance(results, list) or not isinstance(has_more, bool) or (has_more and not at):

@@ -1,4 +1,4 @@
-"""Notion's SDK on the wire: one door for its requests, its errors, and answers that are too large or too slow."""
+"""Notion's SDK on the wire: one place for its requests, its errors, and answers that are too large or too slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 
 from connectors.http import oauth
-from connectors.http.authorized_call import Manners, Refused
+from connectors.http.authorized_call import Refused, ServicePolicy
 from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
@@ -36,7 +36,7 @@ DOWNLOAD_SECONDS = 900.0
 TOKEN_BYTES = 64 * 1024
 ESCAPED = 6
 """How many bytes a byte of text is in JSON, at most."""
-MANNERS = Manners("Notion", per_minute=180, burst=20)
+POLICY = ServicePolicy("Notion", per_minute=180, burst=20)
 
 Answer = Mapping[str, Any]
 Request = Callable[["Client", str], Any]
@@ -67,7 +67,7 @@ class Wire:
 
     def ask(self, tokens: TokenSource, request: Request) -> Answer:
         """The answer's JSON object. It raises Missing, Unfit, Closed, or one of the port's errors."""
-        return MANNERS.call(tokens, lambda token: _asked(self._client, request, token))
+        return POLICY.call(tokens, lambda token: _asked(self._client, request, token))
 
     def download(self, address: str, to: Path) -> int:
         """The file at an address that Notion signed, in `to`; its size. It is asked without a token, by https alone,

@@ -47,7 +47,7 @@ class SharePoint:
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         chosen = listing.mark(self.include)
-        state, left_out = listing.State.of(cursor), Counter[str]()
+        state, left_out = listing.LibrariesCursor.of(cursor), Counter[str]()
         if state is None or not state.left or state.chosen != chosen:
             libraries = self._known[tokens.connection_id] = self._libraries(tokens)
             state, left_out = listing.begun(state, libraries, chosen), libraries.left_out

@@ -26,7 +26,7 @@ from retrieval.ports import Page, SourceItem, TokenSource
 
 
 @dataclass(slots=True)
-class State:
+class LibrariesCursor:
     """How far a listing has come. `places`: of each library in its feed; `left`: those that are still to be listed, the
     first one under way; `fresh`: those that are listed for the first time; `chosen`: the mark of the choice."""
 
@@ -38,7 +38,7 @@ class State:
     chosen: str = ""
 
     @classmethod
-    def of(cls, cursor: str | None) -> State | None:
+    def of(cls, cursor: str | None) -> LibrariesCursor | None:
         """None for none, and for one that cannot be read."""
         try:
             return cls(**json.loads(cursor or "null"))
@@ -55,17 +55,19 @@ def mark(include: Sequence[Mapping[str, str]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16] if include else ""
 
 
-def begun(before: State | None, libraries: Libraries, chosen: str) -> State:
+def begun(before: LibrariesCursor | None, libraries: Libraries, chosen: str) -> LibrariesCursor:
     """The state at the beginning of a listing: of everything, or of what changed since the last one."""
     paths = dict(libraries.paths)
     left = libraries.whole and before is not None and before.places.keys() - paths.keys()
     if before is None or before.chosen != chosen or left:
-        return State(paths, {}, list(paths), chosen=chosen)
+        return LibrariesCursor(paths, {}, list(paths), chosen=chosen)
     fresh = [drive for drive in paths if drive not in before.places]
-    return State(paths, before.places, list(paths), fresh, whole=False, chosen=chosen)
+    return LibrariesCursor(paths, before.places, list(paths), fresh, whole=False, chosen=chosen)
 
 
-def pages(graph: Graph, tokens: TokenSource, state: State, left_out: Counter[str]) -> Iterator[Page[SourceItem]]:
+def pages(
+    graph: Graph, tokens: TokenSource, state: LibrariesCursor, left_out: Counter[str]
+) -> Iterator[Page[SourceItem]]:
     """From a state on. `left_out`: what could not be asked, told with the first page."""
     if not state.left:
         yield Page([], str(state), done=True, skipped=left_out, whole=state.whole)
@@ -86,7 +88,7 @@ def pages(graph: Graph, tokens: TokenSource, state: State, left_out: Counter[str
             yield Page([], str(state), done=not state.left, skipped=skipped)
 
 
-def _done(state: State, library: str, *, whole: bool) -> None:
+def _done(state: LibrariesCursor, library: str, *, whole: bool) -> None:
     """The feed of the library has come to its end: `whole` if it began anew, and then all others do, too."""
     state.left.pop(0)
     if whole and not state.whole and library not in state.fresh:
@@ -95,7 +97,7 @@ def _done(state: State, library: str, *, whole: bool) -> None:
         state.whole = True
 
 
-def _told(page: Page[SourceItem], state: State, library: str, left_out: Counter[str]) -> Page[SourceItem]:
+def _told(page: Page[SourceItem], state: LibrariesCursor, library: str, left_out: Counter[str]) -> Page[SourceItem]:
     """The page of one library's feed as one of the whole listing."""
     here = [_item(item, library, state.paths[library]) for item in page.items]
     done = not state.left

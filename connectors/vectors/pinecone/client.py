@@ -28,7 +28,7 @@ class Throttled(Retryable):
     """429: too much at once."""
 
 
-class Client:
+class PineconeClient:
     """The calls of one index. Safe in many threads."""
 
     def __init__(self, host: str, key: str, guard: Guard, ca_bundle: Path | None = None) -> None:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.http.paging import Cursors
-from connectors.vectors.pinecone.client import Client, NotThere, Throttled
+from connectors.vectors.pinecone.client import NotThere, PineconeClient, Throttled
 from retrieval import settings
 from retrieval.documents import vector_metadata as labels
 from retrieval.errors import Fatal, Retryable
@@ -59,7 +59,7 @@ class PineconeStore:
 
     labelled = True
 
-    def __init__(self, client: Client, namespace_id: str, dimensions: int) -> None:
+    def __init__(self, client: PineconeClient, namespace_id: str, dimensions: int) -> None:
         self._client = client
         self._namespace = namespace_id
         self._dimensions = dimensions
@@ -263,7 +263,7 @@ def make(config: Mapping[str, Any], _db: Database, namespace_id: str, dimensions
     """The namespace's own index. Nothing is dialled yet."""
     options = settings.load()
     endpoint = options.endpoints.get("PINECONE")
-    client = Client(
+    client = PineconeClient(
         config["indexHost"], config["apiKey"], fetch_guard.guard(options), endpoint.ca_bundle if endpoint else None
     )
     return PineconeStore(client, namespace_id, dimensions)

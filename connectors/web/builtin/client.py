@@ -16,7 +16,7 @@ import structlog
 
 from connectors.http.retries import retry_after
 from connectors.web.builtin import body
-from connectors.web.builtin.politeness import Manners
+from connectors.web.builtin.politeness import Politeness
 from retrieval import settings
 from retrieval.errors import Retryable, Skippable
 from retrieval.network import fetch_guard, urls
@@ -65,7 +65,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class FetchRequest:
     """How to fetch. `check` is asked before each address is dialled, also those of redirects, and may raise Skippable.
 
     `delay`: seconds between requests that the host asks for; `cut`: keep the beginning of what is too long.
@@ -78,19 +78,19 @@ class Wish:
     cut: bool = False
 
 
-class Client:
+class WebClient:
     """Safe to share between threads."""
 
-    def __init__(self, guarded: Guard, manners: Manners, *, user_agent: str, bounds: Bounds) -> None:
+    def __init__(self, guarded: Guard, manners: Politeness, *, user_agent: str, bounds: Bounds) -> None:
         self.user_agent = user_agent
         self._guard = guarded
         self._manners = manners
         self._bounds = bounds
         self._transport = Transport(guarded)
 
-    def get(self, url: str, into: BinaryIO, wish: Wish | None = None) -> Fetched:
+    def get(self, url: str, into: BinaryIO, wish: FetchRequest | None = None) -> Fetched:
         """Fetch `url` into an empty file. Skippable: it cannot be had, with the reason; Retryable: not now."""
-        asked = wish or Wish()
+        asked = wish or FetchRequest()
         for attempt in range(1, TRIES):
             begun = time.monotonic()
             try:
@@ -106,7 +106,7 @@ class Client:
     def close(self) -> None:
         self._transport.close()
 
-    def _follow(self, url: str, into: BinaryIO, wish: Wish) -> Fetched:
+    def _follow(self, url: str, into: BinaryIO, wish: FetchRequest) -> Fetched:
         bounds = wish.bounds or self._bounds
         ends = time.monotonic() + bounds.seconds
         for _ in range(bounds.redirects + 1):
@@ -121,7 +121,7 @@ class Client:
             url = _joined_url(url, found)
         raise Skippable(f"The address leads to more than {bounds.redirects} redirects.")
 
-    def _one(self, url: str, into: BinaryIO, wish: Wish, most: int, seconds: float) -> Fetched | str:
+    def _one(self, url: str, into: BinaryIO, wish: FetchRequest, most: int, seconds: float) -> Fetched | str:
         """The answer, or where it redirects to."""
         with _explained(), self._answer(url, wish, seconds) as answer:
             headers = _joined(answer)
@@ -136,7 +136,7 @@ class Client:
         return Fetched(url, answer.status_code, headers, min(size, most), cut=size > most)
 
     @contextmanager
-    def _answer(self, url: str, wish: Wish, seconds: float) -> Iterator[httpx.Response]:
+    def _answer(self, url: str, wish: FetchRequest, seconds: float) -> Iterator[httpx.Response]:
         """Straight through the transport: no cookies, no redirects, no proxies, no passwords from files."""
         import httpx
 
@@ -172,18 +172,18 @@ _REASONS = {
 }
 
 
-def client(options: Settings) -> Client:
+def client(options: Settings) -> WebClient:
     """A client after the operator's settings."""
-    return Client(
+    return WebClient(
         fetch_guard.guard(options),
-        Manners(options.fetch_host_limit, options.fetch_host_delay),
+        Politeness(options.fetch_host_limit, options.fetch_host_delay),
         user_agent=options.fetch_user_agent,
         bounds=Bounds(options.max_file_bytes, options.fetch_seconds),
     )
 
 
 @lru_cache(maxsize=1)
-def shared() -> Client:
+def shared() -> WebClient:
     """The client of this process, so that its manners hold for all that it fetches."""
     return client(settings.load())
 

@@ -22,7 +22,7 @@ class _Host:
     free_at: float = 0.0
 
 
-class Manners:
+class Politeness:
     """Shared by all threads of a process: each worker process keeps its own."""
 
     def __init__(self, at_once: int, delay: float) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from connectors.web.builtin import client as clients
-from connectors.web.builtin.client import Bounds, Client, Wish
+from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
 from retrieval.errors import Retryable, Skippable, StepError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class _Site:
 class Robots:
     """Kept per site for an hour; safe to share between threads."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: WebClient) -> None:
         self._client = client
         self._name = client.user_agent.partition("/")[0].strip()
         self._sites: OrderedDict[str, _Site] = OrderedDict()
@@ -81,7 +81,7 @@ class Robots:
 
     def _fetched(self, origin: str) -> Rules | Retryable:
         into = io.BytesIO()
-        wish = Wish(headers={"Accept": "text/plain,*/*;q=0.5"}, bounds=BOUNDS, cut=True)
+        wish = FetchRequest(headers={"Accept": "text/plain,*/*;q=0.5"}, bounds=BOUNDS, cut=True)
         try:
             self._client.get(f"{origin}/robots.txt", into, wish)
         except Skippable:  # there is none: 4xx, or an address that no page can be fetched from either

@@ -9,7 +9,7 @@ from typing import Any
 from connectors.http import html
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots as robots_files
-from connectors.web.builtin.client import Client, Fetched, Wish
+from connectors.web.builtin.client import Fetched, FetchRequest, WebClient
 from connectors.web.builtin.robots import Robots
 from retrieval.errors import Skippable
 from retrieval.ports import RawContent, ScrapeOptions
@@ -28,19 +28,19 @@ def make(config: Mapping[str, Any], options: Settings) -> Builtin:  # noqa: ARG0
 class Builtin:
     """`robots`: whose wishes for a delay are kept; None where the operator turned robots.txt off."""
 
-    def __init__(self, client: Client, robots: Robots | None) -> None:
+    def __init__(self, client: WebClient, robots: Robots | None) -> None:
         self._client = client
         self._robots = robots
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
         """See the port. A list's URLs are a person's wish and not bound by robots.txt, but its delay is kept (D59)."""
         delay = self._robots.delay(url) if self._robots else 0.0
-        found = self._get(url, to, Wish(headers=conditions(known), delay=delay, check=options.check))
+        found = self._get(url, to, FetchRequest(headers=conditions(known), delay=delay, check=options.check))
         if found.status == 304 and known and found.url != bearer(known, url):
-            known, found = "", self._get(url, to, Wish(delay=delay, check=options.check))
+            known, found = "", self._get(url, to, FetchRequest(delay=delay, check=options.check))
         return content(found, url, options, to, known=known)
 
-    def _get(self, url: str, to: Path, wish: Wish) -> Fetched:
+    def _get(self, url: str, to: Path, wish: FetchRequest) -> Fetched:
         with to.open("w+b") as into:
             return self._client.get(url, into, wish)
 

@@ -20,7 +20,7 @@ class Stored:
     media_type: str
 
 
-class Earlier:
+class PreviousVersions:
     """Of one scope; safe to share between threads."""
 
     def __init__(self, db: Database, files: FileStore, scope: Scope) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots as robots_files
-from connectors.web.builtin.client import Bounds, Client, Wish
+from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
 from connectors.web.crawl import sitemap_parser
 from connectors.web.crawl.rules import OTHER_HOST, ROBOTS, Rules
-from connectors.web.crawl.sitemap_parser import Entry
+from connectors.web.crawl.sitemap_parser import SitemapEntry
 from connectors.web.crawl.walk import page_key
 from retrieval import settings
 from retrieval.database.database import Database
@@ -48,7 +48,7 @@ class _Found:
 class Sitemap:
     """Lists with the service's own client; the pages are fetched with the namespace's scraper."""
 
-    def __init__(self, scraper: Scraper, client: Client, robots: robots_files.Robots | None) -> None:
+    def __init__(self, scraper: Scraper, client: WebClient, robots: robots_files.Robots | None) -> None:
         self._scraper = scraper
         self._client = client
         self._robots = robots
@@ -81,7 +81,7 @@ class Sitemap:
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
         return self._scraper.fetch(item.external_id, options, to, known=item.version)
 
-    def _entries(self, start: str, rules: Rules) -> Iterator[tuple[Entry, str]]:
+    def _entries(self, start: str, rules: Rules) -> Iterator[tuple[SitemapEntry, str]]:
         """Those of pages, in order. A further sitemap that cannot be read is one entry with the reason."""
         queue, seen = deque([start]), {page_key(start)}
         while queue:
@@ -98,21 +98,21 @@ class Sitemap:
             except Skippable as error:
                 if url == start:
                     raise
-                yield Entry(url, "", index=True), str(error)
+                yield SitemapEntry(url, "", index=True), str(error)
 
-    def _file(self, url: str, rules: Rules, *, first: bool) -> Iterator[Entry]:
+    def _file(self, url: str, rules: Rules, *, first: bool) -> Iterator[SitemapEntry]:
         """The first one may lead to another host, which is the site's then (H34)."""
         with tempfile.TemporaryDirectory(prefix="sitemap-") as folder:
             file = Path(folder) / "sitemap"
             with file.open("w+b") as into:
                 delay = self._robots.delay(url) if self._robots else 0.0
                 check = None if first else rules.check_host
-                found = self._client.get(url, into, Wish(bounds=BOUNDS, delay=delay, check=check))
+                found = self._client.get(url, into, FetchRequest(bounds=BOUNDS, delay=delay, check=check))
             rules.widen(found.url)
             yield from sitemap_parser.read(file)
 
 
-def _sort(found: _Found, entry: Entry, url: str, *, trouble: str, reason: str, fresh: bool) -> None:
+def _sort(found: _Found, entry: SitemapEntry, url: str, *, trouble: str, reason: str, fresh: bool) -> None:
     if trouble and reason != OTHER_HOST:
         found.items.append(SourceItem(url, url, error=trouble))
     elif reason:

@@ -19,7 +19,7 @@ _MOST_TEXT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SitemapEntry:
     """`index`: the address of another sitemap, not of a page."""
 
     url: str
@@ -29,7 +29,7 @@ class Entry:
 
 @dataclass
 class _Reader:
-    ready: list[Entry] = field(default_factory=list)
+    ready: list[SitemapEntry] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
     text: dict[str, str] = field(default_factory=dict)
 
@@ -48,10 +48,10 @@ class _Reader:
         ended = self.path.pop()
         address = self.text.get("loc", "").strip()
         if ended in ("url", "sitemap") and address:
-            self.ready.append(Entry(address, self.text.get("lastmod", "").strip()[:100], ended == "sitemap"))
+            self.ready.append(SitemapEntry(address, self.text.get("lastmod", "").strip()[:100], ended == "sitemap"))
 
 
-def read(file: Path) -> Iterator[Entry]:
+def read(file: Path) -> Iterator[SitemapEntry]:
     """Its entries in order. Skippable for what is no sitemap, breaks off, unpacks to too much or brings entities."""
     reader, parser = _Reader(), expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True

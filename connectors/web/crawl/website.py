@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from connectors.web.builtin import robots as robots_files
-from connectors.web.crawl.previous_versions import Earlier
+from connectors.web.crawl.previous_versions import PreviousVersions
 from connectors.web.crawl.rules import ROBOTS, Rules
 from connectors.web.crawl.walk import Limits, Piece, Walk
 from retrieval import settings
@@ -58,7 +58,7 @@ class Website:
         numbers = count(int(cursor) + 1 if cursor and cursor.isdecimal() else 1)
         options = replace(ScrapeOptions.of(config), check=rules.check)
         with tempfile.TemporaryDirectory(prefix="crawl-") as folder:
-            earlier = Earlier(self._db, self._files, request.scope)
+            earlier = PreviousVersions(self._db, self._files, request.scope)
             crawl = _Crawl(walk, rules, Fetching(self._scraper, earlier, options, Path(folder)), self._at_once)
             with closing(crawl.pieces()) as pieces:
                 for piece in pieces:
@@ -80,7 +80,7 @@ class Fetching:
     """With what pages are fetched, and where they lie until they are saved."""
 
     scraper: Scraper
-    earlier: Earlier
+    earlier: PreviousVersions
     options: ScrapeOptions
     folder: Path
 

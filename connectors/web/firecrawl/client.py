@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from connectors.web.firecrawl.responses import Tamed
-from connectors.web.scraping_api import TRIES, Answer, Service, site_said
+from connectors.web.scraping_api import TRIES, ScrapeResponse, Service, site_said
 from retrieval.errors import Retryable, Skippable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class NoCrawl(Skippable):
     """Firecrawl knows no such crawl, or not any more."""
 
 
-class Client:
+class FirecrawlSession:
     """The calls of one key. Safe in many threads."""
 
     def __init__(self, key: str, options: Settings) -> None:
@@ -154,16 +154,16 @@ class _Sender:
         self._own = own
         self._service = service
 
-    def post(self, endpoint: str, data: Mapping[str, Any], **_own: Any) -> Answer:
+    def post(self, endpoint: str, data: Mapping[str, Any], **_own: Any) -> ScrapeResponse:
         return self._send("POST", endpoint, json={**data, "origin": "api"})
 
-    def get(self, endpoint: str, **_own: Any) -> Answer:
+    def get(self, endpoint: str, **_own: Any) -> ScrapeResponse:
         return self._send("GET", endpoint)
 
-    def delete(self, endpoint: str, **_own: Any) -> Answer:
+    def delete(self, endpoint: str, **_own: Any) -> ScrapeResponse:
         return self._send("DELETE", endpoint)
 
-    def _send(self, method: str, endpoint: str, **body: Any) -> Answer:
+    def _send(self, method: str, endpoint: str, **body: Any) -> ScrapeResponse:
         """The SDK keeps `next` links on its own endpoint, so the key goes nowhere else."""
         url = self._own._build_url(endpoint)  # noqa: SLF001
         headers = self._own._prepare_headers()  # noqa: SLF001

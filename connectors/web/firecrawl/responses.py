@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connectors.web.scraping_api import Answer
+from connectors.web.scraping_api import ScrapeResponse
 
 _READ: Final = ("title", "description", "language", "robots", "url", "sourceURL", "canonical")
 _STATES: Final = ("scraping", "completed", "failed", "cancelled")
 
 
-class Tamed(Answer):
+class Tamed(ScrapeResponse):
     """Only what we read of an answer: one word that the SDK does not know would lose it everything beside that word."""
 
     def json(self) -> Any:

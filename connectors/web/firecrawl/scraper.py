@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.web import fetched_pages
-from connectors.web.firecrawl.client import TITLE, Client
+from connectors.web.firecrawl.client import TITLE, FirecrawlSession
 from connectors.web.scraping_api import KEY_FIELD, key_of, require_allowed
 from retrieval.errors import Fatal
 from retrieval.ports import RawContent, ScrapeOptions
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def make(config: Mapping[str, Any], options: Settings) -> Firecrawl:
     """Firecrawl under a namespace's key, at the operator's endpoint or at its own."""
-    return Firecrawl(Client(key_of(config), options))
+    return Firecrawl(FirecrawlSession(key_of(config), options))
 
 
 class Firecrawl:
     """The selectors are applied there, as its includeTags and excludeTags. Every fetch is a whole one."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: FirecrawlSession) -> None:
         self.client = client
         self.close = client.service.close
 

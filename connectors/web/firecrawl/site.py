@@ -52,7 +52,7 @@ def make(scraper: Scraper, _files: FileStore, db: Database) -> FirecrawlSite:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CrawlCursor:
     """Of a crawl, saved as the listing's cursor. `began`, `heard`: when it did, and when a new page came (Unix time).
 
     `barren`: answers without a new page, one after the other; `hosts`: the site's, where its start led elsewhere.
@@ -66,14 +66,14 @@ class State:
     hosts: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, cursor: str | None) -> State | None:
+    def read(cls, cursor: str | None) -> CrawlCursor | None:
         """None if no crawl was started here: another scraper's listing has other cursors."""
         return cls(**json.loads(cursor)) if cursor and cursor.startswith("{") else None
 
     def written(self) -> str:
         return json.dumps(asdict(self))
 
-    def after(self, answer: CrawlJob, *, news: bool, hosts: set[str]) -> State:
+    def after(self, answer: CrawlJob, *, news: bool, hosts: set[str]) -> CrawlCursor:
         return replace(
             self,
             next=answer.next or self.next,
@@ -94,7 +94,7 @@ class FirecrawlSite:
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """The crawl's id is saved before anything else: a worker that dies pays nothing twice."""
-        known = State.read(cursor)
+        known = CrawlCursor.read(cursor)
         state = known or self._started(request)
         try:
             if not known:
@@ -111,14 +111,14 @@ class FirecrawlSite:
         options = replace(ScrapeOptions.of(request.config), check=rules.check)
         return self._scraper.fetch(item.external_id, options, to, known=item.version)
 
-    def _started(self, request: DiscoveryRequest) -> State:
+    def _started(self, request: DiscoveryRequest) -> CrawlCursor:
         config, options = request.config, ScrapeOptions.of(request.config)
         url = require_allowed(config["url"], self._client.service.guard, options)
         crawl = self._client.start(url, options, **_limits(config))
         log.info("crawl.started", job_run_id=request.job_run_id, crawl=crawl)
-        return State(crawl, began=time.time(), heard=time.time())
+        return CrawlCursor(crawl, began=time.time(), heard=time.time())
 
-    def _followed(self, request: DiscoveryRequest, state: State) -> Iterator[Page[SourceItem]]:
+    def _followed(self, request: DiscoveryRequest, state: CrawlCursor) -> Iterator[Page[SourceItem]]:
         service = self._client.service
         pages = Pages(request, service.guard, service.most, crawl_frontier.load(self._db, request.job_run_id))
         pages.rules.hosts.update(state.hosts)
@@ -138,7 +138,7 @@ class FirecrawlSite:
             self._cancel(state.crawl)
         yield self._last(request, state, pages, over)
 
-    def _over(self, answer: CrawlJob, state: State, pages: Pages) -> str | None:
+    def _over(self, answer: CrawlJob, state: CrawlCursor, pages: Pages) -> str | None:
         """None while the crawl goes on; else what the user is to know of its end, mostly nothing."""
         now = time.time()
         if answer.status in _ENDS and (not answer.next or not answer.data or state.barren > BARREN):
@@ -151,7 +151,7 @@ class FirecrawlSite:
             return _TOO_LONG.format(f"{_spoken(SILENCE)} without a new page")
         return None
 
-    def _last(self, request: DiscoveryRequest, state: State, pages: Pages, over: str) -> Page[SourceItem]:
+    def _last(self, request: DiscoveryRequest, state: CrawlCursor, pages: Pages, over: str) -> Page[SourceItem]:
         try:
             piece = pages.complain(self._client.errors(state.crawl))
         except NoCrawl:
@@ -200,7 +200,7 @@ def _limits(config: Any) -> dict[str, Any]:
     }
 
 
-def _page(piece: Piece, request: DiscoveryRequest, state: State, *, done: bool = False) -> Page[SourceItem]:
+def _page(piece: Piece, request: DiscoveryRequest, state: CrawlCursor, *, done: bool = False) -> Page[SourceItem]:
     return Page(
         piece.items,
         state.written(),
