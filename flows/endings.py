@@ -16,7 +16,7 @@ from flows.prefect_client import GONE, SILENT
 from retrieval.database.database import AWAY as DATABASE_AWAY
 from retrieval.jobs import batches, outcome, retry
 from retrieval.jobs.batches import Lease
-from retrieval.jobs.outcome import CANCELLED, FAILED, SUCCEEDED
+from retrieval.statuses import Outcome
 
 AWAY = (*DATABASE_AWAY, *SILENT)
 """What is raised, outside of the steps and their retries, where the database or Prefect does not answer."""
@@ -51,11 +51,11 @@ def away(error: Exception) -> State[None]:
 
 def state(ended: Sequence[str], message: str) -> State[None]:
     """`ended`: the outcomes of the job runs. Green is what succeeded at least in part."""
-    if ended and all(one == CANCELLED for one in ended):
+    if ended and all(one == Outcome.CANCELLED for one in ended):
         return Cancelled(message=message)
-    if ended and all(one in (FAILED, CANCELLED) for one in ended):
+    if ended and all(one in (Outcome.FAILED, Outcome.CANCELLED) for one in ended):
         return Failed(message=message)
-    if any(one != SUCCEEDED for one in ended):
+    if any(one != Outcome.SUCCEEDED for one in ended):
         return Completed(name="CompletedWithFailures", message=message)
     return Completed(message=message)
 

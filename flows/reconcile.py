@@ -14,6 +14,7 @@ from retrieval.database.database import Database, passing_over
 from retrieval.ingestion import losses
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Open
+from retrieval.statuses import DocumentStatus
 
 log = structlog.get_logger()
 
@@ -77,6 +78,6 @@ def _recover(db: Database, batch: Open, action: str, attempts: int) -> bool:
     """Whether it was done; if not, because its rows are held, it is looked at again."""
     with passing_over("batch.not_recovered", batch_id=batch.id):
         if action == "cancel":
-            return batches.end(db, batch, status="CANCELLED", error=None)
+            return batches.end(db, batch, status=DocumentStatus.CANCELLED, error=None)
         return losses.again(db, batch, weight=WEIGHTS[action], attempts=attempts)
     return False

@@ -12,6 +12,7 @@ from prefect.logging import get_run_logger
 
 from retrieval.ingestion import results as outcomes
 from retrieval.redaction import without_query
+from retrieval.statuses import DocumentStatus
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -94,7 +95,7 @@ async def results(
         }
         for outcome in ordered[:ROWS]
     ]
-    failed = sum(row.status == "FAILED" for row in rows)
+    failed = sum(row.status == DocumentStatus.FAILED for row in rows)
     total = f"{len(rows)}, {failed} of them failed." if failed else f"{len(rows)}."
     more = f" The first {ROWS} of {len(rows)} are shown." if len(rows) > ROWS else ""
     out = "".join(f" Left out: {count} ({reason})" for reason, count in (skipped or {}).items())

@@ -11,6 +11,7 @@ from typing import Any, LiteralString, Protocol, TypeGuard, cast
 
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.sources import DOCUMENT_TYPES, FETCHED, STORED
+from retrieval.statuses import DocumentStatus
 
 Scalar = str | int | float | bool | None
 
@@ -25,7 +26,7 @@ TYPES = _CAME_BY | {"TEXT", "FILE"} | frozenset(DOCUMENT_TYPES.values())
 SOURCES = STORED | FETCHED | {"FILE"}
 _SOURCE_NAMES = {"FILE": "LOCAL_FILE"}
 """A client may name the source as it sent it (D15); documents report and hold the other."""
-STATUSES = frozenset({"BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"})
+STATUSES = frozenset(map(str, DocumentStatus))
 
 
 class Filterable(Protocol):

@@ -41,6 +41,7 @@ from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
 from retrieval.ports import Scope, Tokens
+from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
 
@@ -164,7 +165,7 @@ async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpd
     scope, connection_id = await _place(call)
     _check_redirect(services, change.client_redirect_url)
     stored = await connections.find(services.db, services.ring, scope, connection_id)
-    if stored.status == "REVOKED":
+    if stored.status == ConnectionStatus.REVOKED:
         raise connections.is_revoked()
     start = await _start(services, scope, stored.connector)
     changed = await connections.change(services.db, services.ring, scope, connection_id, change, start)

@@ -20,6 +20,7 @@ from retrieval.connections.oauth_states import Taken
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
+from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
 
@@ -89,9 +90,9 @@ async def _settle(services: Services, taken: Taken, connector: str, sent: dict[s
     except (StepError, ServiceError) as error:
         return Outcome(await authorizations.refused(services.db, taken.connection_id, str(error)), done=False)
     status = await authorizations.granted(services.db, services.ring, taken.connection_id, tokens)
-    if status == "REVOKED":
+    if status == ConnectionStatus.REVOKED:
         await tell_vendor(services, scope, connector, tokens)
-    return Outcome(status, done=status == "ACTIVE")
+    return Outcome(status, done=status == ConnectionStatus.ACTIVE)
 
 
 def _query(query: bytes) -> dict[str, str]:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from api.wire.common import Answer, Timestamp
 from api.wire.ingest import NamespaceId
 from retrieval.jobs import activity
+from retrieval.statuses import RunStatus
 
 
 class ActivityQuery(Struct, rename="camel"):
@@ -53,7 +54,9 @@ class ActivityData(Struct, rename="camel"):
     @classmethod
     def of(cls, found: activity.Activity) -> ActivityData:
         oldest = Timestamp.of(found.oldest_waiting) if found.oldest_waiting else None
-        queued, found_out, worked = (found.runs.get(one, 0) for one in ("QUEUED", "PRE_PROCESSING", "PROCESSING"))
+        queued, found_out, worked = (
+            found.runs.get(one, 0) for one in (RunStatus.QUEUED, RunStatus.PRE_PROCESSING, RunStatus.PROCESSING)
+        )
         return cls(
             OpenRuns(queued, found_out, worked, oldest),
             found.failed_last_day,

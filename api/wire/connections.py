@@ -14,6 +14,7 @@ from retrieval.connections import connections
 from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask
+from retrieval.statuses import ConnectionStatus
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Team drive"])]
 RedirectUrl = Annotated[
@@ -134,7 +135,7 @@ class Connection(Struct, rename="camel", kw_only=True):
     id: str
     name: str
     connector: ConnectorName
-    status: Annotated[str, Meta(extra_json_schema={"enum": ["PENDING", "ACTIVE", "FAILED", "REVOKED"]})]
+    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, ConnectionStatus)]})]
     status_reason: str | None
     config: ConnectionConfig
     client_redirect_url: str | None

@@ -13,6 +13,7 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs.outcome import Notice
 from retrieval.jobs.runs import Accepted, Ingestion, JobRun, Receipt, RunDocument
 from retrieval.ports import OcrStrategy
+from retrieval.statuses import DocumentStatus, RunStatus
 
 Metadata = Annotated[
     dict[str, Any],
@@ -95,11 +96,7 @@ class JobRunDocument(Struct, rename="camel"):
     id: str
     status: Annotated[
         str,
-        Meta(
-            extra_json_schema={
-                "enum": ["BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"]
-            }
-        ),
+        Meta(extra_json_schema={"enum": [*map(str, DocumentStatus)]}),
     ]
     error: str | None
 
@@ -122,7 +119,7 @@ class IngestAnswer(Answer, kw_only=True):
 
     @classmethod
     def of(cls, accepted: Accepted, what: str) -> IngestAnswer:
-        known = [JobRunDocument(accepted.document_id, "QUEUED", None)]
+        known = [JobRunDocument(accepted.document_id, DocumentStatus.QUEUED, None)]
         message = f"Added {what} ingestion request to the queue"
         if accepted.replaces:
             message += "; it replaces the document of the same identity, which stays searchable until then"
@@ -130,7 +127,7 @@ class IngestAnswer(Answer, kw_only=True):
 
     @classmethod
     def of_several(cls, receipt: Receipt, what: str) -> IngestAnswer:
-        known = [JobRunDocument(document, "QUEUED", None) for document in receipt.documents]
+        known = [JobRunDocument(document, DocumentStatus.QUEUED, None) for document in receipt.documents]
         message = f"Added {what} ingestion request to the queue"
         if receipt.replaces:
             message += f"; documents that it replaces, which stay searchable until then: {receipt.replaces}"
@@ -189,7 +186,7 @@ class JobRunData(Struct, rename="camel"):
 
     id: str
     name: str
-    status: Annotated[str, Meta(extra_json_schema={"enum": ["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]})]
+    status: Annotated[str, Meta(extra_json_schema={"enum": [*map(str, RunStatus)]})]
     outcome: Outcome
     source: str
     connection: Identified | None

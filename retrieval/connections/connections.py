@@ -21,6 +21,7 @@ from retrieval.ports import Scope, Tokens
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 from retrieval.sources import APPS
+from retrieval.statuses import ConnectionStatus
 
 REVOKED_BY_USER = "Revoked by the user."
 
@@ -213,7 +214,7 @@ async def require_active(db: Database, scope: Scope, connection_id: str, connect
         raise connection_not_found(where)
     if row["connector"] != connector:
         raise _unusable(f"{where} names a connection of another connector: use one of {connector}.", "other_connector")
-    if row["status"] != "ACTIVE":
+    if row["status"] != ConnectionStatus.ACTIVE:
         raise _unusable(f"{where} names a connection that is not ACTIVE: authorize it first.", "not_active")
 
 

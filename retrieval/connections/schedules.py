@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval import ids
 from retrieval.database.database import Database
-from retrieval.jobs.runs import CHANNEL
+from retrieval.jobs.runs import CHANNEL, Ingestion
 from retrieval.sources import APPS
 
 
@@ -51,8 +52,7 @@ _NEXT: LiteralString = """
     made as (
         insert into jobs (id, organization_id, partition_id, source, config)
         select %(job)s, f.organization_id, f.partition_id, f.connector,
-               coalesce((select config from newest), jsonb_build_object(
-                   'metadata', null, 'chunkSize', 1000, 'chunkOverlap', 200, 'ocr', 'BASIC_PARSER',
+               coalesce((select config from newest), %(defaults)s::jsonb || jsonb_build_object(
                    'request', '{}'::jsonb, 'connectionId', f.id)) || jsonb_build_object(
                    'scheduled', true, 'acceptedAt', (
                        select coalesce(config -> 'acceptedAt', to_jsonb(created_at)) from newest))
@@ -68,7 +68,12 @@ _NEXT: LiteralString = """
 
 def ingest(db: Database, connection_id: str) -> ScheduledRun:
     """Record the next job run of a connection, unless one is waiting or running: two never overlap."""
-    values = {"connection": connection_id, "job": ids.job_id(), "run": ids.job_run_id()}
+    values = {
+        "connection": connection_id,
+        "job": ids.job_id(),
+        "run": ids.job_run_id(),
+        "defaults": json.dumps(Ingestion().config()),
+    }
     with db.transaction() as connection:
         row = connection.execute(_NEXT, values).fetchone()
     if row is None:

@@ -15,6 +15,7 @@ from retrieval.database.database import AWAY, Database, Row
 from retrieval.errors import AppRefused, Fatal, Retryable, ServiceError, StepError
 from retrieval.ports import Authorizer, Tokens
 from retrieval.security.secrets import KeyRing
+from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
 
@@ -40,13 +41,13 @@ async def granted(db: Database, ring: KeyRing, connection_id: str, tokens: Token
     """ACTIVE; REVOKED, and nothing stored, if that came in between. Another account starts a new cursor (D52)."""
     sealed = seal_tokens(ring, connection_id, tokens)
     row = await db.async_row(_GRANT, {"id": connection_id, "credentials": sealed, "account": tokens.account})
-    return str(row["status"]) if row else "REVOKED"
+    return str(row["status"]) if row else ConnectionStatus.REVOKED
 
 
 async def refused(db: Database, connection_id: str, reason: str) -> str:
     """FAILED, but an ACTIVE connection stays so, with the reason (D52); the status it has now."""
     row = await db.async_row(_REFUSE, {"id": connection_id, "reason": reason})
-    return str(row["status"]) if row else "REVOKED"
+    return str(row["status"]) if row else ConnectionStatus.REVOKED
 
 
 def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable[[str], Authorizer]) -> None:
@@ -102,7 +103,7 @@ class ConnectionTokens:
         """
         with self._db.transaction() as connection:
             row = self._locked(connection)
-            if row and row["status"] == "ACTIVE" and self._active(row).access_token != refused:
+            if row and row["status"] == ConnectionStatus.ACTIVE and self._active(row).access_token != refused:
                 return Retryable("The connection got other tokens meanwhile.")
             self._fail(connection, reason)
         return Fatal(reason)
@@ -155,7 +156,7 @@ class ConnectionTokens:
 
     def _active(self, row: Row | None) -> Tokens:
         tokens = open_tokens(self._ring, self._id, row["credentials"], row["account"]) if row else None
-        if row is None or tokens is None or row["status"] != "ACTIVE":
+        if row is None or tokens is None or row["status"] != ConnectionStatus.ACTIVE:
             raise Fatal("The connection is not ACTIVE any more: authorize it anew, or use another one.")
         return tokens
 

@@ -16,6 +16,7 @@ from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.namespaces import namespaces
 from retrieval.search import bm25
+from retrieval.statuses import DocumentStatus
 
 
 def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[Key, bytes]) -> frozenset[Key]:
@@ -219,7 +220,7 @@ def _end(connection: Connection[Row], work: Sequence[Item], flipped: frozenset[K
     """SUCCESS for what is visible now or was overtaken by a newer version, CANCELLED for what was deleted meanwhile."""
     kept = [item for item in work if item.key in flipped or item.key.document_id in before]
     gone = [item for item in work if item.key.document_id not in before]
-    for status, some in (("SUCCESS", kept), ("CANCELLED", gone)):
+    for status, some in ((DocumentStatus.SUCCESS, kept), (DocumentStatus.CANCELLED, gone)):
         connection.execute(
             """
             update run_documents r set status = %(status)s, stage = 'upserted', error = null

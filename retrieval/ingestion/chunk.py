@@ -19,6 +19,7 @@ from retrieval.ingestion.parse import read_text
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
+from retrieval.statuses import Stage
 
 
 def run(
@@ -38,7 +39,7 @@ def run(
     cut: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
     failures: dict[Key, str] = {}
     kept = time.monotonic()
-    for item in items.at_stage(db, lease, window, "parsed"):
+    for item in items.at_stage(db, lease, window, Stage.PARSED):
         try:
             chunks, found = _cut(item, files, tokenizer, embedder)
         except Skippable as error:
@@ -59,7 +60,7 @@ def _record(
         _hold_vectors(connection, lease)
         batches.guard(connection, lease)
         _write(connection, lease, [(item, found["title"], chunks) for item, found, chunks in cut], embedder)
-        items.write_stage(connection, [(item, found) for item, found, _ in cut], "chunked")
+        items.write_stage(connection, [(item, found) for item, found, _ in cut], Stage.CHUNKED)
 
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:

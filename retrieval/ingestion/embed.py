@@ -15,6 +15,7 @@ from retrieval.ingestion.items import Item, Key
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import Embedder
+from retrieval.statuses import Stage
 
 if TYPE_CHECKING:
     from retrieval.ports import Embeddings
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
 def run(db: Database, lease: Lease, window: Sequence[Key], embedder: Embedder) -> int:
     """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
-    work = items.at_stage(db, lease, window, "chunked")
+    work = items.at_stage(db, lease, window, Stage.CHUNKED)
     made = missing(db, lease, work, embedder)
-    items.advance(db, lease, [(item, {}) for item in work], "embedded")
+    items.advance(db, lease, [(item, {}) for item in work], Stage.EMBEDDED)
     return made
 
 

@@ -15,6 +15,7 @@ from retrieval.ingestion import activate, download, items
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs.batches import Lease
 from retrieval.ports import FileStore, Source
+from retrieval.statuses import Stage
 
 PARSER_VERSION = 5
 """Grows when parsing or chunking changes so much that an unchanged file deserves to be parsed again."""
@@ -34,10 +35,10 @@ def run(
     later: Retryable | None = None
     if source is not None:
         try:
-            download.run(db, lease, items.at_stage(db, lease, window, "accepted"), files, source)
+            download.run(db, lease, items.at_stage(db, lease, window, Stage.ACCEPTED), files, source)
         except Retryable as error:  # those that are there go on, whatever becomes of the others
             later = error
-    waiting = items.at_stage(db, lease, window, "accepted")
+    waiting = items.at_stage(db, lease, window, Stage.ACCEPTED)
     if source is not None:
         waiting = [item for item in waiting if item.raw_key is not None]
     texts = _texts(db, waiting)
@@ -53,7 +54,7 @@ def run(
 
     with ThreadPoolExecutor(THREADS, thread_name_prefix="fetch") as pool:
         fetched = list(pool.map(store, [item for item in waiting if item.key not in unchanged]))
-    items.advance(db, lease, fetched, "fetched")
+    items.advance(db, lease, fetched, Stage.FETCHED)
     if later is not None:
         raise later
 

@@ -15,6 +15,7 @@ from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
 from retrieval.sources import WEB
+from retrieval.statuses import DocumentStatus, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,13 @@ KEEP_SECONDS = 1.0
 ARCHIVE_PATH = "archivePath"
 """Property and metadata key of a document that was packed into another: its path there (D20)."""
 
-STAGES = {"fetch": "accepted", "parse": "fetched", "chunk": "parsed", "embed": "chunked", "upsert": "embedded"}
+STAGES = {
+    "fetch": Stage.ACCEPTED,
+    "parse": Stage.FETCHED,
+    "chunk": Stage.PARSED,
+    "embed": Stage.CHUNKED,
+    "upsert": Stage.EMBEDDED,
+}
 """Each step, and the stage a document must have reached for it."""
 
 BEFORE = {step: list(STAGES.values())[: index + 1] for index, step in enumerate(STAGES)}
@@ -119,7 +126,7 @@ def not_past(db: Database, lease: Lease, window: Sequence[Key], step: str) -> li
     return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
 
 
-def at_stage(db: Database, lease: Lease, window: Sequence[Key], stage: str) -> list[Item]:
+def at_stage(db: Database, lease: Lease, window: Sequence[Key], stage: Stage) -> list[Item]:
     """Those of the window that have done `stage` and nothing after it, and are not cancelled."""
     rows = db.rows(
         _ITEMS + " and d.stage = %(stage)s and d.document_id = any(%(documents)s) order by r.number, d.position",
@@ -171,7 +178,7 @@ def take_back(db: Database, lease: Lease, window: Sequence[Key], epoch: int) -> 
         )
 
 
-def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: str) -> None:
+def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
     """Record that these documents have done `stage`, each with what the step found out."""
     if not done:
         return
@@ -180,7 +187,7 @@ def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, 
         write_stage(connection, done, stage)
 
 
-def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[str, Any]]], stage: str) -> None:
+def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
     """The same inside the caller's transaction."""
     with connection.cursor() as cursor:
         for item, found in done:
@@ -203,7 +210,7 @@ def fail(db: Database, lease: Lease, failures: Mapping[Key, str]) -> None:
     with db.transaction() as connection:
         batches.guard(connection, lease)
         ends = [(key.job_run_id, key.document_id, error) for key, error in failures.items()]
-        batches.close_documents(connection, ends, status="FAILED")
+        batches.close_documents(connection, ends, status=DocumentStatus.FAILED)
 
 
 def add_timing(db: Database, lease: Lease, window: Sequence[Key], step: str, seconds: float) -> None:

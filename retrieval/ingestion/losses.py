@@ -17,6 +17,7 @@ from retrieval.database.database import Database, Row
 from retrieval.ingestion import discover
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease, Open
+from retrieval.statuses import DocumentStatus
 
 DEATH = 10
 """Held against the work whose process died under a living worker, or whose flow failed."""
@@ -73,7 +74,7 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
     if hopeless:
         last = Open(batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched_at=batch.dispatched_at)
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."
-        batches.end(db, last, status="FAILED", error=reason)
+        batches.end(db, last, status=DocumentStatus.FAILED, error=reason)
     return True
 
 
@@ -110,7 +111,7 @@ def _blame_alone(connection: Connection[Row], batch_id: str, what: str, weight: 
     ends: list[tuple[str, str, str | None]] = [
         (row["job_run_id"], row["document_id"], reason) for row in documents if row["blame"] >= most
     ]
-    batches.close_documents(connection, ends, status="FAILED")
+    batches.close_documents(connection, ends, status=DocumentStatus.FAILED)
     listing = connection.execute(
         "update job_runs set blame = blame + %(weight)s where id = %(what)s and batch_id = %(id)s and to_discover"
         " and finished_at is null returning blame",

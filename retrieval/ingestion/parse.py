@@ -20,6 +20,7 @@ from retrieval.ingestion.unpack import Stored
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import FileStore, Parsed, Parser, RawContent
+from retrieval.statuses import Stage
 
 ENCODING = "utf-8"
 
@@ -39,7 +40,7 @@ def run(db: Database, lease: Lease, window: Sequence[Key], files: FileStore, par
 
     What is read is recorded every other moment, so that the loss of the process takes little along.
     """
-    work = items.at_stage(db, lease, window, "fetched")
+    work = items.at_stage(db, lease, window, Stage.FETCHED)
     trouble: list[Retryable] = []
 
     def one(item: Item) -> Read | None:
@@ -79,7 +80,7 @@ def _record(db: Database, lease: Lease, read: Sequence[Read]) -> None:
                 refused[one.item.key] = reason
                 unpack.discard(connection, one.item, one.stored)
                 continue
-            items.write_stage(connection, [(one.item, one.found)], "parsed")
+            items.write_stage(connection, [(one.item, one.found)], Stage.PARSED)
             unpack.record(connection, one.item, one.stored)
     items.fail(db, lease, refused)
 

@@ -27,6 +27,7 @@ from retrieval.namespaces import destinations, namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, Config, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing
+from retrieval.statuses import DocumentStatus
 
 SOURCE = "REEMBED"
 """The source that its job run shows."""
@@ -208,7 +209,7 @@ def drop(db: Database, lease: Lease) -> None:
             {"batch": lease.batch_id},
         ).fetchall()
         ends: list[tuple[str, str, str | None]] = [(row["job_run_id"], row["document_id"], None) for row in rows]
-        batches.close_documents(connection, ends, status="CANCELLED")
+        batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
         if ends:
             connection.execute(LEAVE_STORES, {"partition": lease.partition, "epoch": -1})
         connection.execute(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from retrieval.database.database import Database
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
+from retrieval.statuses import DocumentStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def settle(db: Database, lease: Lease) -> None:
             {"batch": lease.batch_id},
         ).fetchall()
         ends = [(row["job_run_id"], row["document_id"], None) for row in rows]
-        batches.close_documents(connection, ends, status="CANCELLED")
+        batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
         connection.execute(
             """
             update job_runs r set status = 'COMPLETED', finished_at = now(), updated_at = now()

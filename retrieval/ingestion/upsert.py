@@ -15,6 +15,7 @@ from retrieval.ingestion import activate, items
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs.batches import Lease
 from retrieval.ports import Scope, Vector, VectorStore
+from retrieval.statuses import Stage
 
 PAGE = 1000
 """Vectors in memory at once."""
@@ -43,14 +44,14 @@ def run(
 def shadow(db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, *, patience: float = 60.0) -> None:
     """Put the vectors into a store that is not searched yet; nothing becomes visible."""
     found, _ = _stored(db, lease, window, store, patience)
-    items.advance(db, lease, [(item, {}) for item in found], "upserted")
+    items.advance(db, lease, [(item, {}) for item in found], Stage.UPSERTED)
 
 
 def _stored(
     db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, patience: float
 ) -> tuple[list[Item], Mapping[str, Row]]:
     """Those whose vectors are in the store and are seen there, and what their labels were made of."""
-    work = items.at_stage(db, lease, window, "embedded")
+    work = items.at_stage(db, lease, window, Stage.EMBEDDED)
     metadata = _metadata(db, work) if store.labelled else {}
     written = _write(db, lease.scope, work, store, metadata)
     lacking = _wait(store, lease.scope, written, patience)

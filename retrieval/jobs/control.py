@@ -17,6 +17,7 @@ from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import Scope
+from retrieval.statuses import DocumentStatus
 
 PAGE = 50
 LISTING = "ingest-job-runs"
@@ -128,7 +129,7 @@ def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
             found,
         ).fetchall()
         ends = [(found["id"], row["document_id"], None) for row in rows]
-        batches.close_documents(connection, ends, status="CANCELLED")
+        batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
         connection.execute(
             "update job_runs set status = 'COMPLETED', finished_at = now() where id = %(id)s and finished_at is null",
             found,

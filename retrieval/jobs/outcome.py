@@ -9,8 +9,7 @@ from typing import Any, LiteralString
 from retrieval import sources
 from retrieval.database.database import Database
 from retrieval.jobs import progress as run_progress
-
-SUCCEEDED, WITH_FAILURES, FAILED, CANCELLED = "SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"
+from retrieval.statuses import Outcome
 
 OUTCOME: LiteralString = """
     case when r.status <> 'COMPLETED' then null
@@ -49,7 +48,7 @@ def notices(source: str, outcome: str | None, progress: Mapping[str, Any]) -> li
     told = []
     if awaiting := progress.get("awaitingConfirmation", 0):
         told.append(Notice(AWAITING, awaiting))
-    if outcome != SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):
+    if outcome != Outcome.SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):
         return told
     left_out = progress.get("skippedReasons") or {}
     if left_out:

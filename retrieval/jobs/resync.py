@@ -15,12 +15,13 @@ from retrieval.documents import archive_members, connection_documents, documents
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.sources import APPS, FETCHED
+from retrieval.statuses import DocumentStatus
 
-QUEUED = "QUEUED_FOR_RESYNC"
+QUEUED = DocumentStatus.QUEUED_FOR_RESYNC
 NOT_ELIGIBLE = "NOT_ELIGIBLE_FOR_RESYNC"
 REMOVED = "REMOVED"
 
-_ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
+_ENDED = frozenset({DocumentStatus.SUCCESS, DocumentStatus.FAILED, DocumentStatus.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import OcrStrategy, Scope
+from retrieval.statuses import WAITING, DocumentStatus
 
-WAITING = frozenset({"BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC"})
 CHANNEL: LiteralString = "job_runs_waiting"
 """NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs a second, no job run."""
 
@@ -238,7 +238,12 @@ _READ: LiteralString = (
     + " where r.id = %(run)s"
 )
 
-_GROUPS = {"PROCESSING": "processing", "SUCCESS": "completed", "FAILED": "failed", "CANCELLED": "cancelled"}
+_GROUPS: Mapping[str, str] = {
+    DocumentStatus.PROCESSING: "processing",
+    DocumentStatus.SUCCESS: "completed",
+    DocumentStatus.FAILED: "failed",
+    DocumentStatus.CANCELLED: "cancelled",
+}
 
 
 def _job_run(row: Row) -> JobRun:
