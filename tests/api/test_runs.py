@@ -64,6 +64,15 @@ def failed(org, run, error="The file is damaged."):
     batches.finish(org.db, lease)
 
 
+def succeeded(org, run):
+    """Let the run begin and its documents be stored, as far as the run can tell."""
+    lease, window = claimed(org, run), keys_of(org, run)
+    items.start(org.db, lease, window)
+    org.db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run})
+    results.settle(org.db, lease)
+    batches.finish(org.db, lease)
+
+
 def listed(org, space, **query):
     answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **query})
     assert answer.status_code == 200, answer.text
@@ -86,6 +95,24 @@ def test_job_runs_are_listed_newest_first_page_by_page(org):
         cursor = page["nextCursor"]
         org.text(space, f"comes in between {len(seen)}")
     assert seen == made[::-1]
+
+
+@pytest.mark.decision("D86")
+def test_job_runs_are_listed_by_their_outcome(org):
+    space = org.namespace()
+    good, bad, ended, waiting = (run_of(org.text(space, f"text {n}")) for n in range(4))
+    succeeded(org, good)
+    failed(org, bad)
+    assert act(org, space, ended, "cancel").status_code == 200
+    by_outcome = {
+        outcome: [run["id"] for run in listed(org, space, outcome=outcome)["ingestJobRuns"]]
+        for outcome in ("SUCCEEDED", "FAILED", "CANCELLED", "COMPLETED_WITH_FAILURES")
+    }
+    assert by_outcome == {"SUCCEEDED": [good], "FAILED": [bad], "CANCELLED": [ended], "COMPLETED_WITH_FAILURES": []}
+    assert get(org, space, waiting)["outcome"] is None
+    assert listed(org, space, outcome="FAILED", pageSize=1)["hasNextPage"] is False
+    wrong = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "outcome": "LOST"})
+    assert_error(wrong, 400, "INVALID_REQUEST")
 
 
 @pytest.mark.decision("D61")
