@@ -1,4 +1,6 @@
-"""Who asks: one statement looks up the key, counts the request and looks up the tenant. Strangers are counted apart."""
+"""Authentication: one statement looks up the key, counts the request and looks up the tenant. Failed attempts are
+counted apart.
+"""
 
 from __future__ import annotations
 

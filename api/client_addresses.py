@@ -1,4 +1,4 @@
-"""Which client asks, and how often it has asked without a valid key: counted here first, shared in blocks."""
+"""Client addresses: who sends a request, and how often without a valid key; counted in memory, shared in blocks."""
 
 from __future__ import annotations
 

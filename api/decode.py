@@ -1,4 +1,4 @@
-"""From bytes to structs, strictly (D06, D07), and from a decoder's complaint to one that helps a client."""
+"""Strict decoding of request bodies into structs (D06, D07), with errors that tell a client what to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""THE table from error codes to HTTP statuses, and the one way in which every error becomes an answer."""
+"""The table from error codes to HTTP statuses, and the one way in which an error becomes an answer."""
 
 from __future__ import annotations
 

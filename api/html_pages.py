@@ -1,4 +1,4 @@
-"""The few answers that a person sees in a browser. Nothing comes from a foreign host, and nothing that was sent."""
+"""The few HTML pages that a person sees in a browser: no foreign resources, nothing echoed."""
 
 from __future__ import annotations
 

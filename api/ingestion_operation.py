@@ -1,4 +1,4 @@
-"""What the ingestion routes have in common."""
+"""What all ingestion operations have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outermost layer: every request gets an id, an authenticated caller where one is needed, and a line in the log."""
+"""The middleware around the router: request id, authentication of closed routes, one log line for each request."""
 
 from __future__ import annotations
 

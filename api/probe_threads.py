@@ -1,4 +1,4 @@
-"""Threads for calls that may never come back: few, apart from all others, and no reason to stay when the process ends.
+"""Threads for live checks that may hang: few, apart from all others, never waited for at exit.
 
 A pool would do neither: its threads serve everybody, and Python waits for them at its end.
 """

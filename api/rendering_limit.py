@@ -1,4 +1,4 @@
-"""Few drawings at once, and few that wait: who comes beyond that is told to come again."""
+"""Limits how many PDF pages are rendered at once and how many requests wait; beyond that: 503 with Retry-After."""
 
 from __future__ import annotations
 

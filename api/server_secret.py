@@ -1,4 +1,4 @@
-"""A secret of the installation for handlers: read on first use, then kept."""
+"""A secret of the installation for handlers, read on first use and kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handlers work with, made once by the composition root."""
+"""The services that handlers use, made once at start-up."""
 
 from __future__ import annotations
 

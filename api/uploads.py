@@ -1,4 +1,4 @@
-"""A multipart form read as it comes in: small fields in memory, the file to disk piece by piece."""
+"""Multipart forms as they are received: small fields in memory, the file to disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""5.0 is 5: in JSON there is one kind of number, and a schema's integer is any number without a fraction (D87)."""
+"""Integers written as `5.0` are integers, as JSON schema has it (D87)."""
 
 from __future__ import annotations
 

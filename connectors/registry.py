@@ -1,4 +1,4 @@
-"""From a namespace's configuration to its ports. Modules are imported on first use; what they make is kept."""
+"""From a namespace's configuration to its connectors: modules are imported on first use, instances are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process of the flows holds: settings, database and keys, made on first use and shared by its threads."""
+"""Settings, database and keys of a flow process, made on first use and shared by its threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatcher: accepted job runs become flow runs, lost ones are taken back, deleted things are swept.
+"""The dispatcher: makes flow runs of waiting job runs, recovers lost ones, collects garbage.
 
 Several may run; they share the work by row locks, and a flow run asked for twice is created once.
 """

@@ -1,4 +1,4 @@
-"""How a flow run begins again when a person retries it in Prefect, and the state that it ends in."""
+"""The final state of a flow run, and what a retry in Prefect starts."""
 
 from __future__ import annotations
 

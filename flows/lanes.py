@@ -1,4 +1,4 @@
-"""A loop's own thread and own connections: whatever stalls there takes nothing from the others."""
+"""A thread and database connections for one background loop, so that loops cannot stall each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a step waits in all where a service asks for more time than one request is given (Retry-After)."""
+"""How long a step waits in all where a vendor's Retry-After exceeds what one request may wait."""
 
 from __future__ import annotations
 

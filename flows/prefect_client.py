@@ -1,4 +1,4 @@
-"""The few questions and orders that the dispatcher and the reconciler have for Prefect's server."""
+"""The calls that the dispatcher and the reconciler make to Prefect's API."""
 
 from __future__ import annotations
 

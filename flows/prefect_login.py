@@ -1,4 +1,4 @@
-"""What a person reads where Prefect refuses our login: a sentence instead of a traceback."""
+"""The error message where Prefect refuses the login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatcher's loops tell here that they succeed or fail; every few seconds it is written for all to see."""
+"""Heartbeats of the dispatcher's loops, written to the database every few seconds."""
 
 from __future__ import annotations
 

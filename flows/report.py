@@ -1,4 +1,4 @@
-"""What a data engineer sees in Prefect beside the task bars: a progress bar and a table of results. Never a text."""
+"""Progress artifacts and result tables in Prefect, without any content of documents."""
 
 from __future__ import annotations
 

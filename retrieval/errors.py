@@ -1,4 +1,4 @@
-"""What can go wrong: codes for API clients, and the three kinds of trouble a step can meet.
+"""Errors: codes for API clients, and the three kinds that a step can raise.
 
 ServiceError            an answer for the API client, with a code of the contract
 StepError

@@ -1,4 +1,4 @@
-"""Which documents are meant: one rule for search and documents (D16, D29, D31), as SQL and as plain Python."""
+"""Document filters: one rule for search and documents (D16, D29, D31), as SQL and as Python."""
 
 from __future__ import annotations
 

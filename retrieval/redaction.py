@@ -1,4 +1,4 @@
-"""Addresses as logs and Prefect show them: without what may be a signature or a login."""
+"""URLs as logs and Prefect show them: without query, fragment and user, where signatures and logins stand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ingestion sources by their contract names, and what follows from a source: the one list of them."""
+"""Ingestion sources by their contract names, and what follows from each."""
 
 from __future__ import annotations
 

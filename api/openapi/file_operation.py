@@ -1,4 +1,4 @@
-"""What a signed link opens, as the OpenAPI document says it: no API key, bytes instead of JSON."""
+"""The OpenAPI operation of signed file links: no API key, bytes instead of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What generators of clients need said otherwise than the wire structs say it, in the OpenAPI document."""
+"""Adjustments of the OpenAPI document for client generators, where they read the wire structs wrongly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections within bounds: in all, for each client address, and in how long they may keep the server waiting."""
+"""Bounds on client connections: in all, for each address, and in how long they may keep the server waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An orderly end behind a load balancer: `/ready` says 503 for some seconds before the listener closes."""
+"""Draining behind a load balancer: `/ready` answers 503 for some seconds before the listener closes."""
 
 from __future__ import annotations
 

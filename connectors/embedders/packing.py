@@ -1,4 +1,4 @@
-"""Which texts travel in one request: as many as a vendor takes, by their number and by their tokens."""
+"""Packs texts into requests: as many as a vendor takes, by number and by tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the vendors of embeddings have in common: packed requests beside each other, answers that are checked."""
+"""What all embedding vendors have in common: packed parallel requests, checked answers, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a content service in the name of a connection: a refused token is renewed once, a full rate is waited for.
+"""Requests in the name of a connection: a refused token is renewed once, a rate limit is waited for.
 
 box.call(tokens, request)
     └─ patience: 429 pauses every thread of the connection, passing trouble is tried again, both end

@@ -1,4 +1,4 @@
-"""Answers as they arrive, for SDKs that speak through `requests`: it waits for whole pieces, however they drip."""
+"""Bounded reading of responses for SDKs that use `requests`: by size and by total time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading HTML: characters out of bytes, the tree, what a page says of itself. For crawls and for parsing alike."""
+"""HTML for crawls and parsing: decoding, the tree, links and metadata of a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a vendor's pages come to an end: its cursors may lead in a circle, or on and on without anything new."""
+"""Detects vendor pagination that never ends: repeated cursors, or pages without anything new."""
 
 from __future__ import annotations
 

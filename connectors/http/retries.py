@@ -1,4 +1,4 @@
-"""When a vendor may be asked, and how long it is asked again: the one policy for all vendors.
+"""Rate limits and retries: the one policy for all vendors.
 
 Being told to wait (429) is no failure: every thread that shares the bucket waits. Trouble that passes is tried again
 with growing pauses. Both end: with a search after seconds, with an ingestion after minutes.

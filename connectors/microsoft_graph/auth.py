@@ -1,4 +1,4 @@
-"""Microsoft's part of the code flow, by Microsoft's own library (msal): codes and refresh tokens become tokens.
+"""Microsoft's authorization code flow, through msal.
 
 msal would look for its endpoints on the network, wait for a full rate on its own, and keep tokens: here it is told the
 endpoints, sends through our own client, and lives for one request.

@@ -1,4 +1,4 @@
-"""What Graph says of a drive's items, in our words.
+"""Drive items of Microsoft Graph as source items.
 
 Kinds are facets: a file has `file`, a folder `folder`, a notebook `package`, what belongs to another drive
 `remoteItem`. The change feed leaves things out: `parentReference.path` always, `cTag` for work accounts, the name of

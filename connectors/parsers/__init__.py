@@ -1,1 +1,3 @@
-"""Files to Markdown: what a file is (kinds), its text (plain), its pages (pages); read in limited children (pool)."""
+"""Files to Markdown: `detect` the type, read `formats` in limited child processes (`process`), recognise text
+(`ocr`).
+"""

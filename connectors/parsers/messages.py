@@ -1,4 +1,4 @@
-"""What the service and its parser children say to each other: one length-prefixed MessagePack frame each way."""
+"""Messages between the service and its parser processes: length-prefixed MessagePack frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scraping service brought, as content of a document."""
+"""A page from a scraping service as content of a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scraping services have in common: one bounded HTTP client for a key, patience, words for what is refused."""
+"""What all scraping services have in common: one bounded HTTP client for a key, retries, errors."""
 
 from __future__ import annotations
 

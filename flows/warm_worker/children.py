@@ -1,4 +1,4 @@
-"""The worker's side of its children: start them, hand them orders, watch them and end them."""
+"""The worker's side of its child processes: start them, send them work, watch and end them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A full disk, whoever meets it: PostgreSQL, the folder of files, or the one where uploads are collected."""
+"""Disk-full errors of PostgreSQL, of the file store, and of the folder for uploads."""
 
 from __future__ import annotations
 

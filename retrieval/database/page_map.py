@@ -1,4 +1,4 @@
-"""Whether the page of each chunk of a document is known: where its text lies on pages was found while it was parsed."""
+"""Whether the page of each chunk of a document is known."""
 
 from __future__ import annotations
 

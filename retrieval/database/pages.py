@@ -1,4 +1,4 @@
-"""Lists that are answered whole (D34) or, where somebody asks for it, in parts: by age, then by id."""
+"""Lists that are returned whole (D34) or, on request, in pages: by age, then by id."""
 
 from __future__ import annotations
 

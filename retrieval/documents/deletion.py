@@ -1,4 +1,4 @@
-"""Removal: documents that are gone at their source leave every answer with the page that says so."""
+"""Deletes documents that are gone at their source, in the transaction that saves the listing's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of stored files: what every file store takes, and nothing that could lead out of its place."""
+"""Keys of stored files: characters that every file store takes, no path traversal."""
 
 from __future__ import annotations
 

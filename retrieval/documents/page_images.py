@@ -1,4 +1,4 @@
-"""What a page of a document is drawn from: its raw file, where its text lies, and a chunk to mark on it."""
+"""What is needed to render a page of a document: its raw file, its text's place, a chunk to highlight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a document's files lie: the one that came, and the text that was read from it."""
+"""Keys of a document's raw file and of its parsed text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a vector store of another house filters by: a few marks of each document, of bounded size.
+"""Metadata of vectors in external stores: a few bounded fields of each document, for their filters.
 
     {"document": "doc_…", "type": "URL", "source": "SITEMAP", "marks": ['["team","red"]', …]}
 

@@ -1,4 +1,4 @@
-"""The moment of change: one transaction makes a generation visible in search, keywords and listings, whole."""
+"""Activation: one transaction makes a new generation visible in search, keywords and listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frontier of a crawl: which pages a job run has seen, fetched and still has to fetch. Swept after the run."""
+"""The frontier of a crawl: pages that a job run has seen, fetched, and has still to fetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content that a listing had to fetch to see what comes next: into the file store before its page is saved."""
+"""Content that a listing had to fetch itself, stored before its page of the listing is saved."""
 
 from __future__ import annotations
 

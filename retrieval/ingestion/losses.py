@@ -1,4 +1,5 @@
-"""What becomes of a batch whose flow run was lost: nobody fails for an interruption, and a document fails alone.
+"""Recovery of batches whose flow run was lost: interruptions fail nobody, a document that kills its process fails
+alone.
 
 An orderly interruption, such as a worker's restart, hands the lease back and counts for nothing. Other losses are held
 against what was being worked on, until it gets on: much if its process died, little if the whole worker was lost. From

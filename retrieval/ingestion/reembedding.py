@@ -1,4 +1,4 @@
-"""Another model or vector store for a namespace with documents: built beside what is searched, then swapped (D43).
+"""Re-embedding a namespace for another model or vector store: built beside the live index, then swapped (D43).
 
     PATCH ──begin──▶ pending ──refresh, shadow generations──▶ every document current? ──swap──▶ epoch + 1
                         └── cancelled, or a document fails ──▶ drop: the sweep takes what was built

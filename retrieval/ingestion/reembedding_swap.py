@@ -1,4 +1,4 @@
-"""The moment at which a namespace's new model and store count: one transaction, for all of its documents."""
+"""The swap to a namespace's new model and store: one transaction for all of its documents."""
 
 from __future__ import annotations
 

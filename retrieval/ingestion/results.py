@@ -1,4 +1,4 @@
-"""How a batch's documents end: cancelled ones, completed job runs, and what the flow tells Prefect of them."""
+"""How a batch's documents and job runs end, and what the flow reports of them."""
 
 from __future__ import annotations
 

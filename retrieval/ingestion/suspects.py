@@ -1,4 +1,4 @@
-"""Documents that a process may have died of (`losses`): which they are, and how they are cleared."""
+"""Documents that may have killed their process (`losses`): which they are, and how they are cleared."""
 
 from __future__ import annotations
 

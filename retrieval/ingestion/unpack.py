@@ -1,4 +1,4 @@
-"""Unpack: what was packed into a file becomes documents of the same job run, which the flow takes up next (D20)."""
+"""Unpack: entries of archives and attachments become documents of the same job run (D20)."""
 
 from __future__ import annotations
 

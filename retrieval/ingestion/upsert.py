@@ -1,4 +1,4 @@
-"""Upsert: put the vectors into the store, see them there, then make the new generation the visible one."""
+"""Upsert: write the vectors to the store, read them back, activate the new generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on in a scope: runs that wait and work, failures of the last day, tokens, and how long searches take."""
+"""Activity of a scope: waiting and running job runs, recent failures, tokens, search latency."""
 
 from __future__ import annotations
 

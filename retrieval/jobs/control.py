@@ -1,4 +1,4 @@
-"""What people do with job runs: look through them, cancel one, run its failed documents again (D61)."""
+"""Job runs as people manage them: list, cancel, run failed documents again (D61)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job run is about, in a few words: a host, a file, "27 texts". Never a query string and no secret (D86)."""
+"""Display names of job runs: a host, a file, "27 texts". No query strings, no secrets (D86)."""
 
 from __future__ import annotations
 

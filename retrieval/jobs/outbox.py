@@ -1,4 +1,4 @@
-"""Job runs that wait: which of them may leave now, and how they become a batch."""
+"""Waiting job runs: which may leave now, and how they become a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How job runs end, in a word and in notices (D86): the one place that says it for the API, the app and Prefect."""
+"""Outcomes and notices of job runs (D86): one definition for the API, the app and Prefect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the documents of a job run have come, in counts."""
+"""Progress of a job run: counts of its documents by stage and status."""
 
 from __future__ import annotations
 

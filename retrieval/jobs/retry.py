@@ -1,4 +1,4 @@
-"""What failed in a batch, run again in the flow run that a person retries in Prefect."""
+"""Runs the failed documents of a batch again when its flow run is retried in Prefect."""
 
 from __future__ import annotations
 

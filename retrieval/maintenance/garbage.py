@@ -1,4 +1,4 @@
-"""What the stores are still to be told: deletions, gone from all answers before and read back here, and new labels.
+"""Garbage collection: deletes from stores what no answer shows any more, and updates vector metadata.
 
 Each scope's sweeps are done one after the other, and no two scopes wait for each other: one whose store hangs, or whose
 rows are held, keeps one thread busy, and half of the threads are kept for those without trouble. However many scopes

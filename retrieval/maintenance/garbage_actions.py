@@ -1,4 +1,4 @@
-"""What a sweep does, by its kind, in short transactions and bounded pages: it may stop anywhere and begin again."""
+"""The actions of garbage collection by kind, in short transactions and bounded pages; each can be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the hosts are doing where vectors and files lie outside, so that one that hangs takes little from others.
+"""Back-off by host for garbage collection: a host that hangs is left alone, later each time, so that others go on.
 
 Each host is seen by itself: what is called there is measured, what it does not answer or refuses for the moment puts it
 back, later each time. What is known of it is this process's own, and a fresh process finds out anew.

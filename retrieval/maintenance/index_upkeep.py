@@ -1,4 +1,4 @@
-"""Looking after scopes that have grown large: an index takes minutes to build, and only one at a time can be built.
+"""Index builds of large scopes: one at a time, small ones first, each within a time that doubles when it is exceeded.
 
 Small scopes come first, and each has its time: what is not done by then is put back, and has twice as long when its
 turn comes again, so that one that takes very long keeps the others waiting once and not for ever.

@@ -1,4 +1,4 @@
-"""Where a config's secrets are sent by the operator's settings, noted when they are stored and compared when used.
+"""The addresses that a config's secrets are sent to, stored with them and compared when they are used.
 
 RETRIEVAL_ENDPOINTS and RETRIEVAL_OAUTH_ENDPOINTS move a vendor's address for all namespaces at once. A secret that a
 client has stored for one address does not follow to another by itself: the client sends it again, or the operator says

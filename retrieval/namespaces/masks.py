@@ -1,4 +1,4 @@
-"""What a masked secret in a PATCH stands for: the stored one, as long as it goes where it went before (D09, D85)."""
+"""Masked secrets in a PATCH: a mask stands for the stored secret while its address is unchanged (D09, D85)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a namespace's configs may say: known models, embedded values that can be switched off (D10 to D12)."""
+"""Validation of namespace configurations: known models, embedded services that can be switched off (D10 to D12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses this service connects to on behalf of others: public ones, and the ranges that its operator allows.
+"""The fetch guard: which addresses this service connects to on behalf of users.
 
 The address that is dialled is the one that was checked, so neither spellings nor names that change can lead elsewhere.
 `ipaddress.is_global` is no guard alone: it takes several tunnels and relays for public. The ranges follow IANA's

@@ -1,4 +1,4 @@
-"""Addresses of services that people give (endpoints, sign-in pages, where a browser goes on): one checker for all."""
+"""Checks of service URLs that people enter: endpoints, sign-in pages, redirects."""
 
 from __future__ import annotations
 

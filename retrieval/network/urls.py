@@ -1,4 +1,4 @@
-"""Addresses of web pages as clients send them: their shape, and one spelling of each. Nothing is looked up."""
+"""Validation and normalization of web page URLs."""
 
 from __future__ import annotations
 

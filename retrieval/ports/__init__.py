@@ -1,4 +1,4 @@
-"""What the service asks of the world outside: `values` travel through the ports of `sources` and of `stores`."""
+"""The ports that connectors implement (`sources`, `stores`), and the `values` that travel through them."""
 
 from typing import TYPE_CHECKING
 

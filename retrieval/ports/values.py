@@ -1,4 +1,4 @@
-"""The ports: what a step asks of the world, and the small values that travel between steps.
+"""Values that travel between steps, and the protocols of parsers, embedders, scrapers and file stores.
 
 Every port is sync and is called from a thread. A port method raises only `Retryable`, `Fatal` or `Skippable`.
 """

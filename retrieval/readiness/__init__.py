@@ -1,4 +1,4 @@
-"""What ready means: `roles` says it for each role, `dispatch` whether accepted work is on its way."""
+"""Readiness: `roles` for each role, `dispatch` for whether accepted work moves."""
 
 from retrieval.readiness.dispatch import LATE, Beat, Dispatch, Loop, async_look, leave, look, record
 

@@ -1,4 +1,4 @@
-"""Whether accepted work is on its way: what the dispatchers' loops have done last, and what waits for them.
+"""Whether accepted work moves: the last success of the dispatchers' loops, and what waits for them.
 
 Each dispatcher writes the age of its loops' last success every few seconds; ages are differences of one clock each, so
 that clocks of machines may disagree. A loop is as young as in the dispatcher where it is youngest.

@@ -1,4 +1,4 @@
-"""The folder of LOCAL file storage: one folder for all machines of a service, which a marker in it proves.
+"""The folder of LOCAL file storage: a marker proves that all machines of a service share it.
 
 The marker's id stands in the database as well. A role that starts with another folder, for example an own one on a
 second machine, would find no file that was stored elsewhere; so it does not start.

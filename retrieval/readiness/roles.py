@@ -1,4 +1,4 @@
-"""What ready means for each role: what has to hold, and a sentence for everything that does not.
+"""Readiness of each role: its conditions, with a sentence for each that fails.
 
 - every role: the database answers and has the schema of this version;
 - api, worker, dispatcher: the folder of LOCAL file storage is the service's own, writable, and has room;

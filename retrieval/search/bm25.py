@@ -1,4 +1,4 @@
-"""The keyword side: BM25 over `postings`, true and exact, in the same database and transaction as the chunks.
+"""BM25 over `postings`, exact, in the database and transaction of the chunks.
 
     score(query, chunk) = sum over the terms of  idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))

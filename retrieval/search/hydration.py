@@ -1,4 +1,4 @@
-"""From candidates to rows: the statements that decide what of a search may be shown and what it scores."""
+"""Hydration: fetches and scores the candidates of a search that may be shown."""
 
 from __future__ import annotations
 

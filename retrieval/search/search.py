@@ -1,4 +1,4 @@
-"""Search: two lists of candidates, one statement that fetches and scores them, one order.
+"""Search: candidates by vector and by keyword, hydrated, scored and fused into one order.
 
     score    = semantic_weight * semantic + keyword_weight * keyword
     semantic = max(0, cosine similarity of the query's and the chunk's embedding)

@@ -1,4 +1,4 @@
-"""What an S3-compatible storage's refusals mean, in the words of the ports; its own text is never shown."""
+"""Errors of S3-compatible storage as port errors; the storage's own text is never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an OLE compound file is, the container of the older Office formats; and whether it is locked."""
+"""OLE compound files, the container of older Office formats: which format it is, and whether it is encrypted."""
 
 from __future__ import annotations
 

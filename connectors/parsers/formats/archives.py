@@ -1,4 +1,4 @@
-"""What is packed into a file: an archive's members, a mail's attachments; each becomes a file of its own."""
+"""Entries of archives and attachments of mails; each becomes a file of its own."""
 
 from __future__ import annotations
 

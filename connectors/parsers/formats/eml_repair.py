@@ -1,4 +1,4 @@
-"""E-mails whose characters the library does not tell: their texts are put into UTF-8 before it reads them."""
+"""Repairs e-mails without a declared charset: their texts are converted to UTF-8 before they are parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside the text of an Office document and the library leaves out: comments, text boxes, notes, charts."""
+"""Office content that the parsing library leaves out: comments, text boxes, notes, charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text recognition of the pages that have no text of their own, beside each other, and its place in the document."""
+"""Text recognition of pages without text: in parallel, placed where the page stands in the document."""
 
 from __future__ import annotations
 

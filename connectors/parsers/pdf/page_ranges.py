@@ -1,4 +1,4 @@
-"""Long PDFs in windows of pages, each read within the limits of one file, and put together again."""
+"""Long PDFs by ranges of pages, each within the limits of one file, joined afterwards."""
 
 from __future__ import annotations
 

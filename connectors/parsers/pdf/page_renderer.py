@@ -1,4 +1,4 @@
-"""Drawing pages of PDFs for people who look at them: in limited children of their own, a few at once."""
+"""Renders PDF pages for the admin app, in limited child processes, a few at once."""
 
 from __future__ import annotations
 

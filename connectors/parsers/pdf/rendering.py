@@ -1,4 +1,4 @@
-"""One page of a PDF as a PNG, with a part of its text shaded, inside of a parser child."""
+"""Renders one PDF page as a PNG with a part of its text highlighted, inside of a parser process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PDF page by page beside the library's reading of it: pages of which that lost much, filled-in fields, notes."""
+"""The text layer of a PDF page by page: pages that the library read badly, form fields, annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a parser child may not do: grow, run long, dump its memory, act as root, reach the network, start programs."""
+"""Limits of a parser process: memory, time, core dumps, privileges, network, new processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that are taken as they are: no library reads them, offsets into them stay what they were."""
+"""Texts that are stored as they are, so that offsets into them stay exact."""
 
 from __future__ import annotations
 

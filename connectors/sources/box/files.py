@@ -1,4 +1,4 @@
-"""A file of Box as an item of ours, and its content."""
+"""A Box file as a source item, and its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listing a Box account, and what happened to it since.
+"""Lists a Box account, and what has changed since.
 
 A folder's page names what lies in it and nothing below, so folders are walked, the newest found first: at most one page
 of each level waits, and the cursor stays small however wide the account is. (Breadth first, whole levels would wait.)

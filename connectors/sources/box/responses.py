@@ -1,4 +1,4 @@
-"""What this service reads of Box's answers; the rest of them is left out."""
+"""The fields that are read of Box's responses."""
 
 from __future__ import annotations
 

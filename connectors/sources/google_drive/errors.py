@@ -1,4 +1,4 @@
-"""What Google Drive's refusals mean: its codes and reasons, in the three kinds of trouble and in our words."""
+"""Errors of Google Drive's API as port errors."""
 
 from __future__ import annotations
 

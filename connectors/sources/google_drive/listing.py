@@ -1,4 +1,4 @@
-"""What there is in Google Drive, and what has changed: of the account itself and of each shared drive it belongs to.
+"""Lists Google Drive and its changes: the account itself and each shared drive.
 
     everything ──▶ the tokens of all change logs ──▶ files of the account, of each drive ──▶ folders of others   (whole)
     since then ──▶ changes of each log ──▶ folders that changed ──▶ files of drives that are new ──▶ folders of others

@@ -1,4 +1,4 @@
-"""A page of Notion in our words: what a listing says of it, its title, and a database row's properties as Markdown."""
+"""A Notion page as a source item: title, and the properties of a database row as Markdown."""
 
 from __future__ import annotations
 

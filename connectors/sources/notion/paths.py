@@ -1,4 +1,4 @@
-"""Where a page lies: the titles of what it is in. Each of those is asked for once in a step of a run."""
+"""Paths of Notion pages: the titles of their parents, each asked for once in a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of an answer, unpacked by ourselves, so that a small answer cannot become an endless one."""
+"""Decompresses response bodies within a size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one client for addresses that users name: guarded, bounded, polite. It keeps no cookies and sends no secrets."""
+"""The HTTP client for URLs that users name: guarded, bounded, polite, without cookies or secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manners towards one host: how many requests at once, how soon after each other, and when to leave it alone."""
+"""Politeness towards a host: concurrent requests, delay between them, pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a page leads that a scraping service gave as Markdown."""
+"""Links in Markdown that a scraping service returned."""
 
 from __future__ import annotations
 

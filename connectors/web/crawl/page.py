@@ -1,4 +1,4 @@
-"""What a crawl wants of a page: where it leads, and what it says of itself."""
+"""Links and metadata of a crawled page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored of a website's page from an earlier crawl, so that it is fetched only if it has changed (H35)."""
+"""Stored versions of crawled pages, for conditional requests (H35)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A breadth-first walk of a site: its queue, what it knows, and what is learnt from each page. It fetches nothing."""
+"""A breadth-first walk of a site: its queue, what was seen, what each page adds. It fetches nothing."""
 
 from __future__ import annotations
 

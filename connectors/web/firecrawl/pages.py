@@ -1,4 +1,4 @@
-"""What Firecrawl's crawl brings, judged by our own limits: which pages become documents, and why the others do not."""
+"""Pages of a Firecrawl crawl judged by this service's limits: which become documents, and why others do not."""
 
 from __future__ import annotations
 

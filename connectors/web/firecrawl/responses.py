@@ -1,4 +1,4 @@
-"""Firecrawl's answers, cut down to what is read of them before the SDK judges them."""
+"""Firecrawl's responses, reduced to the fields that are read."""
 
 from __future__ import annotations
 

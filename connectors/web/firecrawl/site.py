@@ -1,4 +1,4 @@
-"""A whole website, walked by Firecrawl: started once, and looked at until it ends, by whichever worker lives."""
+"""A website crawled by Firecrawl: started once, polled until it ends, resumed by any worker."""
 
 from __future__ import annotations
 

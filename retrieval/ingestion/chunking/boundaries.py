@@ -1,4 +1,4 @@
-"""Where a Markdown text falls apart by itself: headings, paragraphs, lines, sentences; and what stays together."""
+"""Boundaries in Markdown: headings, paragraphs, lines, sentences, and blocks that stay together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a text may be cut without cutting a character as people see it: what matters here of Unicode annex 29."""
+"""Grapheme clusters (Unicode annex 29): where a text may be cut without splitting a character."""
 
 from __future__ import annotations
 

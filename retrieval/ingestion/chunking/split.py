@@ -1,4 +1,4 @@
-"""Chunk: a parsed text cut at its best places into pieces of so many tokens, each knowing where it stands (D17)."""
+"""Splits a parsed text into chunks of a maximum number of tokens at the best boundaries, with exact offsets (D17)."""
 
 from __future__ import annotations
 

