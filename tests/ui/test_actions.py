@@ -295,6 +295,24 @@ def test_the_way_to_the_service_goes_once_the_connection_has_moved(app, org, hel
     assert "Open the service" not in {link.proto.label for link in seen.get("link_button")}
 
 
+@pytest.mark.decision("D84")
+def test_sites_and_libraries_of_sharepoint_are_chosen_by_their_addresses(app, org, held):
+    app_of = {"clientId": "1", "clientSecret": "s", "tenantId": "contoso.com"}
+    changed = org.client.patch(f"/v1/namespaces/{held.namespace}", json={"sharepointConfig": app_of})
+    assert changed.status_code == 200, changed.text
+    org.db.rows("update connections set connector = 'SHAREPOINT' where id = %(id)s", {"id": held.connection})
+    seen = app(org.api_key, "connections", namespace=held.namespace)
+    (area,) = seen.text_area
+    area.set_value("https://contoso.sharepoint.com/sites/plans\n\n  sites/marketing/Shared Documents ").run()
+    click(seen, "Ingest now")
+    assert not seen.error, shown(seen)
+    (job,) = org.db.rows("select config from jobs where config ->> 'connectionId' = %(id)s", {"id": held.connection})
+    assert job["config"]["request"]["include"] == [
+        {"path": "https://contoso.sharepoint.com/sites/plans"},
+        {"path": "sites/marketing/Shared Documents"},
+    ]
+
+
 @pytest.mark.decision("D56")
 def test_removals_are_shown_and_those_that_were_seen_are_let_go(app, org, held):
     seen = app(org.api_key, "connections", namespace=held.namespace)

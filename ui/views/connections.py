@@ -117,6 +117,8 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
         and ingest.button("Ingest now", key=f"ingest-{key}", width="stretch")
     ):
         _ingest(who, namespace, connection)
+    if state == "ACTIVE" and who.may("ingest:write") and connection["connector"] == "SHAREPOINT":
+        _choice(key)
     if not who.may("connections:write") or state == "REVOKED":
         return
     wanted = again.button("Authorize again", key=f"again-{key}", width="stretch")
@@ -126,6 +128,22 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
         st.session_state[REVOKING] = key
     if st.session_state.get(REVOKING) == key:
         _revoke(who, namespace, connection)
+
+
+def _choice(connection_id: str) -> None:
+    """Which sites and libraries "Ingest now" takes, and every scheduled run after it."""
+    with st.expander("Choose sites and libraries", icon=":material/checklist:"):
+        st.text_area(
+            "One address a line",
+            key=f"include-{connection_id}",
+            placeholder="https://contoso.sharepoint.com/sites/plans\nsites/marketing/Shared Documents",
+            help="As the browser shows it, of a site or of a library. Empty: all sites that the person follows.",
+        )
+
+
+def _chosen(connection_id: str) -> list[Json]:
+    lines = str(st.session_state.get(f"include-{connection_id}") or "").splitlines()
+    return [{"path": line.strip()} for line in lines if line.strip()]
 
 
 def _revoke(who: session.Person, namespace: str, connection: Json) -> None:
@@ -160,7 +178,10 @@ def _revoke(who: session.Person, namespace: str, connection: Json) -> None:
 
 def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
     connector = connection["connector"]
-    request = {"source": connector, "config": {"connectionId": connection["id"]}}
+    config: Json = {"connectionId": connection["id"]}
+    if include := _chosen(connection["id"]):
+        config["include"] = include
+    request = {"source": connector, "config": config}
     try:
         data = who.api.post(
             f"/v1/ingest/{SOURCES[connector].path}", {"namespaceId": namespace, "ingestConfig": request}

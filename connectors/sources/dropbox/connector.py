@@ -1,6 +1,6 @@
 """Dropbox: its authorization, and what it lists and gives out.
 
-`dropbox_client` asks, `dropbox_listing` lists, `dropbox_files` fetches.
+`client` asks, `listing` lists, `files` fetches.
 """
 
 from __future__ import annotations
