@@ -35,7 +35,7 @@ def code_of(read, body):
     """None if it is taken, else the code of the refusal."""
     try:
         meant = read(json.dumps(body).encode())
-        if hasattr(meant, "meant"):
+        if hasattr(meant, "to_values"):
             meant.to_values()
         if hasattr(meant, "check"):
             meant.check("chunkConfig")

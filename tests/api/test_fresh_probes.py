@@ -30,8 +30,9 @@ SECONDS = 2.5
 sys.meta_path.insert(0, Slowly())
 from api import probes
 from api.probe_threads import ProbeThreads
-from retrieval import namespaces, settings
+from retrieval import settings
 from retrieval.errors import ServiceError
+from retrieval.namespaces import namespaces
 
 probes.SECONDS = SECONDS * 0.9
 area, config = json.loads(sys.stdin.read())

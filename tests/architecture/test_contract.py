@@ -72,7 +72,7 @@ def test_a_shown_request_is_one_that_the_service_takes(method, path, body):
         assert not body or json.loads(body)
         return
     taken = msgspec.convert(json.loads(body), said.body)
-    if hasattr(taken, "meant"):
+    if hasattr(taken, "to_values"):
         taken.to_values()
 
 
