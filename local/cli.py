@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from local.errors import LocalError
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="retrieval", description="Runs and administers the retrieval service. State lies under RETRIEVAL_HOME."
     )
+    parser.add_argument("--version", action="version", version=metadata.version("retrieval-service"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start everything on this machine; Ctrl-C stops it")
     up.add_argument("--detach", action="store_true", help="return once it is ready and leave it running")

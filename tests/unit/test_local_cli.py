@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -292,3 +293,11 @@ def test_the_banner_holds_what_a_person_pastes() -> None:
 def test_the_banner_says_how_to_sign_in_to_prefect() -> None:
     known = {"api": "a", "prefect": "p", "ui": None, "apiKey": "k", "namespaceId": "n"}
     assert "sign in with retrieval:abc" in banner.text(known | {"prefectLogin": "retrieval:abc"})
+
+
+def test_the_version_is_the_projects(capsys):
+    project = tomllib.loads((settings.PROJECT / "pyproject.toml").read_text())["project"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip() == project["version"]
