@@ -134,7 +134,7 @@ AWAITS_REMOVAL: LiteralString = """
             where g.document_id = h.document_id and g.connection_id = h.connection_id and g.held
         )))
 """
-"""Whether document `d` is gone at its content service, for all that have it, and waits for a person's word."""
+"""Whether document `d` is gone at its content service, for all that have it, and waits for confirmation."""
 
 ROOT: LiteralString = """
     (case when d.archive_id is null then d.id else (

@@ -20,7 +20,7 @@ from retrieval.ports import DiscoveryRequest
 
 PAGE = 500
 SHARE = 0.2
-"""Of a connection's documents: more than this do not leave at once without a person's word. One alone always may."""
+"""Of a connection's documents: more than this do not leave at once without confirmation. One alone always may."""
 
 
 @dataclass(frozen=True, slots=True)

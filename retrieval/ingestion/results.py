@@ -34,7 +34,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How many documents are gone at their content service: removed with the run, or held for a person's word."""
+    """How many documents are gone at their content service: removed with the run, or held for confirmation."""
 
     removed: int
     held: int

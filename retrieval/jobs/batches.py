@@ -4,7 +4,7 @@
                                   ▲                                        │ released, or lost
                                   └──────── losses.again (a new attempt) ◀─┘
 
-Only the holder of the newest fence may write: a worker that was taken for dead and lives on finds its hands tied.
+Only the holder of the newest fence may write: a worker that was wrongly taken for dead can write nothing any more.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _NOTHING: Mapping[str, str] = {
 
 
 def notices(source: str, outcome: str | None, progress: Mapping[str, Any]) -> list[Notice]:
-    """Why a run found nothing, by what it left out; and removals that await a person's word."""
+    """Why a run found nothing, by what it left out; and removals that await confirmation."""
     told = []
     if awaiting := progress.get("awaitingConfirmation", 0):
         told.append(Notice(AWAITING, awaiting))

@@ -48,7 +48,7 @@ class Resync:
 async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_deletions: bool = False) -> Resync:
     """Queue those that match and are eligible; nothing but their status changes until their runs are done.
 
-    `confirm_deletions`: those that left their content service, and were held for a person's word, are removed.
+    `confirm_deletions`: those that left their content service, and were held for confirmation, are removed.
     """
     documents.require_restriction(where)
     async with db.async_transaction() as connection:

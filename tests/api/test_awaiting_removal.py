@@ -1,4 +1,4 @@
-"""Documents that are gone at their content service: found by a filter, and removed by a person's word."""
+"""Documents that are gone at their content service: found by a filter, and removed by confirmation."""
 
 from __future__ import annotations
 

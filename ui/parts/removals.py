@@ -1,4 +1,4 @@
-"""Documents that are gone at their content service and wait for a person's word: shown, and let go when it is given."""
+"""Documents that are gone at their content service and wait for confirmation: shown, and let go when it is given."""
 
 from __future__ import annotations
 

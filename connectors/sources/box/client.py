@@ -229,7 +229,7 @@ def _arriving(raw: Any) -> Iterator[bytes]:
 
 @contextmanager
 def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
-    """The SDK's trouble in our words. `expected`: refusals that mean something.
+    """The SDK's errors as port errors. `expected`: refusals that mean something.
 
     Nothing of the cause stays, also not in a traceback: it repeats what Box said, or an address that opens a file.
     """

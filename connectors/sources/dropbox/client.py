@@ -1,4 +1,4 @@
-"""The vendor's SDK for Dropbox: one session a process, a client a call, and its answers and errors in our words.
+"""Dropbox's SDK: one session a process, a client for each call, its errors as port errors.
 
 The SDK's hosts are fixed, it would wait for a full rate without end, and it takes the machine's own proxies and
 .netrc: the session here sends to the operator's endpoint if there is one, takes nothing from the environment and
@@ -164,7 +164,7 @@ class Forgotten(Exception):
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """What the SDK and its HTTP library make of trouble, in our words."""
+    """Errors of the SDK and its HTTP library as port errors."""
     import requests
     import urllib3
     from dropbox.exceptions import ApiError, DropboxException, PathRootError

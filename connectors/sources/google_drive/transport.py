@@ -1,4 +1,4 @@
-"""Google's SDK on the wire: one HTTP client for each request that is under way, and its trouble in our words.
+"""Google's SDK on the wire: one HTTP client for each request that is under way, its errors as port errors.
 
 The SDK's HTTP clients are not safe to share between threads (its own words, and measured), so each request borrows one.
 They follow no redirect, and send nothing to another host than the configured one, least of all a bearer.

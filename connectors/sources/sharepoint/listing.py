@@ -5,8 +5,8 @@
                      └─ one of them had to begin anew: everything
 
 Which files are gone is known only when all libraries are listed whole in one run. So where one feed cannot say (a
-deleted folder, a forgotten place, a week: `microsoft_graph.changes`), where a library is not followed any more, and for another
-choice of libraries, everything is listed.
+deleted folder, a forgotten place, a week: `microsoft_graph.changes`), where a library is not followed any more, and for
+another choice of libraries, everything is listed.
 """
 
 from __future__ import annotations

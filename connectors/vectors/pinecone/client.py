@@ -1,4 +1,4 @@
-"""Pinecone's SDK, opened on first use: dialled by our guard, without retries of its own, its errors in our words."""
+"""Pinecone's SDK, opened on first use: dialled by our guard, without retries of its own, its errors as port errors."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def _too_large(most: int) -> Skippable:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """The transport's trouble in our words; what it says itself may repeat what strangers sent."""
+    """Errors of the transport as port errors; its own messages may repeat what the site sent."""
     import httpx
 
     try:

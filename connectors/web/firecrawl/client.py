@@ -1,4 +1,4 @@
-"""Firecrawl's SDK (v2), sent through our own client: bounded, patient, checked certificates, its errors in our words.
+"""Firecrawl's SDK (v2), sent through our own client: bounded, patient, checked certificates, its errors as port errors.
 
 The SDK's own sender retries, honours proxy variables and .netrc, and logs; its defaults for pages are not ours:
 `skipTlsVerification` is true there, and pages may be four hours old.
