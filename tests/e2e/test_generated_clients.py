@@ -54,7 +54,7 @@ def described(service, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_python_client_is_generated_and_does_the_round_trip(service, described, monkeypatch):
+def test_a_python_client_is_generated_and_does_the_round_trip(service, described, monkeypatch, request):
     uv = required("uv", str(PROJECT / ".uv" / "bin" / "uv"))
     (described / "quiet.yaml").write_text(QUIET)
     generate = ("openapi-python-client", "generate", "--path", "openapi.json", "--config", "quiet.yaml")
@@ -64,6 +64,7 @@ def test_a_python_client_is_generated_and_does_the_round_trip(service, described
     client = importlib.import_module("retrieval_service_client").AuthenticatedClient(
         base_url=service.info["api"], token=service.info["apiKey"], raise_on_unexpected_status=True
     )
+    request.addfinalizer(client.get_httpx_client().close)
 
     def call(tag, name, **given):
         """One operation, with its body from plain JSON; the answer's model."""

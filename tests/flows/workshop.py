@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolUpdate
 
+from connectors import registry
 from flows import dispatch, reconcile, register
 from flows.lanes import Lane
 from retrieval import settings
@@ -114,6 +115,7 @@ def opened(
         for name, value in (given | {"RETRIEVAL_WORK_POOL": pool.name}).items():
             monkeypatch.setenv(name, value)
         settings.load.cache_clear()
+        registry._made.clear()  # a file store of another test has another folder than these workers
         asyncio.run(register.register())
         template = pool.client.read_work_pool(pool.name).base_job_template
         template["variables"]["properties"]["grace_seconds"]["default"] = grace_seconds
@@ -124,3 +126,4 @@ def opened(
         finally:
             shop.lane.close()
     settings.load.cache_clear()
+    registry._made.clear()

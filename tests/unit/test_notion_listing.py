@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.sources.notion.listing import NotionListing, Place
+from connectors.sources.notion.cursor import NotionCursor
+from connectors.sources.notion.listing import NotionListing
 from connectors.sources.notion.transport import Missing, Unfit
 from tests.standins.notion import NotionAccount
 
@@ -63,7 +64,7 @@ def walked(account, deaths, forgets):
     listed, place = set(), None
     deaths, forgets = list(deaths), list(forgets)
     for _ in range(1000):
-        for found in NotionListing(asking(account)).pages(Place.of(place)):
+        for found in NotionListing(asking(account)).pages(NotionCursor.of(place)):
             listed |= {item.external_id for item in found.items}
             place = found.cursor
             if found.done:
@@ -82,7 +83,7 @@ def test_many_databases_take_little_memory():
     for number in range(800):
         account.put(f"{number}/row", "x")
     listing = NotionListing(asking(account))
-    pages = listing.pages(Place())
+    pages = listing.pages(NotionCursor())
     next(pages)
     tracemalloc.start()
     try:
