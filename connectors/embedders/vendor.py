@@ -101,9 +101,9 @@ class VendorEmbedder:
         """One request; halved, or its only text shortened, where the vendor finds it too large."""
         import numpy as np
 
-        patience = self._patience(len(texts), kind)
+        retries = self._retries(len(texts), kind)
         try:
-            return self._checked(patience.ask(lambda: self._metered(texts, kind)), len(texts))
+            return self._checked(retries.ask(lambda: self._metered(texts, kind)), len(texts))
         except TooMuch:
             if len(texts) == 1:
                 return self._shortened(texts[0], kind)
@@ -112,19 +112,19 @@ class VendorEmbedder:
 
     def _shortened(self, text: str, kind: TextKind) -> Embeddings:
         """A text above the model's limit is embedded by its beginning, as models that run here do."""
-        patience = self._patience(1, kind)
+        retries = self._retries(1, kind)
         for _ in range(_CUTS):
             text = text[: int(len(text) * _SHORTER)]
             if not text:
                 break
             shorter = text
             try:
-                return self._checked(patience.ask(lambda shorter=shorter: self._metered([shorter], kind)), 1)  # type: ignore[misc]
+                return self._checked(retries.ask(lambda shorter=shorter: self._metered([shorter], kind)), 1)  # type: ignore[misc]
             except TooMuch:
                 continue
         raise Fatal(f"{self._title} refuses a chunk as too long, however much it is shortened: lower the chunkSize.")
 
-    def _patience(self, texts: int, kind: TextKind) -> Retries:
+    def _retries(self, texts: int, kind: TextKind) -> Retries:
         cost = texts if self._limits.by_text else 1
         return Retries(self._title, self._bucket, WAITING[kind], TRIES[kind], cost)
 

@@ -1,7 +1,7 @@
 """Requests in the name of a connection: a refused token is renewed once, a rate limit is waited for.
 
 box.call(tokens, request)
-    └─ patience: 429 pauses every thread of the connection, passing trouble is tried again, both end
+    └─ retries: 429 pauses every thread of the connection, passing trouble is tried again, both end
         └─ token: fresh from the connection's row; after a 401 renewed under its lock, then FAILED
 """
 
@@ -34,8 +34,8 @@ class ServicePolicy:
 
     def call(self, tokens: TokenSource, request: Callable[[str], T]) -> T:
         """What `request(access token)` returns. It raises Refused, Busy, Passing, or one of the port's errors."""
-        patience = Retries(self.service, self._bucket(tokens.connection_id), self.seconds, self.tries)
-        return patience.ask(lambda: self._with_token(tokens, request))
+        retries = Retries(self.service, self._bucket(tokens.connection_id), self.seconds, self.tries)
+        return retries.ask(lambda: self._with_token(tokens, request))
 
     def _with_token(self, tokens: TokenSource, request: Callable[[str], T]) -> T:
         token = tokens.token()

@@ -77,7 +77,7 @@ class Service:
         return f"<{self.title}>"
 
     def ask(self, request: Callable[[], T], tries: int = TRIES) -> T:
-        """What `request` returns, asked for until it comes or the patience ends. It may raise Busy and Passing."""
+        """What `request` returns, asked for until it comes or the retries end. It may raise Busy and Passing."""
         return Retries(self.title, self._bucket, WAITING, tries).ask(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:

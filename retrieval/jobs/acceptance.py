@@ -6,20 +6,29 @@ from typing import LiteralString
 
 from retrieval.database import scopes
 
-ONE: LiteralString = (
+_JOB: LiteralString = (
     "with "
     + scopes.FIND_OR_MAKE
     + """,
     job as (
         insert into jobs (id, organization_id, partition_id, source, config)
         select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
-    ),
+    )"""
+)
+_JOB_AND_RUN: LiteralString = (
+    _JOB
+    + """,
     run as (
         insert into job_runs (id, job_id, partition_id, source)
         select %(run)s, %(job)s, id, %(source)s from partition
         returning number
     ),
-    document as (
+"""
+)
+
+ONE: LiteralString = (
+    _JOB_AND_RUN
+    + """    document as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata)
         select %(document)s, id, %(job)s, %(run)s, %(source)s, %(external_id)s, %(document_type)s, %(name)s,
                coalesce(%(metadata)s::jsonb, '{}')
@@ -46,13 +55,8 @@ ONE: LiteralString = (
 """A request for one document, text or file. No row if the namespace is not there."""
 
 TO_DISCOVER: LiteralString = (
-    "with "
-    + scopes.FIND_OR_MAKE
-    + """,
-    job as (
-        insert into jobs (id, organization_id, partition_id, source, config)
-        select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
-    )
+    _JOB
+    + """
     insert into job_runs (id, job_id, partition_id, source, to_discover)
     select %(run)s, %(job)s, id, %(source)s, true from partition
     returning id as job_run_id
@@ -61,19 +65,8 @@ TO_DISCOVER: LiteralString = (
 """A request whose documents the flow finds out."""
 
 SEVERAL: LiteralString = (
-    "with "
-    + scopes.FIND_OR_MAKE
-    + """,
-    job as (
-        insert into jobs (id, organization_id, partition_id, source, config)
-        select %(job)s, %(organization)s, id, %(source)s, %(config)s from partition
-    ),
-    run as (
-        insert into job_runs (id, job_id, partition_id, source)
-        select %(run)s, %(job)s, id, %(source)s from partition
-        returning number
-    ),
-    listed as (
+    _JOB_AND_RUN
+    + """    listed as (
         select * from unnest(%(documents)s::text[], %(urls)s::text[]) with ordinality as w (id, url, position)
     ),
     document as (

@@ -21,7 +21,7 @@ from retrieval.errors import StepError
 from retrieval.ingestion import crawl_frontier
 from retrieval.maintenance import garbage_hosts
 from retrieval.maintenance.garbage_actions import ACTIONS, PAGE, Stores
-from retrieval.maintenance.garbage_hosts import Places
+from retrieval.maintenance.garbage_hosts import Hosts
 
 __all__ = ["Stores", "Sweeper", "forget", "run"]
 
@@ -47,7 +47,7 @@ _DUE: LiteralString = (
     + garbage_hosts.FILES
     + ", "
     + garbage_hosts.OTHERS
-    + """], null) as places
+    + """], null) as hosts
         from scopes cross join lateral (
             select s.partition_id, s.due_at, s.tries from sweeps s
             where s.partition_id = scopes.partition_id and s.partition_id <> all(%(busy)s)
@@ -56,11 +56,11 @@ _DUE: LiteralString = (
         join partitions p on p.id = first.partition_id join namespaces n on n.id = p.namespace_id
         where first.due_at <= now()
     )
-    select partition_id, failed, places from (
+    select partition_id, failed, hosts from (
         select *, row_number() over (
-            partition by failed, places = '{}', places <@ %(good)s::text[] order by due_at
+            partition by failed, hosts = '{}', hosts <@ %(good)s::text[] order by due_at
         ) as turn
-        from due where not places && %(held)s::text[]
+        from due where not hosts && %(held)s::text[]
     ) ranked
     where turn <= %(most)s order by due_at
 """
@@ -88,10 +88,10 @@ _TAKE: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A thread at work on one scope. `places`: the hosts outside where its things lie."""
+    """A thread at work on one scope. `hosts`: the hosts outside where its things lie."""
 
     work: Future[int]
-    places: tuple[str, ...]
+    hosts: tuple[str, ...]
     doubtful: bool
     """What was due failed before, or a host there has not answered yet or failed the last time."""
 
@@ -104,7 +104,7 @@ class Sweeper:
         self._db = db
         self._stores = stores
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sweep")
-        self._places = Places()
+        self._hosts = Hosts()
         self._turns: dict[int, _Turn] = {}
         self._closing = Event()
 
@@ -116,24 +116,24 @@ class Sweeper:
         self._turns = {scope: turn for scope, turn in self._turns.items() if not turn.work.done()}
         if len(self._turns) >= THREADS:
             return THREADS
-        good = set(self._places.good())
-        asked = {"busy": list(self._turns), "good": list(good), "held": self._places.held(), "most": 10 * THREADS}
+        good = set(self._hosts.good())
+        asked = {"busy": list(self._turns), "good": list(good), "held": self._hosts.held(), "most": 10 * THREADS}
         for row in self._db.rows(_DUE, asked):
-            places = tuple(row["places"])
-            doubtful = row["failed"] or not good.issuperset(places)
-            if len(self._turns) < THREADS and self._has_room(places, doubtful=doubtful):
-                self._places.begin(places)
-                work = self._threads.submit(self._turn, row["partition_id"], places)
-                self._turns[row["partition_id"]] = _Turn(work, places, doubtful)
+            hosts = tuple(row["hosts"])
+            doubtful = row["failed"] or not good.issuperset(hosts)
+            if len(self._turns) < THREADS and self._has_room(hosts, doubtful=doubtful):
+                self._hosts.begin(hosts)
+                work = self._threads.submit(self._turn, row["partition_id"], hosts)
+                self._turns[row["partition_id"]] = _Turn(work, hosts, doubtful)
         return len(self._turns)
 
-    def _has_room(self, places: Sequence[str], *, doubtful: bool) -> bool:
+    def _has_room(self, hosts: Sequence[str], *, doubtful: bool) -> bool:
         turns = self._turns.values()
         if doubtful and sum(turn.doubtful for turn in turns) >= THREADS // 2:
             return False
-        if places and sum(bool(turn.places) for turn in turns) >= THREADS - 1:
+        if hosts and sum(bool(turn.hosts) for turn in turns) >= THREADS - 1:
             return False
-        return not self._places.is_held(places)
+        return not self._hosts.is_held(hosts)
 
     def wait(self, seconds: float | None = None) -> int:
         """Until one of the threads is free, or all if no time is named; how many sweeps those that ended have done."""
@@ -146,28 +146,28 @@ class Sweeper:
         self._closing.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _turn(self, partition: int, places: Sequence[str]) -> int:
+    def _turn(self, partition: int, hosts: Sequence[str]) -> int:
         """One scope's sweeps, until nothing is due, the time is over or a host fails; how many were done."""
         done, ends = 0, time.monotonic() + TURN_SECONDS
         try:
-            while self._goes_on(ends, places) and (row := self._db.row(_TAKE, {"partition": partition})) is not None:
+            while self._goes_on(ends, hosts) and (row := self._db.row(_TAKE, {"partition": partition})) is not None:
                 if self._do(row):
                     self._db.rows("delete from sweeps where id = %(id)s", row)
                     done += 1
         except Exception:
             log.exception("sweep.failed", partition=partition)
         finally:
-            self._places.end(places)
+            self._hosts.end(hosts)
         return done
 
-    def _goes_on(self, ends: float, places: Sequence[str]) -> bool:
-        return time.monotonic() < ends and not self._closing.is_set() and not self._places.wait(places)
+    def _goes_on(self, ends: float, hosts: Sequence[str]) -> bool:
+        return time.monotonic() < ends and not self._closing.is_set() and not self._hosts.wait(hosts)
 
     def _do(self, row: Row) -> bool:
         """Whether it is done. What fails is tried again, later each time, and stops nothing else."""
         try:
             stores = self._stores(row["namespace_id"])
-            watched = self._places.watched(stores, row["vectors"], row["files"], row["others"])
+            watched = self._hosts.watched(stores, row["vectors"], row["files"], row["others"])
             ACTIONS[row["kind"]](self._db, watched, row)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
             reason = str(error) if isinstance(error, StepError) else type(error).__name__

@@ -41,7 +41,7 @@ OTHERS: LiteralString = """
 ends authorizations, are sealed: the namespace stands for them."""
 
 
-class Places:
+class Hosts:
     """What is known of hosts. Safe in many threads."""
 
     def __init__(self) -> None:
@@ -122,47 +122,47 @@ class Places:
         return self._at_work[name] >= most or time.monotonic() < self._until.get(name, 0)
 
 
-def _vectors(store: VectorStore, places: Places, name: str | None) -> VectorStore:
-    watched: Any = _Vectors(store, places, name) if name else store
+def _vectors(store: VectorStore, hosts: Hosts, name: str | None) -> VectorStore:
+    watched: Any = _Vectors(store, hosts, name) if name else store
     return watched  # type: ignore[no-any-return]
 
 
 class _Files:
     """What sweeps ask of a file store."""
 
-    def __init__(self, store: FileStore, places: Places, name: str) -> None:
-        self._store, self._places, self._name = store, places, name
+    def __init__(self, store: FileStore, hosts: Hosts, name: str) -> None:
+        self._store, self._hosts, self._name = store, hosts, name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def delete(self, keys: Sequence[str]) -> None:
-        with self._places.asked(self._name):
+        with self._hosts.asked(self._name):
             self._store.delete(keys)
 
 
 class _Vectors:
     """What sweeps ask of a vector store."""
 
-    def __init__(self, store: VectorStore, places: Places, name: str) -> None:
-        self._store, self._places, self._name = store, places, name
+    def __init__(self, store: VectorStore, hosts: Hosts, name: str) -> None:
+        self._store, self._hosts, self._name = store, hosts, name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
-        with self._places.asked(self._name):
+        with self._hosts.asked(self._name):
             self._store.delete(scope, ids)
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]:
-        with self._places.asked(self._name):
+        with self._hosts.asked(self._name):
             found = list(self._store.ids(scope, prefix))
         return iter(found)
 
     def drop(self, scope: Scope) -> None:
-        with self._places.asked(self._name):
+        with self._hosts.asked(self._name):
             self._store.drop(scope)
 
     def relabel(self, scope: Scope, document_id: str, ids: Sequence[str], labels: Any) -> None:
-        with self._places.asked(self._name):
+        with self._hosts.asked(self._name):
             self._store.relabel(scope, document_id, ids, labels)

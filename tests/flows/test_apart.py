@@ -312,7 +312,7 @@ def test_only_the_host_that_fails_is_to_blame(db, swept, new_scope):
         sweeper.wait()
         due(db, both[1], "key")
         assert swept_within(db, sweeper, both, 3) == [both[1]]
-        assert sweeper._places.held() == ["ill.example"]
+        assert sweeper._hosts.held() == ["ill.example"]
     finally:
         sweeper.close()
         db.rows("delete from chunks where document_id = 'doc_blame'")

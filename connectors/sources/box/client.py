@@ -202,12 +202,12 @@ class BoxSession:
         from box_sdk_gen import BaseUrls, BoxNetworkClient, BoxRetryStrategy, NetworkSession
         from box_sdk_gen.networking.timeout_config import TimeoutConfig
 
-        patience = TimeoutConfig(connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000)
+        timeouts = TimeoutConfig(connection_timeout_ms=CONNECT_SECONDS * 1000, read_timeout_ms=READ_SECONDS * 1000)
         return NetworkSession(
             network_client=BoxNetworkClient(self._session),
             base_urls=BaseUrls(base_url=self._base, upload_url=self._base, oauth_2_url=self._base),
             retry_strategy=BoxRetryStrategy(max_attempts=1, max_retries_on_exception=0),
-            timeout_config=patience,
+            timeout_config=timeouts,
         )
 
 
