@@ -12,7 +12,7 @@ from connectors import registry
 from flows import prefect_client
 from retrieval.namespaces import namespaces
 from retrieval.sources import APPS
-from tests.contract.test_connectors import ACCOUNTS
+from tests.connectors.sources.test_connectors import ACCOUNTS
 
 PROJECT = Path(__file__).resolve().parents[2]
 GUIDE = (PROJECT / "docs" / "adding-a-connector.md").read_text()

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.namespaces.namespaces import EMBEDDED
 from retrieval.sources import APPS
-from tests.contract.test_connectors import ACCOUNTS
+from tests.connectors.sources.test_connectors import ACCOUNTS
 from tests.standins.place import APP
 
 TEXTS = {

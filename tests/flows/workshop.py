@@ -17,7 +17,7 @@ from flows import dispatch, reconcile, register
 from flows.lanes import Lane
 from retrieval import settings
 from tests.flows.configured import Configured
-from tests.flows.test_worker import Pool, new_pool
+from tests.flows.warm_worker.test_worker import Pool, new_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from local.roles import PROJECT
 from retrieval.ports import Scope
 from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
 from tests.api.support import Organization
-from tests.unit.conftest import Library
+from tests.library import Library
 
 HOSTILE = '<script>alert(1)</script> [x](javascript:alert(1)) ![y](http://203.0.113.9/p.png) =HYPERLINK("x")'
 SECONDS = 60

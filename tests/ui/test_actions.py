@@ -14,8 +14,8 @@ from retrieval import ids
 from retrieval.accounts import api_keys, tenants
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
+from tests.library import Library
 from tests.ui.conftest import shown
-from tests.unit.conftest import Library
 from ui.client import Api, ApiError
 from ui.parts import namespace_form
 

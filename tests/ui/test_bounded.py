@@ -8,7 +8,7 @@ import pytest
 
 from retrieval import ids
 from retrieval.ports import Scope
-from tests.unit.conftest import Library
+from tests.library import Library
 from ui.client import Api
 
 MOST = 200

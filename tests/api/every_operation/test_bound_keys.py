@@ -1,0 +1,210 @@
+"""What a key bound to a namespace, to a tenant or to both may: every operation of the OpenAPI document by the table.
+
+Every key here has every scope, so that its bounds alone decide. Each operation is sent with what lies within the
+bounds and with what lies outside of them; after all of it, what lies outside is as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from api.permissions import PERMISSIONS, Reach, default_scopes, of
+from retrieval.accounts import api_keys
+from retrieval.accounts.api_keys import SCOPES
+from retrieval.ingestion import reembedding
+from retrieval.ports import Scope
+from tests.api.every_operation.test_isolation import APP, ROUTES, TENANT_OWNED, Worlds, case_name, holds
+from tests.api.support import EMBEDDED, assert_error
+from tests.library import Library
+
+KINDS = {"organization": (), "namespace": ("namespace",), "tenant": ("tenant",), "both": ("namespace", "tenant")}
+"""The kinds of key, with what each is bound to."""
+
+NAMED = {"id", "identifier", "name"}
+"""What a bound key sees of a namespace."""
+
+CASES = [(kind, route) for kind in KINDS for route in ROUTES]
+FOREIGN = [
+    (kind, outside, route)
+    for kind, outsides in {
+        "namespace": ("another namespace",),
+        "tenant": ("another tenant",),
+        "both": ("another namespace", "another tenant"),
+    }.items()
+    for outside in outsides
+    for route in ROUTES
+    if any(
+        place.kind in TENANT_OWNED or (outside, place.kind) == ("another namespace", "namespace")
+        for place in route.places()
+    )
+]
+
+
+class Bounds:
+    """One organization: what lies within the bounds of its keys, and beside them, each a `World`."""
+
+    def __init__(self, worlds: Worlds) -> None:
+        org = worlds.organization()
+        self.org = org
+        self.inside = worlds.fill(org, "alice")
+        self.outside = {
+            "another namespace": worlds.fill(org, "alice"),
+            "another tenant": worlds.fill(org, "bob", self.inside.own["namespace"]),
+        }
+        values = {"namespace": self.inside.own["namespace"], "tenant": "alice"}
+        made = {
+            kind: api_keys.create(worlds.db, worlds.ring, org.id, kind, **{name: values[name] for name in bounds})
+            for kind, bounds in KINDS.items()
+        }
+        self.clients = {kind: worlds.client(key.api_key) for kind, key in made.items()}
+
+    def world(self, kind):
+        """Within the bounds, as a key of this kind sends it."""
+        return replace(self.inside, client=self.clients[kind])
+
+
+@pytest.fixture(scope="module")
+def worlds(base, api_db, ring):
+    made = Worlds(base, api_db, ring)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def bounds(worlds):
+    return Bounds(worlds)
+
+
+@pytest.fixture(scope="module")
+def spent(worlds):
+    """The same for the organization-wide key, which may delete all of it."""
+    return Bounds(worlds)
+
+
+def reach_of(kind, route):
+    return of(route.method, route.path).reach(namespace="namespace" in KINDS[kind], tenant="tenant" in KINDS[kind])
+
+
+def state(db, world):
+    """All that the tables hold of what lies outside: what a key beyond its bounds would have changed."""
+    values = {**world.own, "tenant_name": world.tenant}
+    parts = "(select id from partitions where namespace_id = %(namespace)s and tenant = %(tenant_name)s) order by id"
+    queries = (
+        "select name, config::text, deleted_at, epoch from namespaces where id = %(namespace)s",
+        f"select id, metadata::text, deleted_at, job_run_id, status from documents where partition_id in {parts}",
+        "select id, name, status from connections where id = %(connection)s",
+        f"select id, status, cancel_requested from job_runs where partition_id in {parts}",
+    )
+    return [db.rows(query, values) for query in queries]
+
+
+@pytest.mark.decision("D81")
+def test_every_operation_has_a_row_and_every_row_an_operation():
+    assert {f"{route.method} {route.path}" for route in ROUTES} == set(PERMISSIONS)
+    with pytest.raises(LookupError, match=r"api/permissions\.py"):
+        of("POST", "/v1/new")
+
+
+@pytest.mark.decision("D81")
+@pytest.mark.parametrize(("kind", "route"), CASES, ids=case_name)
+def test_within_its_bounds_a_key_gets_what_the_table_says(bounds, spent, kind, route):
+    answer = (bounds if KINDS[kind] else spent).world(kind).send(route)
+    assert answer.status_code < 500, answer.text
+    reach = reach_of(kind, route)
+    if reach is Reach.NOTHING:
+        assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "bound_key"
+        return
+    assert answer.status_code != 403, answer.text
+    if reach is Reach.NAMES:
+        data = answer.json()["data"]
+        found = data.get("namespaces") or [data["namespace"]]
+        assert found
+        assert {frozenset(one) for one in found} == {frozenset(NAMED)}
+        own = bounds.inside.own["namespace"]
+        assert own in {one["id"] for one in found}
+        assert "namespace" not in KINDS[kind] or {one["id"] for one in found} == {own}
+    if reach is Reach.ITSELF:
+        assert answer.json()["data"]["key"]["name"] == kind
+
+
+@pytest.mark.decision("D81")
+@pytest.mark.parametrize(("kind", "outside", "route"), FOREIGN, ids=case_name)
+def test_beyond_its_bounds_a_key_finds_and_changes_nothing(worlds, bounds, kind, outside, route):
+    """Each id of what lies outside, and all of them at once; under the tenant's own name and under the key's."""
+    beyond = bounds.outside[outside]
+    before = state(worlds.db, beyond)
+    inside = bounds.world(kind)
+    for place in route.places():
+        if place.kind in beyond.own and (place.kind != "namespace" or outside == "another namespace"):
+            answer = inside.send(route, place=place, value=beyond.own[place.kind])
+            assert answer.status_code < 500, answer.text
+            assert reach_of(kind, route) is not Reach.NOTHING or answer.status_code == 403
+            assert holds(answer, replace(beyond, own={k: v for k, v in beyond.own.items() if k in TENANT_OWNED})) == []
+    whole = replace(beyond, client=bounds.clients[kind]).send(route)
+    shared = outside == "another tenant" and reach_of(kind, route) is Reach.NAMES
+    assert shared or 400 <= whole.status_code < 500, whole.text
+    assert state(worlds.db, beyond) == before
+
+
+@pytest.mark.decision("D81")
+@pytest.mark.parametrize("kind", ["namespace", "tenant", "both"])
+def test_a_bound_key_goes_on_working_within_its_bounds(worlds, kind):
+    """An existing one, too: it may hold scopes that its bounds leave no use for."""
+    fresh = Bounds(worlds)
+    client, space = fresh.clients[kind], fresh.inside.own["namespace"]
+    at, who = {"namespaceId": space}, {"X-Tenant-ID": "alice"}
+    assert set(client.get("/v1/keys/current").json()["data"]["key"]["scopes"]) == set(SCOPES)
+    text = {"source": "TEXT", "config": {"text": "Owls hunt.", "name": "owls"}}
+    sent = client.post("/v1/ingest/text", json={**at, "ingestConfig": text}, headers=who)
+    run = sent.json()["data"]["ingestJobRunId"]
+    assert client.get(f"/v1/ingest-job-runs/{run}", params=at, headers=who).json()["data"]["status"] == "QUEUED"
+    words = {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}, "query": "canarybird"}
+    assert client.post("/v1/search/hybrid", json={**at, **words}, headers=who).json()["data"]["results"]
+    owls = {"filterConfig": {"documentExternalIds": ["owls"]}}
+    changed = client.request("PATCH", "/v1/documents", json={**at, **owls, "data": {"metadata": {"a": 1}}}, headers=who)
+    assert changed.json()["data"]["itemsUpdated"] == 1
+    assert client.request("DELETE", "/v1/documents", json={**at, **owls}, headers=who).status_code == 200
+    asked = {**at, "name": "Drive", "connector": "GOOGLE_DRIVE"}
+    assert client.post("/v1/connections", json=asked, headers=who).status_code == 200
+    for answer in (
+        client.patch(f"/v1/namespaces/{space}", json={"name": "mine"}),
+        client.patch(f"/v1/namespaces/{space}", json={"googleDriveConfig": APP}),
+        client.delete(f"/v1/namespaces/{space}"),
+        client.post("/v1/namespaces", json={"name": "mine", **EMBEDDED}),
+    ):
+        assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "bound_key"
+
+
+@pytest.mark.decision("D81")
+def test_the_default_scopes_of_a_key_follow_from_its_bounds(worlds, bounds):
+    space = bounds.inside.own["namespace"]
+    usual = [scope for scope in SCOPES if scope != "admin"]
+    bound = [scope for scope in usual if scope != "namespaces:write"]
+    for said, expected in (
+        ({}, usual),
+        ({"namespaceId": space}, bound),
+        ({"tenantId": "alice"}, bound),
+        ({"namespaceId": space, "tenantId": "alice"}, bound),
+    ):
+        made = bounds.org.client.post("/v1/keys", json={"name": "made", **said}).json()["data"]["key"]
+        assert made["scopes"] == expected
+        assert expected == default_scopes(namespace="namespaceId" in said, tenant="tenantId" in said)
+
+
+@pytest.mark.decision("D81")
+def test_a_bound_key_does_not_end_a_change_of_the_namespace(worlds):
+    """Embedding again is the namespace's change; its run is cancelled by who may change the namespace."""
+    org = worlds.organization()
+    space = org.namespace()
+    Library(org.db, Scope(org.id, space, ""), None).put(["Owls hunt."])
+    model = {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
+    changed = org.client.patch(f"/v1/namespaces/{space}", json={"embeddingModelConfig": model, "reembed": True})
+    path = f"/v1/ingest-job-runs/{changed.json()['data']['ingestJobRunId']}"
+    with org.key(namespace=space) as client:
+        seen = client.get(path, params={"namespaceId": space}).json()["data"]
+        assert seen["source"] == reembedding.SOURCE
+        answer = client.post(f"{path}/cancel", json={"namespaceId": space})
+        assert assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"] == "bound_key"
+    assert org.client.post(f"{path}/cancel", json={"namespaceId": space}).status_code == 200

@@ -1,0 +1,421 @@
+"""Nobody reaches what is another's, by any route: generated from the OpenAPI document, so that a new route is in it.
+
+Every operation is sent with every id that it takes, in turn an id of another's object and one that never was. Both
+answers are the same, byte for byte, and hold nothing of the other's. What the owner gets is another answer.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+import pytest
+
+from api.app import HANDLERS
+from api.openapi.document import document
+from retrieval import ids
+from retrieval.accounts import api_keys, organizations, tenants
+from retrieval.ports import Scope
+from tests.api.support import Organization, client_of
+from tests.library import Library
+
+DOCUMENT = document(HANDLERS)
+CANARY = "canarybird"
+APP = {"clientId": "client", "clientSecret": "secret", "apiKey": "key"}
+
+KINDS = {
+    "namespace_id": "namespace",
+    "namespaceId": "namespace",
+    "ingest_job_run_id": "run",
+    "document_id": "document",
+    "documentIds": "document",
+    "documentExternalIds": "external",
+    "connection_id": "connection",
+    "connectionId": "connection",
+    "documentConnectionIds": "connection",
+    "documentArchiveIds": "archive",
+    "key_id": "key",
+    "tenant_id": "tenant",
+}
+"""Every name of an id in a request, and what it names."""
+
+NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id"}
+"""Names that end like those of ids and name nothing that exists here already."""
+
+NO_ID = {"connector", "page"}
+"""Path parameters that are no ids."""
+
+FILES = "/v1/files/{document_id}/{kind}"
+OPEN = {"/v1/oauth/callback/{connector}", FILES}
+"""Routes without an API key: the authority is a secret that the request brings, a state (D44) or a signature (D35)."""
+
+TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"})
+EVERYTHING = frozenset(KINDS.values())
+FORBIDDEN_TO = {
+    "another organization": EVERYTHING,
+    "another tenant": TENANT_OWNED,
+    "no tenant": TENANT_OWNED,
+    "another namespace": TENANT_OWNED,
+    "a key bound to another namespace": EVERYTHING,
+    "a revoked key": EVERYTHING,
+}
+"""Who asks, and of which kinds of the owner's objects they must learn nothing."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a request an id stands: `path`, `query`, `form` or `body`, there with its dotted path."""
+
+    where: str
+    name: str
+
+    @property
+    def kind(self) -> str:
+        return KINDS[self.name.rpartition(".")[2]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """An operation of the document."""
+
+    method: str
+    path: str
+    said: dict[str, Any] = field(repr=False, hash=False, compare=False)
+
+    @property
+    def parameters(self) -> list[dict[str, Any]]:
+        return list(self.said.get("parameters", []))
+
+    @property
+    def contents(self) -> dict[str, Any]:
+        return dict(self.said.get("requestBody", {}).get("content", {}))
+
+    def places(self) -> list[Place]:
+        found = [Place(p["in"], p["name"]) for p in self.parameters if looks_like_an_id(p["name"])]
+        for media, content in self.contents.items():
+            where = "form" if media.startswith("multipart") else "body"
+            found += [Place(where, name) for name in named_ids(content["schema"])]
+        return [place for place in found if place.name.rpartition(".")[2] not in NO_REFERENCE]
+
+
+def looks_like_an_id(name: str) -> bool:
+    return re.search(r"(?:^id|_id|Id|Ids|[iI]dentifiers?)$", name) is not None
+
+
+def named_ids(schema: dict[str, Any], prefix: str = "", above: tuple[str, ...] = ()) -> list[str]:
+    """The dotted paths of all properties that look like ids."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return [] if name in above else named_ids(DOCUMENT["components"]["schemas"][name], prefix, (*above, name))
+    found = [
+        one for part in ("anyOf", "oneOf", "allOf") for s in schema.get(part, []) for one in named_ids(s, prefix, above)
+    ]
+    for name, inner in schema.get("properties", {}).items():
+        found += [prefix + name] if looks_like_an_id(name) else named_ids(inner, f"{prefix}{name}.", above)
+    return list(dict.fromkeys(found))
+
+
+ROUTES = [
+    Route(method.upper(), path, said)
+    for path, methods in DOCUMENT["paths"].items()
+    if path.startswith("/v1/") and path not in OPEN
+    for method, said in methods.items()
+]
+PLACES = [(route, place) for route in ROUTES for place in route.places()]
+CASES = [(who, route, place) for route, place in PLACES for who, kinds in FORBIDDEN_TO.items() if place.kind in kinds]
+
+
+BARE = [
+    (who, route, place)
+    for who, route, place in CASES
+    if who != "another namespace"
+    and place.where == "path"
+    and any(said["in"] == "query" and said["name"] in KINDS and not said["required"] for said in route.parameters)
+]
+"""Where an id that may be left out is left out: a key for the whole organization then reaches all its namespaces."""
+
+
+def case_name(value: Any) -> str:
+    if isinstance(value, Route):
+        return f"{value.method} {value.path}"
+    return f"{value.where} {value.name}" if isinstance(value, Place) else str(value)
+
+
+@dataclass
+class World:
+    """A client, the tenant that it acts for, and one object of each kind that is its own."""
+
+    client: httpx.Client
+    tenant: str | None
+    own: dict[str, str]
+
+    def send(self, route: Route, **changed: Any) -> httpx.Response:
+        """The route as its example shows it, with one's own ids; `place` and `value` put another one in.
+
+        `bare`: without those ids in the query that may be left out.
+        """
+        place, value = changed.get("place"), changed.get("value")
+        path, query = route.path, {}
+        for said in route.parameters:
+            name = said["name"]
+            chosen = value if place == Place(said["in"], name) else self.own.get(KINDS.get(name, ""), "NOTION")
+            if said["in"] == "path":
+                path = path.replace("{" + name + "}", chosen)
+            elif said["in"] == "query" and (said["required"] or (name in KINDS and not changed.get("bare"))):
+                query[name] = chosen
+        headers = {} if self.tenant is None else {"X-Tenant-ID": self.tenant}
+        return self.client.request(
+            route.method, path, params=query, headers=headers, **self._content(route, place, value)
+        )
+
+    def _content(self, route: Route, place: Place | None, value: str | None) -> dict[str, Any]:
+        if "multipart/form-data" in route.contents:
+            space = value if place == Place("form", "namespaceId") else self.own["namespace"]
+            return {"data": {"namespaceId": space}, "files": {"file": ("a.txt", b"A file.", "text/plain")}}
+        if "application/json" not in route.contents:
+            return {}
+        body = copy.deepcopy(route.contents["application/json"]["example"])
+        if "namespaceId" in body:
+            body["namespaceId"] = self.own["namespace"]
+        if "filterConfig" in body:
+            body["filterConfig"] = {"documentIds": [self.own["document"]]}
+        if "hybridConfig" in body:
+            body |= {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}, "query": CANARY, "scoreThreshold": 0}
+        if place is not None and place.where == "body":
+            put(body, place.name.split("."), value)
+        return {"json": body}
+
+
+def put(body: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set a nested member; a filter is replaced as a whole, so that nothing else decides the answer."""
+    *parents, last = path
+    for name in parents:
+        if name == "filterConfig":
+            body[name] = {}
+        body = body.setdefault(name, {})
+    body[last] = [value] if last.endswith("Ids") else value
+
+
+class Worlds:
+    """Makes organizations and what is theirs."""
+
+    def __init__(self, base: str, db: Any, ring: Any) -> None:
+        self.base, self.db, self.ring = base, db, ring
+        self._clients: list[httpx.Client] = []
+
+    def client(self, api_key: str) -> httpx.Client:
+        self._clients.append(client_of(self.base, api_key))
+        return self._clients[-1]
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    def organization(self) -> Organization:
+        owner = organizations.create(self.db, "test", requests_per_minute=100_000)
+        api_key = api_keys.create(self.db, self.ring, owner.id, "test").api_key
+        return Organization(owner.id, self.client(api_key), api_key, self.db, self.ring, self.base)
+
+    def fill(self, org: Organization, tenant: str | None, namespace: str | None = None) -> World:
+        """Everything of one scope. Each scope has a document that a search for the canary finds, if it could."""
+        space = namespace or org.namespace(googleDriveConfig=APP)
+        marked = {"name": f"{CANARY} {ids.new_id('n_')}", "metadata": {"mark": CANARY}}
+        run = org.text(space, f"A {CANARY}.", tenant=tenant, **marked)["data"]["ingestJobRunId"]
+        external = f"{CANARY} {ids.new_id('e_')}"
+        connection = self._connection(org, space, tenant)
+        library = Library(self.db, Scope(org.id, space, tenant or ""), None)
+        found = library.put([f"A {CANARY} of {tenant} sings"], external_id=external, connection_id=connection)
+        archive, member = library.put(), library.put(name=f"{CANARY} packed")
+        self.db.rows("update documents set archive_id = %(a)s where id = %(m)s", {"a": archive, "m": member})
+        own = {
+            "namespace": space,
+            "run": run,
+            "document": found,
+            "external": external,
+            "archive": archive,
+            "connection": connection,
+            "key": api_keys.create(self.db, self.ring, org.id, "spare").id,
+            "tenant": ids.new_id("t_")[:30],
+        }
+        tenants.create(self.db, org.id, own["tenant"])
+        return World(org.client, tenant, own)
+
+    def _connection(self, org: Organization, space: str, tenant: str | None) -> str:
+        if "/v1/connections" not in DOCUMENT["paths"]:
+            return ids.connection_id()
+        answer = org.client.post(
+            "/v1/connections",
+            json={"namespaceId": space, "name": CANARY, "connector": "GOOGLE_DRIVE"},
+            headers={} if tenant is None else {"X-Tenant-ID": tenant},
+        )
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["data"]["connection"]["id"])
+
+
+@pytest.fixture(scope="module")
+def worlds(base, api_db, ring):
+    made = Worlds(base, api_db, ring)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def owner(worlds):
+    return worlds.fill(worlds.organization(), "alice")
+
+
+@pytest.fixture(scope="module")
+def strangers(worlds, owner):
+    """Everyone of `FORBIDDEN_TO`, with things of their own where they are."""
+    org = Organization("", owner.client, "", worlds.db, worlds.ring, worlds.base)
+    org.id = organization_of(worlds, owner)
+    elsewhere = worlds.fill(org, "alice")
+    bound = api_keys.create(worlds.db, worlds.ring, org.id, "bound", namespace=elsewhere.own["namespace"])
+    revoked = api_keys.create(worlds.db, worlds.ring, org.id, "revoked")
+    api_keys.revoke(worlds.db, org.id, revoked.id)
+    return {
+        "another organization": worlds.fill(worlds.organization(), "alice"),
+        "another tenant": worlds.fill(org, "bob", owner.own["namespace"]),
+        "no tenant": worlds.fill(org, None, owner.own["namespace"]),
+        "another namespace": elsewhere,
+        "a key bound to another namespace": replace(elsewhere, client=worlds.client(bound.api_key)),
+        "a revoked key": replace(owner, client=worlds.client(revoked.api_key)),
+    }
+
+
+def organization_of(worlds, world):
+    row = worlds.db.row("select organization_id from namespaces where id = %(namespace)s", world.own)
+    return row["organization_id"]
+
+
+def missing(kind: str) -> str:
+    """An id of the same form that never was."""
+    prefixes = {"namespace": "ns_", "run": "ijr_", "document": "doc_", "connection": "conn_", "key": "key_"}
+    return ids.new_id(prefixes.get(kind, "t_"))[: 30 if kind == "tenant" else None]
+
+
+def shown(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+    """All of an answer but what differs between any two."""
+    differs = {"x-request-id", "x-ratelimit-remaining", "x-ratelimit-reset", "date"}
+    return answer.status_code, answer.content, {k: v for k, v in answer.headers.items() if k not in differs}
+
+
+def holds(answer: httpx.Response, world: World) -> list[str]:
+    return [kind for kind, value in world.own.items() if kind != "namespace" and value in answer.text]
+
+
+@pytest.mark.decision("D08")
+def test_every_route_and_every_id_is_known_here():
+    parameters = {name for route in ROUTES for name in re.findall(r"{(\w+)}", route.path)}
+    assert parameters - NO_ID <= set(KINDS), "a path parameter that this test does not know: say what it names in KINDS"
+    for route, place in PLACES:
+        assert place.name.rpartition(".")[2] in KINDS, f"{case_name(route)}: say in KINDS what {place.name} names"
+    for route in ROUTES:
+        content = route.contents.get("application/json", {})
+        assert not content or "example" in content, f"{case_name(route)} shows no example that could be sent"
+    handled = {handler.opt["operation"].path for handler in HANDLERS if "operation" in handler.opt}
+    assert {re.sub(r":str", "", path) for path in handled} <= {route.path for route in ROUTES} | OPEN
+    public = {
+        path for path, methods in DOCUMENT["paths"].items() for said in methods.values() if said.get("security") == []
+    }
+    assert {path for path in public if path.startswith("/v1/")} <= OPEN, (
+        "a route without a key that this test leaves out"
+    )
+
+
+@pytest.mark.decision("D08")
+@pytest.mark.parametrize(("who", "route", "place"), CASES, ids=case_name)
+def test_anothers_object_is_as_if_it_never_was(owner, strangers, who, route, place):
+    compare(owner, strangers[who], who, route, place, bare=False)
+
+
+@pytest.mark.decision("D08")
+@pytest.mark.parametrize(("who", "route", "place"), BARE, ids=case_name)
+def test_it_is_neither_where_its_namespace_is_not_named(owner, strangers, who, route, place):
+    compare(owner, strangers[who], who, route, place, bare=True)
+
+
+def compare(owner, stranger, who, route, place, *, bare):
+    foreign = stranger.send(route, place=place, value=owner.own[place.kind], bare=bare)
+    never = stranger.send(route, place=place, value=missing(place.kind), bare=bare)
+    assert shown(foreign) == shown(never)
+    assert foreign.status_code < 500, foreign.text
+    if who == "a revoked key":
+        assert foreign.status_code == 401
+    else:
+        assert holds(foreign, owner) == []
+
+
+SHARED = {"/v1/keys", "/v1/tenants"}
+"""What all unbound keys of an organization may list, whatever their tenant."""
+
+EMBEDS = {"/v1/search"}
+"""Needs a model once a scope has content; the same search by words stands for it."""
+
+LISTED = [
+    (who, route)
+    for route in ROUTES
+    for who in FORBIDDEN_TO
+    if route.method in {"GET", "POST"}
+    and route.path not in EMBEDS
+    and (route.path not in SHARED or who in {"another organization", "a revoked key"})
+]
+
+
+@pytest.mark.decision("D08")
+@pytest.mark.parametrize(("who", "route"), LISTED, ids=case_name)
+def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, who, route):
+    """Listings and searches, above all: with one's own ids, in the shared namespace too."""
+    answer = strangers[who].send(route)
+    assert answer.status_code < 500, answer.text
+    if who == "a revoked key":
+        assert answer.status_code == 401
+        return
+    assert holds(answer, owner) == []
+
+
+@pytest.mark.decision("D08")
+@pytest.mark.parametrize("kind", ["raw", "parsed"])
+def test_a_link_without_its_signature_tells_nothing(owner, anonymous, kind):
+    names = [said["name"] for said in DOCUMENT["paths"][FILES]["get"]["parameters"] if said["in"] == "query"]
+    assert names, "a signed link carries its authority in the query"
+    for query in ({}, dict.fromkeys(names, "9999999999")):
+        paths = [FILES.format(document_id=one, kind=kind) for one in (owner.own["document"], missing("document"))]
+        foreign, never = (anonymous.get(path, params=query) for path in paths)
+        assert shown(foreign) == shown(never)
+        assert 400 <= foreign.status_code < 500
+
+
+def test_a_search_finds_ones_own(owner):
+    """Else the searches above would prove nothing."""
+    route = next(route for route in ROUTES if route.path == "/v1/search/hybrid")
+    assert holds(owner.send(route), owner) == ["document", "external"]
+
+
+@pytest.mark.parametrize(("route", "place"), PLACES, ids=case_name)
+def test_the_owner_gets_another_answer(worlds, route, place):
+    """Else the comparison above would prove nothing: an answer that is the same for everything is no isolation."""
+    org = worlds.organization()
+    world = worlds.fill(org, "alice")
+    if route.path == "/v1/search":
+        tenants.create(worlds.db, org.id, "empty")
+        world = replace(world, tenant="empty")
+    never = world.send(route, place=place, value=missing(place.kind))
+    own = world.send(route, place=place, value=world.own[place.kind])
+    assert shown(own)[:2] != shown(never)[:2], own.text
+
+
+@pytest.mark.decision("D08")
+def test_the_owner_still_has_everything(owner, strangers):
+    """After all of the above."""
+    for path in ("/v1/namespaces/{namespace_id}", "/v1/ingest-job-runs/{ingest_job_run_id}"):
+        route = next(route for route in ROUTES if (route.method, route.path) == ("GET", path))
+        assert owner.send(route).status_code == 200
+    listing = next(route for route in ROUTES if (route.method, route.path) == ("POST", "/v1/documents"))
+    documents = owner.send(listing).json()["data"]["documents"]
+    assert [(one["id"], one["name"]) for one in documents] == [(owner.own["document"], "a name")]
+    row = owner.client.get("/v1/keys").json()["data"]["keys"]
+    assert {key["id"]: key["revokedAt"] for key in row}[owner.own["key"]] is None

@@ -1,0 +1,92 @@
+"""Namespaces, connections, keys and tenants: whole as ever, and in parts for who asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.accounts import tenants
+from retrieval.ports import Scope
+from tests.api.support import assert_error
+from tests.library import Library
+
+LISTS = ("namespaces", "connections", "keys", "tenants")
+COUNT = 5
+
+
+@pytest.fixture
+def filled(org):
+    """What to ask for, by list; each of them has five entries."""
+    spaces = [org.namespace() for _ in range(COUNT)]
+    library = Library(org.db, Scope(org.id, spaces[0], ""), None)
+    with org.db.transaction() as connection:
+        for number in range(COUNT):
+            connection.execute(
+                "insert into connections (id, partition_id, name, connector) values (%s, %s, 'drive', 'DROPBOX')",
+                (f"conn_{org.id}_{number}", library.partition),
+            )
+    for number in range(COUNT):
+        tenants.create(org.db, org.id, f"t{number}")
+    for _ in range(COUNT - 1):
+        assert org.client.post("/v1/keys", json={"name": "made"}).status_code == 200
+    return {name: {"namespaceId": spaces[0]} if name == "connections" else {} for name in LISTS}
+
+
+def read(org, name, asked):
+    answer = org.client.get(f"/v1/{name}", params=asked)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.mark.decision("H61")
+@pytest.mark.parametrize("name", LISTS)
+def test_the_parts_make_up_the_whole(org, filled, name):
+    whole = read(org, name, filled[name])
+    assert set(whole) == {name}
+    assert len(whole[name]) == COUNT
+    seen, cursor = [], {}
+    for size in (2, 2, 1):
+        part = read(org, name, filled[name] | {"pageSize": 2} | cursor)
+        assert len(part[name]) == size
+        seen += part[name]
+        cursor = {"cursor": part["nextCursor"]}
+        assert part["hasNextPage"] is (part["nextCursor"] is not None)
+    assert seen == whole[name]
+    assert part["nextCursor"] is None
+
+
+@pytest.mark.parametrize("name", ["namespaces", "keys"])
+def test_a_part_stays_where_it_was_when_something_new_comes_first(org, filled, name):
+    before = read(org, name, filled[name])[name]
+    first = read(org, name, filled[name] | {"pageSize": 3})
+    org.namespace()
+    assert org.client.post("/v1/keys", json={"name": "new"}).status_code == 200
+    rest = read(org, name, filled[name] | {"cursor": first["nextCursor"]})
+    assert first[name] + rest[name] == before
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_cursor_of_another_list_or_organization_is_refused(org, filled, organization, name):
+    cursor = read(org, name, filled[name] | {"pageSize": 1})["nextCursor"]
+    other = LISTS[(LISTS.index(name) + 1) % len(LISTS)]
+    for client, path, asked in (
+        (org.client, other, filled[other]),
+        (organization().client, "keys", {}),
+    ):
+        refused = client.get(f"/v1/{path}", params=asked | {"cursor": cursor})
+        assert_error(refused, 400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize("size", ["0", "101", "x"])
+@pytest.mark.parametrize("name", LISTS)
+def test_a_size_out_of_bounds_is_refused(org, filled, name, size):
+    assert_error(org.client.get(f"/v1/{name}", params=filled[name] | {"pageSize": size}), 400, "INVALID_REQUEST")
+
+
+def test_a_bound_key_is_told_of_its_namespace_in_parts_too(org):
+    mine = org.namespace()
+    for _ in range(3):
+        org.namespace()
+    with org.key(namespace=mine, scopes=["namespaces:read"]) as bound:
+        data = bound.get("/v1/namespaces", params={"pageSize": 2}).json()["data"]
+    assert [space["id"] for space in data["namespaces"]] == [mine]
+    assert data["hasNextPage"] is False

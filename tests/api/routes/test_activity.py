@@ -1,0 +1,71 @@
+"""What goes on in a namespace, as the admin app shows it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from retrieval.jobs.activity import bucket, percentile
+from retrieval.ports import Scope
+from tests.api.support import assert_error
+from tests.library import Library
+
+HYBRID = {"query": "owls", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+
+
+def activity(org, space, **headers):
+    answer = org.client.get("/v1/activity", params={"namespaceId": space}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def test_an_empty_namespace_has_nothing_going_on(org):
+    found = activity(org, org.namespace())
+    assert found["runs"] == {"queued": 0, "preProcessing": 0, "processing": 0, "oldestQueuedAt": None}
+    assert found["searches"] == {"count": 0, "p50": None, "p95": None, "times": []}
+    assert (found["documentsFailedLastDay"], found["tokens"]) == (0, 0)
+
+
+def test_runs_and_failures_are_counted(org):
+    space = org.namespace()
+    org.text(space, "waits")
+    Library(org.db, Scope(org.id, space, ""), None).put(name="broken", status="FAILED", visible=False)
+    found = activity(org, space)
+    assert found["runs"]["queued"] == 1
+    assert found["runs"]["oldestQueuedAt"]["isoString"].endswith("Z")
+    assert found["documentsFailedLastDay"] == 1
+
+
+@pytest.mark.decision("H32")
+def test_searches_show_up_with_their_times_and_only_where_they_were_made(org):
+    space, other = org.namespace(), org.namespace()
+    for _ in range(3):
+        assert org.client.post("/v1/search/hybrid", json={"namespaceId": space, **HYBRID}).status_code == 200
+    deadline = time.monotonic() + 30
+    while (found := activity(org, space)["searches"])["count"] < 3:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+    assert 0 < found["p50"] <= found["p95"] < 60_000
+    assert sum(one["count"] for one in found["times"]) == 3
+    assert found["p95"] == max(one["milliseconds"] for one in found["times"])
+    assert activity(org, other)["searches"]["count"] == 0
+
+
+def test_a_namespace_of_others_is_not_found(org, organization):
+    stranger = organization()
+    assert_error(
+        stranger.client.get("/v1/activity", params={"namespaceId": org.namespace()}), 404, "NAMESPACE_NOT_FOUND"
+    )
+
+
+@pytest.mark.parametrize("milliseconds", [0.5, 1.0, 37.0, 950.0, 12_000.0])
+def test_a_time_is_read_back_within_five_percent(milliseconds):
+    assert percentile([(bucket(milliseconds), 1)], 0.5) == pytest.approx(milliseconds, rel=0.05, abs=0.06)
+
+
+def test_percentiles_count_searches():
+    counts = [(bucket(10.0), 90), (bucket(100.0), 9), (bucket(1000.0), 1)]
+    assert percentile(counts, 0.5) == pytest.approx(10, rel=0.05)
+    assert percentile(counts, 0.95) == pytest.approx(100, rel=0.05)
+    assert percentile(counts, 1.0) == pytest.approx(1000, rel=0.05)

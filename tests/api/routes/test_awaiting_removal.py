@@ -1,0 +1,75 @@
+"""Documents that are gone at their content service: found by a filter, and removed by confirmation."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval import ids
+from retrieval.ports import Scope
+from tests.api.support import assert_error
+from tests.library import Library
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace()
+
+
+@pytest.fixture
+def connection(org, space):
+    """An ACTIVE connection, as a person's authorization leaves it."""
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    row = org.db.row(
+        "insert into connections (id, partition_id, name, connector, status)"
+        " values (%(id)s, %(partition)s, 'Drive', 'BOX', 'ACTIVE') returning id",
+        {"id": ids.new_id("conn_"), "partition": library.partition},
+    )
+    return row["id"]
+
+
+@pytest.fixture
+def documents(org, space, connection):
+    """Three documents of the connection: one stays, one is held, one leaves by itself."""
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    made = [library.put([name], name=name, source="BOX", connection_id=connection) for name in ("stays", "held", "on")]
+    for document, held in ((made[1], True), (made[2], False)):
+        org.db.rows(
+            "insert into departures (document_id, connection_id, job_run_id, held)"
+            " values (%(document)s, %(connection)s, 'ijr_1', %(held)s)",
+            {"document": document, "connection": connection, "held": held},
+        )
+    return made
+
+
+def listed(org, space, **filters):
+    answer = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": filters})
+    assert answer.status_code == 200, answer.text
+    return {one["name"]: one["awaitingRemoval"] for one in answer.json()["data"]["documents"]}
+
+
+@pytest.mark.decision("D56")
+def test_a_document_says_that_its_removal_awaits_a_person(org, space, documents):
+    assert listed(org, space) == {"stays": False, "held": True, "on": False}
+    assert listed(org, space, awaitingRemoval=True) == {"held": True}
+    assert set(listed(org, space, awaitingRemoval=False)) == {"stays", "on"}
+    assert set(listed(org, space, awaitingRemoval=None)) == {"stays", "held", "on"}
+
+
+@pytest.mark.decision("D56")
+@pytest.mark.decision("H57")
+def test_the_filter_confirms_exactly_those_that_wait(org, space, documents, connection):
+    body = {"namespaceId": space, "filterConfig": {"awaitingRemoval": True}, "confirmDeletions": True}
+    answer = org.client.post("/v1/documents/resync", json=body)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()["data"]["documents"]
+    assert told == [{"id": documents[1], "status": "REMOVED", "error": None}]
+    assert set(listed(org, space)) == {"stays", "on"}
+    again = org.client.post("/v1/documents/resync", json=body)
+    assert_error(again, 404, "DOCUMENTS_NOT_FOUND")
+
+
+@pytest.mark.decision("D32")
+def test_a_change_of_all_that_nothing_awaits_is_refused_as_a_slip(org, space, documents):
+    body = {"namespaceId": space, "filterConfig": {"awaitingRemoval": False}}
+    assert_error(org.client.request("DELETE", "/v1/documents", json=body), 400, "INVALID_FILTER_CONFIG")
+    assert set(listed(org, space)) == {"stays", "held", "on"}

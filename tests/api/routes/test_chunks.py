@@ -1,0 +1,111 @@
+"""What search can find of a document, and how it came to its score."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.ports import Scope
+from tests.api.support import assert_error
+from tests.library import Library
+
+WORDS = ["owls hunt mice", "mice hunt cheese", "cheese hunts nobody"]
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace()
+
+
+@pytest.fixture
+def library(org, space):
+    return Library(org.db, Scope(org.id, space, ""), None)
+
+
+def ask(org, space, document, **query):
+    return org.client.get(f"/v1/documents/{document}/chunks", params={"namespaceId": space, **query})
+
+
+def search(org, space, **more):
+    body = {
+        "namespaceId": space,
+        "query": "owls mice",
+        "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1},
+        **more,
+    }
+    answer = org.client.post("/v1/search/hybrid", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.mark.decision("D61")
+def test_chunks_come_in_their_order_page_by_page(org, space, library):
+    document = library.put(WORDS)
+    first = ask(org, space, document, pageSize=2).json()["data"]
+    assert [(chunk["index"], chunk["content"]) for chunk in first["chunks"]] == list(enumerate(WORDS))[:2]
+    assert (first["itemsReturned"], first["hasNextPage"]) == (2, True)
+    assert set(first["chunks"][0]) == {"index", "start", "end", "page", "tokens", "content"}
+    rest = ask(org, space, document, cursor=first["nextCursor"]).json()["data"]
+    assert [chunk["content"] for chunk in rest["chunks"]] == WORDS[2:]
+    assert (rest["hasNextPage"], rest["nextCursor"]) == (False, None)
+
+
+@pytest.mark.decision("D61")
+def test_a_listing_may_begin_with_any_chunk(org, space, library):
+    document = library.put(WORDS)
+    found = ask(org, space, document, firstIndex=1, pageSize=1).json()["data"]
+    assert [chunk["index"] for chunk in found["chunks"]] == [1]
+    rest = ask(org, space, document, firstIndex=0, cursor=found["nextCursor"]).json()["data"]
+    assert [chunk["index"] for chunk in rest["chunks"]] == [2]
+    assert ask(org, space, document, firstIndex=3).json()["data"]["chunks"] == []
+    assert_error(ask(org, space, document, firstIndex=-1), 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.decision("D61")
+def test_only_the_visible_chunks_are_listed(org, space, library):
+    document = library.put(WORDS)
+    library.put(["newer"], generation=2, document_id=document, visible=False)
+    assert len(ask(org, space, document).json()["data"]["chunks"]) == 3
+    library.flip(document, 2)
+    assert [chunk["content"] for chunk in ask(org, space, document).json()["data"]["chunks"]] == ["newer"]
+    waiting = org.text(space, "not yet")["data"]["documents"][0]["id"]
+    assert ask(org, space, waiting).json()["data"]["chunks"] == []
+
+
+def test_a_document_elsewhere_or_deleted_has_no_chunks(org, organization, space, library):
+    document = library.put(WORDS)
+    other, foreign = org.namespace(), organization()
+    missing = ask(org, other, "doc_0")
+    assert_error(missing, 404, "DOCUMENTS_NOT_FOUND")
+    assert ask(org, other, document).content == missing.content
+    assert ask(foreign, foreign.namespace(), document).content == missing.content
+    assert_error(ask(foreign, space, document), 404, "NAMESPACE_NOT_FOUND")
+    body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
+    assert org.client.request("DELETE", "/v1/documents", json=body).status_code == 200
+    assert ask(org, space, document).content == missing.content
+
+
+def test_a_cursor_belongs_to_its_document(org, space, library):
+    one, other = library.put(WORDS), library.put(WORDS)
+    cursor = ask(org, space, one, pageSize=1).json()["data"]["nextCursor"]
+    assert_error(ask(org, space, other, cursor=cursor), 400, "INVALID_FILTER_CONFIG")
+    assert_error(ask(org, space, one, cursor="x"), 400, "INVALID_FILTER_CONFIG")
+    assert_error(ask(org, space, one, pageSize=101), 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.decision("D61")
+def test_search_explains_itself_when_asked(org, space, library):
+    library.put(WORDS)
+    plain = search(org, space)
+    assert set(plain) == {"results"}
+    assert all("explanation" not in result for result in plain["results"])
+    told = search(org, space, explain=True)
+    best = told["results"][0]
+    assert best["explanation"]["keywordScore"] == pytest.approx(best["score"])
+    assert best["explanation"]["semanticScore"] == 0
+    assert (best["explanation"]["keywordRank"], best["explanation"]["semanticRank"]) == (1, None)
+    assert [result["explanation"]["keywordRank"] for result in told["results"]] == [1, 2]
+    assert told["timings"]["keyword"] > 0
+    assert told["timings"]["embed"] is None
+    for result in told["results"]:
+        del result["explanation"]
+    assert told["results"] == plain["results"]

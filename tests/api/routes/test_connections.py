@@ -1,0 +1,684 @@
+"""Connections over HTTP, with a content service on loopback: states, the callback, tokens that nobody sees."""
+
+from __future__ import annotations
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import httpx
+import pytest
+
+from connectors import registry
+from retrieval.errors import Retryable
+from retrieval.ports import Scope
+from retrieval.settings import OAuthEndpoints
+from tests.api.support import assert_error, client_of, serve
+from tests.library import Library
+from tests.standins import memory_authorizer
+from tests.standins.oauth_server import Vendor, serving
+
+APP = {"clientId": "client", "clientSecret": "canary-client-secret"}
+APPS = {
+    "notionConfig": APP,
+    "googleDriveConfig": {**APP, "apiKey": "canary-api-key"},
+    "dropboxConfig": APP,
+    "onedriveConfig": APP,
+    "sharepointConfig": APP,
+    "boxConfig": APP,
+}
+NAMES = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
+HOME = "https://app.example.com/done?tab=2"
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    with serving(Vendor()) as vendor:
+        yield vendor
+
+
+@pytest.fixture
+def vendor(endpoint):
+    """The content service, without the trouble that another test asked for."""
+    endpoint.trouble = endpoint.hold = endpoint.account = None
+    endpoint.asked.clear()
+    endpoint.revoked.clear()
+    return endpoint
+
+
+@pytest.fixture(scope="module")
+def base(api_settings, api_database, ring, endpoint):
+    """An API that knows the content services at their loopback addresses."""
+    there = {
+        name: OAuthEndpoints(
+            token=f"{endpoint.base}/{name}/token",
+            revoke=None if name in {"ONEDRIVE", "SHAREPOINT"} else f"{endpoint.base}/{name}/revoke",
+        )
+        for name in NAMES
+    }
+    with serve(api_settings.model_copy(update={"oauth_endpoints": there}), api_database, ring) as address:
+        yield address
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace(**APPS)
+
+
+def create(org, space, connector="GOOGLE_DRIVE", tenant=None, **more):
+    body = {"namespaceId": space, "name": "Drive", "connector": connector, **more}
+    answer = org.client.post("/v1/connections", json=body, headers={"X-Tenant-ID": tenant} if tenant else {})
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    return data["connection"]["id"], data["authorizationUrl"]
+
+
+def call_back(org, connector="GOOGLE_DRIVE", accept="text/html", **query):
+    """What a browser does: no key."""
+    with httpx.Client(base_url=org.base, trust_env=False, verify=False, timeout=30) as browser:
+        return browser.get(f"/v1/oauth/callback/{connector}", params=query, headers={"Accept": accept})
+
+
+def read(org, connection, **more):
+    answer = org.client.get(f"/v1/connections/{connection}", **more)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["connection"]
+
+
+def connect(org, space, vendor, connector="GOOGLE_DRIVE", **more):
+    """The id of an ACTIVE connection."""
+    made, url = create(org, space, connector, **more)
+    code, state = vendor.visit(url)
+    assert call_back(org, connector, code=code, state=state).status_code in {200, 302}
+    return made
+
+
+def change(org, space, connection, **more):
+    return org.client.patch(f"/v1/connections/{connection}", json={"namespaceId": space, **more})
+
+
+def revoke(org, space, connection):
+    return org.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": space})
+
+
+@pytest.mark.decision("D44")
+@pytest.mark.decision("D49")
+@pytest.mark.decision("D09")
+@pytest.mark.parametrize("connector", NAMES)
+def test_from_pending_to_active(org, space, vendor, connector):
+    made, url = create(org, space, connector)
+    assert re.fullmatch("conn_[0-9a-z]{36}", made)
+    pending = read(org, made)
+    assert (pending["status"], pending["config"]) == ("PENDING", {"authType": "OAUTH2", "credentials": None})
+    assert (pending["statusReason"], pending["clientRedirectUrl"], pending["tenantId"]) == (None, None, None)
+    code, state = vendor.visit(url)
+    answer = call_back(org, connector, code=code, state=state)
+    assert answer.status_code == 200
+    assert "<h1>Connected</h1>" in answer.text
+    active = read(org, made)
+    assert active["status"] == "ACTIVE"
+    credentials = active["config"]["credentials"]
+    assert credentials["accessToken"].startswith("••••")
+    assert credentials["refreshToken"].startswith("••••")
+    assert "canary" not in str(active)
+    assert active["namespace"] == {"identifier": space}
+    assert active["organization"] == {"id": org.id}
+
+
+@pytest.mark.decision("D44")
+@pytest.mark.parametrize("spelling", ["google-drive", "GOOGLE_DRIVE", "Google-Drive"])
+def test_the_callback_takes_either_spelling(org, space, vendor, spelling):
+    code, state = vendor.visit(create(org, space)[1])
+    assert "Connected" in call_back(org, spelling, code=code, state=state).text
+
+
+@pytest.mark.decision("D44")
+def test_the_authorization_url_has_pkce_where_the_vendor_has_it(org, space):
+    for connector in NAMES:
+        sent = dict(parse_qsl(urlsplit(create(org, space, connector)[1]).query))
+        assert ("code_challenge" in sent) == (connector in {"GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT"})
+        assert sent["redirect_uri"].endswith("/v1/oauth/callback/" + connector.lower().replace("_", "-"))
+        assert len(sent["state"]) >= 43
+
+
+@pytest.mark.decision("D51")
+def test_notions_own_page_is_the_base(org):
+    space = org.namespace(notionConfig={**APP, "authorizationUrl": "https://my.notion.example/go?a=1&state=x"})
+    parts = urlsplit(create(org, space, "NOTION")[1])
+    assert parts.hostname == "my.notion.example"
+    sent = parse_qsl(parts.query)
+    assert ("a", "1") in sent
+    assert len([value for name, value in sent if name == "state"]) == 1
+    assert ("state", "x") not in sent
+
+
+@pytest.mark.decision("D45")
+def test_the_browser_goes_home_with_two_parameters(org, space, vendor):
+    made, url = create(org, space, clientRedirectUrl=HOME)
+    code, state = vendor.visit(url)
+    answer = call_back(org, code=code, state=state, scope="a b", session_state="x")
+    assert answer.status_code == 302
+    parts = urlsplit(answer.headers["location"])
+    assert (parts.scheme, parts.netloc, parts.path) == ("https", "app.example.com", "/done")
+    assert parse_qsl(parts.query) == [("tab", "2"), ("connectionId", made), ("status", "ACTIVE")]
+    made, url = create(org, space, clientRedirectUrl="http://localhost:3000/x?status=mine&connectionId=mine")
+    answer = call_back(org, error="access_denied", error_description="<b>", state=vendor.visit(url)[1])
+    assert answer.headers["location"] == f"http://localhost:3000/x?connectionId={made}&status=FAILED"
+
+
+@pytest.mark.decision("D45")
+def test_the_page_is_our_own_and_holds_nothing_foreign(org, space, vendor):
+    code, state = vendor.visit(create(org, space)[1])
+    pages = [call_back(org, code=code, state=state), call_back(org, code="<script>", state="<script>alert(1)")]
+    for page in pages:
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert not re.search(r"https?://|//\w|<script", page.text)
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert page.headers["referrer-policy"] == "no-referrer"
+        assert page.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.decision("D45")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt://x/%0aalert(1)",
+        "data:text/html,x",
+        "//app.example.com/x",
+        "/x",
+        "https:app.example.com",
+        "https:///x",
+        "http://app.example.com/x",
+        "http://localhost.evil.example/x",
+        "http://localhost@evil.example/x",
+        "https://user@app.example.com/",
+        "https://user:pw@app.example.com/",
+        "https://app.example.com\\@evil.example/",
+        "https://app.example.com/x#token",
+        "https://app.example.com/x\r\nSet-Cookie: a=b",
+        "https://app.example.com/\tx",
+        " https://app.example.com/",
+        "https://\u0430pp.example.com/",
+        "https://app。example.com/",
+        "https://app%2eexample.com/",
+        "https://app.example.com:99999/",
+        "https://app.example.com:0/",
+        "https://[::1/",
+        "https://.example.com/",
+        "https://app.example.com./",
+        "https://" + "a" * 2048 + ".example/",
+    ],
+)
+def test_no_open_redirect(org, space, url):
+    body = {"namespaceId": space, "name": "Drive", "connector": "GOOGLE_DRIVE", "clientRedirectUrl": url}
+    answer = org.client.post("/v1/connections", json=body)
+    error = assert_error(answer, 400, "INVALID_REQUEST")
+    assert error["error"]["details"]["field"] == "clientRedirectUrl"
+    assert not url or url not in answer.text
+    made, _ = create(org, space)
+    assert_error(change(org, space, made, clientRedirectUrl=url), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D44")
+@pytest.mark.decision("H15")
+def test_a_state_that_is_no_authority(org, space, vendor):
+    """Missing, unknown, of another connector, late, reused: one answer, and nothing changes."""
+    made, url = create(org, space)
+    code, state = vendor.visit(url)
+    seen = set()
+    for connector, query in (
+        ("google-drive", {"code": code}),
+        ("google-drive", {"code": code, "state": ""}),
+        ("google-drive", {"code": code, "state": "A" * 43}),
+        ("google-drive", {"code": code, "state": "\x00" + state}),
+        ("google-drive", {"code": code, "state": "s" * 5000}),
+        ("google-drive", {"error": "access_denied", "state": "x"}),
+        ("box", {"code": code, "state": state}),
+        ("nonsense", {"code": code, "state": state}),
+        ("%00", {"code": code, "state": state}),
+    ):
+        answer = call_back(org, connector, accept="application/json", **query)
+        assert_error(answer, 400, "INVALID_REQUEST")
+        seen.add(answer.text)
+        assert call_back(org, connector, **query).status_code == 400
+    assert read(org, made)["status"] == "PENDING"
+    assert call_back(org, code=code, state=state).status_code == 200
+    answer = call_back(org, accept="*/*", code=code, state=state)
+    assert_error(answer, 400, "INVALID_REQUEST")
+    assert seen == {answer.text}
+    assert read(org, made)["status"] == "ACTIVE"
+    assert not vendor.codes.get(code)
+
+
+@pytest.mark.decision("D44")
+def test_a_late_state(org, space, vendor):
+    made, url = create(org, space)
+    code, state = vendor.visit(url)
+    org.db.rows(
+        "update oauth_states set expires_at = expires_at - interval '10 minutes' where connection_id = %(id)s",
+        {"id": made},
+    )
+    assert call_back(org, code=code, state=state).status_code == 400
+    assert read(org, made)["status"] == "PENDING"
+
+
+@pytest.mark.decision("D44")
+def test_of_parallel_callbacks_one_counts(org, space, vendor):
+    made, url = create(org, space)
+    code, state = vendor.visit(url)
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(lambda _: call_back(org, code=code, state=state).status_code, range(8)))
+    assert sorted(statuses) == [200] + [400] * 7
+    assert read(org, made)["status"] == "ACTIVE"
+
+
+@pytest.mark.decision("D44")
+def test_only_the_hash_of_a_state_is_stored_and_tokens_are_sealed(org, space, vendor):
+    made, url = create(org, space)
+    _, state = vendor.visit(url)
+    stored = str(org.db.rows("select * from oauth_states where connection_id = %(id)s", {"id": made}))
+    assert state not in stored
+    sealed = connect(org, space, vendor)
+    assert "canary" not in str(org.db.rows("select * from connections where id = %(id)s", {"id": sealed}))
+
+
+@pytest.mark.decision("D44")
+@pytest.mark.decision("H14")
+def test_refusals_say_why_in_our_words(org, space, vendor):
+    refusals = (
+        ({"error": "access_denied", "error_description": "canary vendor text"}, None, "declined"),
+        ({"error": "server_error"}, None, "did not grant"),
+        ({}, None, "did not grant"),
+        ({"code": "unknown-code"}, None, "refused"),
+        ({"code": "c"}, (401, b'{"error": "invalid_client"}', {}), "client id"),
+        ({"code": "c"}, (200, b"<html>canary vendor text", {}), "without an access token"),
+        ({"code": "c"}, (200, b'{"access_token": 5}', {}), "without an access token"),
+        ({"code": "c"}, (500, b"canary vendor text", {}), "500"),
+        ({"code": "c"}, (302, b"", {"Location": "http://127.0.0.1:1/"}), "302"),
+    )
+    for query, trouble, why in refusals:
+        made, url = create(org, space)
+        state = vendor.visit(url)[1]
+        vendor.trouble = trouble
+        assert "Not connected" in call_back(org, state=state, **query).text
+        vendor.trouble = None
+        failed = read(org, made)
+        assert failed["status"] == "FAILED"
+        assert why in failed["statusReason"]
+        assert "canary" not in str(failed)
+        assert failed["config"]["credentials"] is None
+
+
+@pytest.mark.decision("H67")
+def test_an_unticked_box_at_the_callback(org, space, vendor):
+    """FAILED with what is missing; an ACTIVE connection keeps the access that it had."""
+    made, url = create(org, space)
+    right = "https://www.googleapis.com/auth/drive.readonly"
+    vendor.unticked = {right}
+    code, state = vendor.visit(url)
+    assert "Not connected" in call_back(org, code=code, state=state).text
+    failed = read(org, made)
+    assert (failed["status"], right in failed["statusReason"]) == ("FAILED", True)
+    assert failed["config"]["credentials"] is None
+    vendor.unticked = set()
+    code, state = vendor.visit(change(org, space, made).json()["data"]["authorizationUrl"])
+    call_back(org, code=code, state=state)
+    active = read(org, made)
+    assert (active["status"], active["statusReason"]) == ("ACTIVE", None)
+    vendor.unticked = {right}
+    code, state = vendor.visit(change(org, space, made).json()["data"]["authorizationUrl"])
+    call_back(org, code=code, state=state)
+    kept = read(org, made)
+    vendor.unticked = set()
+    assert (kept["status"], right in kept["statusReason"]) == ("ACTIVE", True)
+    assert kept["config"] == active["config"]
+
+
+@pytest.mark.decision("D44")
+@pytest.mark.decision("D52")
+def test_authorizing_anew(org, space, vendor):
+    made, url = create(org, space)
+    call_back(org, error="access_denied", state=vendor.visit(url)[1])
+    again = change(org, space, made).json()["data"]
+    assert again["connection"]["status"] == "FAILED"
+    code, state = vendor.visit(again["authorizationUrl"])
+    call_back(org, code=code, state=state)
+    active = read(org, made)
+    assert (active["status"], active["statusReason"]) == ("ACTIVE", None)
+    url = change(org, space, made).json()["data"]["authorizationUrl"]
+    page = call_back(org, error="access_denied", state=vendor.visit(url)[1])
+    assert "Not changed" in page.text
+    kept = read(org, made)
+    assert kept["status"] == "ACTIVE"
+    assert "declined" in kept["statusReason"]
+    assert kept["config"] == active["config"]
+
+
+def test_a_connection_may_be_ingested_by_itself(org, space):
+    made, _ = create(org, space)
+    assert read(org, made)["syncIntervalMinutes"] is None
+    assert change(org, space, made, syncIntervalMinutes=30).json()["data"]["connection"]["syncIntervalMinutes"] == 30
+    assert change(org, space, made, name="Other").json()["data"]["connection"]["syncIntervalMinutes"] == 30
+    assert (
+        change(org, space, made, syncIntervalMinutes=None).json()["data"]["connection"]["syncIntervalMinutes"] is None
+    )
+    hourly, _ = create(org, space, syncIntervalMinutes=60)
+    assert read(org, hourly)["syncIntervalMinutes"] == 60
+    for wrong in (0, -5, 1.5, "60", 525_601):
+        assert_error(change(org, space, made, syncIntervalMinutes=wrong), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D52")
+def test_another_account_starts_a_new_cursor(org, space, vendor):
+    def cursor():
+        return org.db.row("select cursor from connections where id = %(id)s", {"id": made})["cursor"]
+
+    vendor.account = "one"
+    made = connect(org, space, vendor, "DROPBOX")
+    org.db.rows("update connections set cursor = '{\"at\": 5}' where id = %(id)s", {"id": made})
+    for account, expected in (("one", {"at": 5}), ("two", {"accountChanged": True})):
+        vendor.account = account
+        code, state = vendor.visit(change(org, space, made).json()["data"]["authorizationUrl"])
+        call_back(org, "DROPBOX", code=code, state=state)
+        assert cursor() == expected
+
+
+@pytest.mark.decision("D52")
+def test_what_is_refused(org, space):
+    bare = org.namespace()
+    body = {"namespaceId": bare, "name": "Drive", "connector": "BOX"}
+    error = assert_error(org.client.post("/v1/connections", json=body), 400, "INVALID_REQUEST")
+    assert "boxConfig" in error["message"]
+    made, _ = create(org, space)
+    assert revoke(org, space, made).status_code == 200
+    assert_error(change(org, space, made, name="x"), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D06")
+@pytest.mark.decision("D48")
+@pytest.mark.parametrize(
+    ("wrong", "status", "code"),
+    [
+        ({"name": ""}, 400, "INVALID_REQUEST"),
+        ({"name": 5}, 400, "INVALID_REQUEST"),
+        ({"name": None}, 400, "INVALID_REQUEST"),
+        ({"name": "x" * 201}, 400, "INVALID_REQUEST"),
+        ({"connector": "EVERNOTE"}, 400, "INVALID_REQUEST"),
+        ({"connector": "box"}, 400, "INVALID_REQUEST"),
+        ({"clientRedirectUrl": 5}, 400, "INVALID_REQUEST"),
+        ({"namespaceId": None}, 400, "INVALID_REQUEST"),
+        ({"namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"namespaceId": "ns_none"}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+)
+def test_bad_requests(org, space, wrong, status, code):
+    body = {"namespaceId": space, "name": "Drive", "connector": "BOX", **wrong}
+    assert_error(org.client.post("/v1/connections", json=body), status, code)
+    absent = {key: value for key, value in body.items() if key not in wrong}
+    if wrong.keys() & {"name", "connector", "namespaceId"}:
+        assert_error(org.client.post("/v1/connections", json=absent), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D44")
+@pytest.mark.decision("D49")
+def test_revoking_wipes_tells_the_vendor_and_is_final(org, space, vendor):
+    tellers = {"GOOGLE_DRIVE": ["refresh"], "DROPBOX": ["access"], "BOX": ["refresh"], "NOTION": ["access"]}
+    for connector in NAMES:
+        made = connect(org, space, vendor, connector, clientRedirectUrl=HOME)
+        vendor.revoked.clear()
+        answer = revoke(org, space, made)
+        gone = answer.json()["data"]["connection"]
+        assert (gone["status"], gone["config"]["credentials"], gone["clientRedirectUrl"]) == ("REVOKED", None, None)
+        assert gone["statusReason"]
+        assert [token.split("-")[1] for token in vendor.revoked] == tellers.get(connector, [])
+        row = org.db.row("select credentials from connections where id = %(id)s", {"id": made})
+        assert row["credentials"] is None
+        assert revoke(org, space, made).json()["data"]["connection"] == gone
+        assert len(vendor.revoked) == (connector in tellers)
+
+
+@pytest.mark.decision("D83")
+@pytest.mark.parametrize(
+    ("asked", "fate"), [({}, "kept"), ({"documents": "KEEP"}, "kept"), ({"documents": "DELETE"}, "deleted")]
+)
+def test_revoking_says_what_becomes_of_the_documents(org, space, vendor, asked, fate):
+    made, other = connect(org, space, vendor), connect(org, space, vendor)
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    own = [library.put([f"Only {number}."], source="GOOGLE_DRIVE", connection_id=made) for number in range(3)]
+    both = library.put(["Both have it."], source="GOOGLE_DRIVE", connection_id=made)
+    org.db.rows(
+        "insert into connection_documents (document_id, connection_id) values (%(document)s, %(other)s)",
+        {"document": both, "other": other},
+    )
+    path = f"/v1/connections/{made}"
+    assert org.client.get(path).json()["data"]["documents"] == {"own": 3, "shared": 1}
+    assert_error(
+        org.client.post(f"{path}/revoke", json={"namespaceId": space, "documents": "DROP"}), 400, "INVALID_REQUEST"
+    )
+    told = org.client.post(f"{path}/revoke", json={"namespaceId": space, **asked}).json()["data"]
+    assert told["documents"] == {"kept": 0, "deleted": 0, "shared": 1} | {fate: 3}
+    assert told["connection"]["status"] == "REVOKED"
+    found = org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"][
+        "documents"
+    ]
+    seen = {one["id"]: (one["connection"], one["connectionIds"]) for one in found}
+    assert seen == {both: ({"id": other}, [other])} | ({one: (None, []) for one in own} if fate == "kept" else {})
+    again = org.client.post(f"{path}/revoke", json={"namespaceId": space, "documents": "DELETE"}).json()["data"]
+    assert again["documents"] == {"kept": 0, "deleted": 0, "shared": 0}
+    assert len(
+        org.client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}).json()["data"]["documents"]
+    ) == len(seen)
+
+
+@pytest.mark.decision("D44")
+def test_revoking_does_not_depend_on_the_vendor(org, space, vendor):
+    dropbox = b'{"error_summary": "invalid_access_token/...", "error": {".tag": "invalid_access_token"}}'
+    for trouble in ((500, b"", {}), (400, b'{"error": "invalid_token"}', {}), (401, dropbox, {})):
+        made = connect(org, space, vendor, "DROPBOX")
+        vendor.trouble = trouble
+        assert revoke(org, space, made).json()["data"]["connection"]["status"] == "REVOKED"
+        vendor.trouble = None
+
+
+@pytest.mark.decision("D44")
+def test_a_revoked_connection_cannot_be_authorized(org, space, vendor):
+    made, url = create(org, space)
+    code, state = vendor.visit(url)
+    revoke(org, space, made)
+    assert call_back(org, code=code, state=state).status_code == 400
+    assert read(org, made)["status"] == "REVOKED"
+
+
+@pytest.mark.decision("D44")
+def test_a_revocation_during_the_exchange_wins(org, space, vendor):
+    made, url = create(org, space)
+    code, state = vendor.visit(url)
+    vendor.hold = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        browser = pool.submit(call_back, org, code=code, state=state)
+        while not org.db.row("select used_at from oauth_states where connection_id = %(id)s", {"id": made})["used_at"]:
+            pass
+        revoke(org, space, made)
+        vendor.hold.set()
+        assert "<h1>Revoked</h1>" in browser.result(20).text
+    assert read(org, made)["config"]["credentials"] is None
+    assert len(vendor.revoked) == 1
+
+
+@pytest.mark.decision("D34")
+@pytest.mark.decision("D50")
+@pytest.mark.decision("D07")
+def test_listing_and_reading(org, space):
+    made = [create(org, space, connector)[0] for connector in ("BOX", "NOTION", "BOX")]
+    other = org.namespace(**APPS)
+
+    def listed(**query):
+        answer = org.client.get("/v1/connections", params={"namespaceId": space, **query})
+        assert answer.status_code == 200, answer.text
+        return [one["id"] for one in answer.json()["data"]["connections"]]
+
+    assert listed() == listed(connector="") == made[::-1]
+    assert listed(connector="BOX") == [made[2], made[0]]
+    assert listed(connector="DROPBOX") == []
+    assert_error(org.client.get(f"/v1/connections?namespaceId={space}&connector=X"), 400, "INVALID_REQUEST")
+    assert_error(org.client.get("/v1/connections"), 400, "INVALID_REQUEST")
+    assert_error(org.client.get("/v1/connections?namespaceId="), 404, "NAMESPACE_NOT_FOUND")
+    assert_error(org.client.get("/v1/connections?namespaceId=ns_none"), 404, "NAMESPACE_NOT_FOUND")
+    assert read(org, made[0], params={"namespaceId": space}) == read(org, made[0], params={"namespaceId": ""})
+    for query in ({"namespaceId": other}, {"namespaceId": "ns_none"}):
+        answer = org.client.get(f"/v1/connections/{made[0]}", params=query)
+        assert_error(answer, 404, "CONNECTION_NOT_FOUND")
+    for answer in (change(org, other, made[0]), revoke(org, other, made[0])):
+        assert_error(answer, 404, "CONNECTION_NOT_FOUND")
+
+
+def test_a_patch_changes_what_it_names(org, space):
+    made, url = create(org, space, clientRedirectUrl=HOME)
+    renamed = change(org, space, made, name="Other").json()["data"]
+    assert (renamed["connection"]["name"], renamed["connection"]["clientRedirectUrl"]) == ("Other", HOME)
+    assert renamed["authorizationUrl"] != url
+    cleared = change(org, space, made, clientRedirectUrl=None).json()["data"]["connection"]
+    assert (cleared["name"], cleared["clientRedirectUrl"]) == ("Other", None)
+    for wrong in ({"name": ""}, {"name": None}, {"name": 1}):
+        assert_error(change(org, space, made, **wrong), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D08")
+@pytest.mark.decision("D40")
+def test_foreign_and_missing_look_the_same(org, organization, space):
+    hers, _ = create(org, space, tenant="alice")
+    create(org, space, tenant="bob")
+    stranger = organization()
+    alice, bob = {"X-Tenant-ID": "alice"}, {"X-Tenant-ID": "bob"}
+    assert read(org, hers, headers=alice)["tenantId"] == "alice"
+    listed = org.client.get("/v1/connections", params={"namespaceId": space}, headers=alice).json()
+    assert [one["id"] for one in listed["data"]["connections"]] == [hers]
+    elsewhere = org.namespace()
+
+    def tries(client, connection, headers):
+        body = {"namespaceId": space}
+        yield client.get(f"/v1/connections/{connection}", headers=headers)
+        yield client.get(f"/v1/connections/{connection}", params={"namespaceId": space}, headers=headers)
+        yield client.patch(f"/v1/connections/{connection}", json=body, headers=headers)
+        yield client.post(f"/v1/connections/{connection}/revoke", json=body, headers=headers)
+
+    with org.key(namespace=elsewhere) as bound:
+        for client, headers in ((org.client, bob), (org.client, {}), (stranger.client, {}), (bound, {})):
+            for foreign, missing in zip(tries(client, hers, headers), tries(client, "conn_none", headers), strict=True):
+                assert foreign.status_code == 404
+                assert foreign.content == missing.content
+    assert read(org, hers, headers=alice)["status"] == "PENDING"
+
+
+@pytest.mark.decision("D19")
+def test_parallel_twins_make_one_connection(org, space):
+    body = {"namespaceId": space, "name": "Drive", "connector": "BOX"}
+
+    def post(_):
+        return org.client.post("/v1/connections", json=body, headers={"Idempotency-Key": "k"}).content
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(post, range(8)))) == 1
+    listed = org.client.get("/v1/connections", params={"namespaceId": space}).json()["data"]["connections"]
+    assert len(listed) == 1
+    assert_error(
+        org.client.post("/v1/connections", json={**body, "name": "x"}, headers={"Idempotency-Key": "k"}),
+        409,
+        "IDEMPOTENCY_CONFLICT",
+    )
+
+
+@pytest.mark.decision("D39")
+def test_scopes_of_keys(org, space):
+    made, _ = create(org, space)
+    body = {"namespaceId": space, "name": "Drive", "connector": "BOX"}
+    with org.key(scopes=["connections:read"]) as reader:
+        assert reader.get(f"/v1/connections/{made}").status_code == 200
+        assert_error(reader.post("/v1/connections", json=body), 403, "FORBIDDEN")
+        assert_error(reader.post(f"/v1/connections/{made}/revoke", json=body), 403, "FORBIDDEN")
+    with org.key(scopes=["connections:write"]) as writer:
+        assert_error(writer.get(f"/v1/connections/{made}"), 403, "FORBIDDEN")
+
+
+@pytest.mark.decision("D41")
+def test_the_callback_is_counted_by_address(org):
+    answer = call_back(org, state="x")
+    assert {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-request-id"} <= set(answer.headers)
+
+
+def test_a_deleted_namespace_takes_its_states_along(org, space, vendor):
+    _, url = create(org, space)
+    code, state = vendor.visit(url)
+    assert org.client.delete(f"/v1/namespaces/{space}").status_code == 200
+    assert call_back(org, code=code, state=state).status_code == 400
+
+
+@pytest.mark.decision("D45")
+def test_a_list_of_hosts(api_settings, api_database, ring, org, space):
+    listed = api_settings.model_copy(update={"redirect_hosts": ["app.example.com"]})
+    with serve(listed, api_database, ring) as address, client_of(address, org.api_key) as client:
+        for url, status in (
+            ("https://app.example.com/x", 200),
+            ("https://APP.example.com:8443/x", 200),
+            ("https://app.example.com.evil.example/x", 400),
+            ("https://evil-app.example.com/x", 400),
+            ("https://appxexample.com/x", 400),
+            ("http://localhost/x", 400),
+        ):
+            body = {"namespaceId": space, "name": "Drive", "connector": "BOX", "clientRedirectUrl": url}
+            assert client.post("/v1/connections", json=body).status_code == status, url
+
+
+@pytest.mark.decision("D60")
+def test_the_vendor_sends_the_browser_to_the_public_address(api_settings, api_database, ring, org, space):
+    public = api_settings.model_copy(update={"public_url": "https://retrieval.example.com/base/"})
+    body = {"namespaceId": space, "name": "Drive", "connector": "GOOGLE_DRIVE"}
+    with serve(public, api_database, ring) as address, client_of(address, org.api_key) as client:
+        url = client.post("/v1/connections", json=body).json()["data"]["authorizationUrl"]
+    sent = dict(parse_qsl(urlsplit(url).query))
+    assert sent["redirect_uri"] == "https://retrieval.example.com/base/v1/oauth/callback/google-drive"
+
+
+@pytest.mark.decision("D44")
+def test_a_connector_of_its_own_takes_the_place_of_the_common_flow(org, space, monkeypatch):
+    """The machine speaks to the port alone: a connector in memory goes through the same states."""
+    memory = memory_authorizer.MemoryAuthorizer()
+    monkeypatch.setattr(memory_authorizer, "make", lambda *_: memory, raising=False)
+    monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory_authorizer:make")
+    made, url = create(org, space, "BOX")
+    assert urlsplit(url).hostname == "memory.example"
+    state = dict(parse_qsl(urlsplit(url).query))["state"]
+    assert "Not connected" in call_back(org, "box", code="bad", state=state).text
+    assert read(org, made)["statusReason"] == "Memory refused the code."
+    url = change(org, space, made).json()["data"]["authorizationUrl"]
+    memory.trouble = Retryable("Memory is away.")
+    call_back(org, "box", code="good", state=dict(parse_qsl(urlsplit(url).query))["state"])
+    assert read(org, made)["statusReason"] == "Memory is away."
+    memory.trouble = None
+    url = change(org, space, made).json()["data"]["authorizationUrl"]
+    call_back(org, "box", code="good", state=dict(parse_qsl(urlsplit(url).query))["state"])
+    assert read(org, made)["status"] == "ACTIVE"
+    assert revoke(org, space, made).json()["data"]["connection"]["status"] == "REVOKED"
+    assert [tokens.access_token for tokens in memory.revoked] == ["access-1"]
+
+
+@pytest.mark.decision("D45")
+def test_an_empty_redirect_address_is_absent(org, space):
+    made, _ = create(org, space, clientRedirectUrl="")
+    path, body = f"/v1/connections/{made}", {"namespaceId": space}
+    assert org.client.get(path).json()["data"]["connection"]["clientRedirectUrl"] is None
+    given = "https://app.example.com/back"
+    for sent, shown in ((given, given), ("", given), (None, None)):
+        answer = org.client.patch(path, json={**body, "clientRedirectUrl": sent})
+        assert answer.json()["data"]["connection"]["clientRedirectUrl"] == shown
+
+
+@pytest.mark.decision("D60")
+def test_microsoft_is_not_told_an_address_that_it_refuses(org, space):
+    """Its portal registers http://localhost and no http://127.0.0.1; the others take either."""
+    for connector, host in (("ONEDRIVE", "localhost"), ("GOOGLE_DRIVE", "127.0.0.1"), ("BOX", "127.0.0.1")):
+        _, url = create(org, space, connector)
+        sent = parse_qs(urlsplit(url).query)["redirect_uri"][0]
+        assert urlsplit(sent).hostname == host

@@ -1,0 +1,82 @@
+"""An operator's own endpoint with a certificate of its own: trusted where `ca_bundle` names it, and never otherwise."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from urllib.parse import urlsplit
+
+import pytest
+
+from connectors import registry
+from connectors.http import retries
+from retrieval import settings
+from retrieval.errors import StepError
+from retrieval.sources import APPS
+from tests.connectors.sources.test_connectors import ACCOUNTS, listed
+from tests.standins import embedding_server, s3_server
+from tests.standins.place import APP, TestTokens
+from tests.standins.secure import in_front_of
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    yield
+    settings.load.cache_clear()
+
+
+def endpoint(base, certificate=None):
+    return {"base_url": base, **({"ca_bundle": str(certificate)} if certificate else {})}
+
+
+def configured(monkeypatch, name, base, certificate=None):
+    monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({name: endpoint(base, certificate)}))
+    settings.load.cache_clear()
+    return settings.load()
+
+
+@pytest.mark.parametrize("name", sorted(embedding_server.KEYS))
+def test_embedders(name, monkeypatch, tmp_path):
+    module, _, make = registry.EMBEDDERS[name].partition(":")
+    with embedding_server.running(name) as vendor, in_front_of(vendor.port, tmp_path) as (base, certificate):
+        there = base + urlsplit(vendor.base_url).path
+        made = getattr(importlib.import_module(module), make)
+        trusting = made(vendor.config(), configured(monkeypatch, name, there, certificate))
+        assert trusting.embed(["Owls hunt at night."], "document").shape[0] == 1
+        trusting.close()
+        doubting = made(vendor.config(), configured(monkeypatch, name, there))
+        with pytest.raises(StepError):
+            doubting.embed(["Owls hunt at night."], "query")
+        doubting.close()
+
+
+def test_a_bucket(monkeypatch, tmp_path):
+    module, _, make = registry.FILE_STORES["S3_COMPATIBLE"].partition(":")
+    with s3_server.running() as storage, in_front_of(storage.port, tmp_path) as (base, certificate):
+        config = storage.config(s3_server.bucket(storage), endpoint=base)
+        made = getattr(importlib.import_module(module), make)
+        made(config, configured(monkeypatch, "S3", base, certificate)).check()
+        with pytest.raises(StepError):
+            made(config, configured(monkeypatch, "S3", base)).check()
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_connectors(name, tmp_path):
+    module, _, serving = ACCOUNTS[name].partition(":")
+    with (
+        getattr(importlib.import_module(module), serving)() as account,
+        in_front_of(urlsplit(account.base).port, tmp_path) as (base, certificate),
+    ):
+        one = account.put("notes/owls.txt", "Owls hunt at night.")
+        path = urlsplit(account.settings.endpoints[name].base_url).path
+        account.base = base  # some lead on by whole addresses
+        for trusted in (certificate, None):
+            there = {name: settings.Endpoint(**endpoint(base + path, trusted))}
+            options = account.settings.model_copy(update={"endpoints": there})
+            connector = registry.connector(name, APP, options)
+            if trusted:
+                assert set(listed(connector, TestTokens(account))[0]) == {one}
+            else:
+                with pytest.raises(StepError):
+                    listed(connector, TestTokens(account))

@@ -1,0 +1,225 @@
+"""Old and open office files, and texts of every encoding: made with LibreOffice 7.4, what a reader sees comes out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import olefile
+import openpyxl
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from connectors.parsers.detect import plain
+from connectors.parsers.parser import parser
+from connectors.parsers.pdf import page_ranges
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+
+OFFICE = Path(__file__).resolve().parents[2] / "fixtures" / "office"
+LEDGER = "The harbour master keeps a ledger of every vessel."
+
+
+def read(folder: Path, name: str, data: bytes) -> Parsed:
+    path = folder / name
+    path.write_bytes(data)
+    return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "media_type"),
+    [
+        ("harbour.doc", (LEDGER, "Größe und Gewicht"), "application/msword"),
+        ("harbour.xls", ("| Minerva | Kaffee und Größe |",), "application/vnd.ms-excel"),
+        ("harbour.ppt.gz", ("Harbour rules", LEDGER), "application/vnd.ms-powerpoint"),
+        ("harbour.odp", ("Harbour rules", LEDGER), "application/vnd.oasis.opendocument.presentation"),
+    ],
+)
+def test_an_office_file_of_an_older_or_open_format_is_read(
+    tmp_path: Path, name: str, words: tuple[str, ...], media_type: str
+) -> None:
+    data = (OFFICE / name).read_bytes()
+    parsed = read(tmp_path, name.removesuffix(".gz"), gzip.decompress(data) if name.endswith(".gz") else data)
+    assert [part for part in words if part not in parsed.text] == []
+    assert "Click to edit" not in parsed.text + parsed.title
+    assert parsed.properties["mimeType"] == media_type
+
+
+@pytest.mark.decision("H64")
+def test_a_formula_that_was_never_calculated_is_a_blank_cell(tmp_path: Path) -> None:
+    file, book = io.BytesIO(), openpyxl.Workbook()
+    for row in (["Goods", "Casks", "Price", "Total"], ["Coffee", 12, 30, "=B2*C2"]):
+        book.active.append(row)
+    book.save(file)
+    lines = [line.replace(" ", "") for line in read(tmp_path, "goods.xlsx", file.getvalue()).text.splitlines()]
+    assert "|Goods|Casks|Price|Total|" in lines
+    assert "|Coffee|12|30||" in lines
+
+
+def marked(data: bytes, stream: str, place: int, mark: bytes) -> bytes:
+    """The compound file with other bytes at a place of one stream, as the format marks what is encrypted."""
+    file = io.BytesIO(data)
+    with olefile.OleFileIO(file, write_mode=True) as opened:
+        body = opened.openstream(stream).read()
+        opened.write_stream(stream, body[:place] + mark + body[place + len(mark) :])
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "stream", "place", "mark"),
+    [
+        ("harbour.doc", "WordDocument", 10, b"\x00\x13"),
+        ("harbour.ppt.gz", "Current User", 12, b"\xdf\xc4\xd1\xf3"),
+        ("harbour.xls", "Workbook", 20, b"\x2f\x00"),
+    ],
+)
+def test_an_older_office_file_with_a_password_is_refused_in_words(
+    tmp_path: Path, name: str, stream: str, place: int, mark: bytes
+) -> None:
+    data = (OFFICE / name).read_bytes()
+    locked = marked(gzip.decompress(data) if name.endswith(".gz") else data, stream, place, mark)
+    with pytest.raises(Skippable, match="protected by a password"):
+        read(tmp_path, name.removesuffix(".gz"), locked)
+
+
+def test_a_pdf_locked_with_aes_256_is_refused_in_words_unless_it_opens_without_a_password(tmp_path: Path) -> None:
+    """Made with pypdf 7.1: the same page, once with a password to open it and once with one to change it."""
+    with pytest.raises(Skippable, match="The PDF is protected by a password"):
+        read(tmp_path, "a.pdf", (OFFICE / "locked_aes256.pdf").read_bytes())
+    assert read(tmp_path, "b.pdf", (OFFICE / "owner_aes256.pdf").read_bytes()).text.startswith("The tide turns")
+
+
+NAMES = "".join(
+    f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{place}:1.0"'
+    for name, place in (("office", "office"), ("text", "text"), ("draw", "drawing"), ("table", "table"),
+                        ("presentation", "presentation"), ("svg", "svg-compatible"))
+)  # fmt: skip
+
+
+def slides(body: str, before: str = "") -> bytes:
+    return opened("presentation", body, before)
+
+
+def opened(kind: str, body: str, before: str = "") -> bytes:
+    """An OpenDocument file of a kind."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", f"application/vnd.oasis.opendocument.{kind}")
+        archive.writestr("content.xml", f"{before}<office:document-content{NAMES}>{body}</office:document-content>")
+    return file.getvalue()
+
+
+def test_an_open_text_keeps_all_that_a_reader_sees(tmp_path: Path) -> None:
+    """Lists in cells, formatted words, text boxes, notes and comments; not what was deleted."""
+    items = "".join(f"<text:list-item><text:p>{item}</text:p></text:list-item>" for item in ("Tar", "Rope"))
+    cell = "<table:table-cell>{}</table:table-cell>"
+    row = f"<table:table-row>{cell}{cell}</table:table-row>"
+    body = (
+        "<office:body><office:text><text:tracked-changes><text:p>Deleted words.</text:p></text:tracked-changes>"
+        '<text:h text:outline-level="2">Harbour <text:span>rules</text:span></text:h>'
+        "<text:p>The <text:span>pilot</text:span> boards<text:note><text:note-citation>1</text:note-citation>"
+        "<text:note-body><text:p>At the buoy.</text:p></text:note-body></text:note> first."
+        "<office:annotation><text:p>Say when.</text:p></office:annotation>"
+        "<draw:frame><draw:text-box><text:p>No wake!<draw:frame><draw:text-box><text:p>Inner box.</text:p>"
+        "</draw:text-box></draw:frame></text:p></draw:text-box></draw:frame>"
+        "<draw:frame><svg:desc>A red lamp</svg:desc></draw:frame></text:p>"
+        f"<table:table>{row.format('<text:p>Ship</text:p>', '<text:p>Needs</text:p>')}"
+        f"{row.format('<text:p>Minerva</text:p>', f'<text:list>{items}</text:list>')}</table:table>"
+        "</office:text></office:body>"
+    )
+    parsed = read(tmp_path, "a.odt", opened("text", body))
+    assert parsed.text.split("\n\n") == [
+        "## Harbour rules",
+        "The pilot boards first.",
+        "No wake!",
+        "Inner box.",
+        "A red lamp",
+        "| Ship | Needs |\n| --- | --- |\n| Minerva | - Tar - Rope |",
+        "Footnote: At the buoy.",
+        "Comment: Say when.\n",
+    ]
+    assert (parsed.title, parsed.properties["mimeType"]) == (
+        "Harbour rules",
+        "application/vnd.oasis.opendocument.text",
+    )
+
+
+def test_titles_lists_tables_and_notes_of_slides_keep_their_form_and_page(tmp_path: Path) -> None:
+    row = "<table:table-row><table:table-cell><text:p>{}</text:p></table:table-cell></table:table-row>"
+    body = (
+        '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>Harbour <text:span>rules</text:span>'
+        "</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box><text:list><text:list-item><text:p>Tea"
+        "</text:p></text:list-item></text:list></draw:text-box></draw:frame></draw:page><draw:page><draw:frame>"
+        f"<table:table>{row.format('Ship')}{row.format('Minerva')}</table:table></draw:frame><presentation:notes>"
+        '<draw:frame presentation:class="notes"><draw:text-box><text:p>Say it slowly.</text:p></draw:text-box>'
+        "</draw:frame></presentation:notes></draw:page>"
+    )
+    parsed = read(tmp_path, "a.odp", slides(body))
+    assert parsed.title == "Harbour rules"
+    assert parsed.text[: parsed.pages[1]] == "## Harbour rules\n\n- Tea\n\n"
+    assert parsed.text[parsed.pages[1] :] == "| Ship |\n| --- |\n| Minerva |\n\nSay it slowly.\n\n"
+    assert parsed.properties["pageCount"] == 2
+
+
+@pytest.mark.parametrize("before", ['<!DOCTYPE x [<!ENTITY a "aaaa">]>', "<broken", "<a>"])
+def test_slides_that_declare_entities_or_are_broken_are_refused(tmp_path: Path, before: str) -> None:
+    with pytest.raises(Skippable, match="damaged or incomplete"):
+        read(tmp_path, "a.odp", slides("<draw:page/>", before))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("shift_jis", "港長はすべての船とその積荷の台帳を保管しています。毎朝七時に渡し船が出ます。" * 6),
+        ("euc_jp", "港長はすべての船とその積荷の台帳を保管しています。毎朝七時に渡し船が出ます。" * 6),
+        ("iso2022_jp", "港長はすべての船とその積荷の台帳を保管しています。"),
+        ("gb18030", "港务局长保存着每艘船只及其货物的分类账。渡轮每天早上七点从北码头出发。" * 6),
+        ("big5", "港務局長保存著每艘船隻及其貨物的分類賬。渡輪每天早上七點從北碼頭出發。" * 6),
+        ("euc_kr", "항만 관리인은 모든 선박과 화물의 장부를 보관합니다. 매일 아침 일곱 시에 배가 떠납니다. " * 5),
+        ("koi8-r", "Капитан порта ведёт журнал каждого судна и его груза. Паром отходит в семь утра. " * 4),  # noqa: RUF001
+        ("iso8859-2", "Příliš žluťoučký kůň úpěl ďábelské ódy. " * 6),
+        ("cp1253", "Ο λιμενάρχης κρατά βιβλίο για κάθε πλοίο και το φορτίο του. " * 5),  # noqa: RUF001
+        ("cp1256", "يحتفظ مدير الميناء بسجل لكل سفينة وحمولتها كل يوم. " * 6),
+    ],
+)
+def test_a_text_of_any_encoding_is_decoded(encoding: str, text: str) -> None:
+    assert plain.text_of(text.encode(encoding)) == text
+
+
+@pytest.mark.decision("H30")
+def test_a_long_pdf_is_read_window_by_window_as_if_in_one(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.setTitle("Harbour rules")
+    canvas.setAuthor("The harbour master")
+    for page in range(1, page_ranges.PAGES + 4):
+        if page != page_ranges.PAGES + 1:
+            canvas.drawString(50, 700, f"Rule number {page} of the harbour holds for every vessel.")
+        canvas.showPage()
+    canvas.save()
+    parsed = read(tmp_path, "rules.pdf", file.getvalue())
+    assert parsed.title == "Harbour rules"
+    assert parsed.properties["pageCount"] == len(parsed.pages) == page_ranges.PAGES + 3
+    assert parsed.properties["author"] == "The harbour master"
+    assert parsed.properties["fileSize"] == len(file.getvalue())
+    assert list(parsed.pages) == sorted(parsed.pages)
+    for page in (1, page_ranges.PAGES, page_ranges.PAGES + 2, page_ranges.PAGES + 3):
+        assert parsed.text[parsed.pages[page - 1] :].startswith(f"Rule number {page} of the harbour")
+    assert sorted(place.name for place in tmp_path.iterdir() if place.is_file()) == ["rules.pdf"]
+
+
+@pytest.mark.decision("H30")
+def test_a_pdf_of_more_pages_than_are_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_ranges, "PAGES", 1)
+    monkeypatch.setattr(page_ranges, "MOST_PAGES", 2)
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    for _ in range(3):
+        canvas.showPage()
+    canvas.save()
+    path = tmp_path / "a.pdf"
+    path.write_bytes(file.getvalue())
+    with pytest.raises(Skippable, match="3 pages; at most 2"):
+        page_ranges.cut(path, 0)

@@ -1,0 +1,126 @@
+"""robots.txt: who may fetch what, how fast, and what happens while a site cannot say."""
+
+import threading
+from ipaddress import ip_network
+
+import pytest
+
+from connectors.web.builtin import client as clients
+from connectors.web.builtin import robots
+from connectors.web.builtin.client import Bounds, WebClient
+from connectors.web.builtin.politeness import Politeness
+from connectors.web.builtin.robots import Robots
+from retrieval.errors import Retryable
+from retrieval.network.fetch_guard import Guard
+from tests.connectors.web.test_web_client import LOOPBACK, answer, serving
+
+RULES = b"""User-agent: *
+Disallow: /private
+Crawl-delay: 2
+User-agent: Tester
+Disallow: /cgi
+Allow: /cgi/help
+Disallow: /*.zip$
+Sitemap: https://example.org/sitemap.xml
+"""
+
+
+@pytest.fixture
+def make(monkeypatch):
+    monkeypatch.setattr(clients.random, "uniform", lambda *_: 0.0)
+    made = []
+
+    def robots_of(guard=LOOPBACK):
+        made.append(
+            WebClient(guard, Politeness(8, 0.0), user_agent="Tester/1.0 (+https://t.example)", bounds=Bounds(9, 5))
+        )
+        return Robots(made[-1])
+
+    yield robots_of
+    for one in made:
+        one.close()
+
+
+def test_the_rules_for_our_name_hold(make):
+    with serving(lambda *_: answer(RULES, content_type="text/plain")) as server:
+        rules = make().rules(f"{server.url}/any/page?x")
+    allowed = {path: rules.allowed(server.url + path) for path in ("/", "/cgi/x", "/cgi/help/1", "/a.zip", "/private")}
+    assert allowed == {"/": True, "/cgi/x": False, "/cgi/help/1": True, "/a.zip": False, "/private": True}
+    assert rules.sitemaps == ("https://example.org/sitemap.xml",)
+    assert [path for path, _ in server.requests] == ["/robots.txt"]
+
+
+def test_others_get_the_rules_for_all():
+    rules = robots.read(RULES, "Another")
+    assert not rules.allowed("https://example.org/private/x")
+    assert rules.delay == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "delay"),
+    [
+        (b"Crawl-delay: 1.5", 1.5),
+        (b"Crawl-delay: 86400", robots.LONGEST_DELAY),
+        (b"Crawl-delay: nan", 0),
+        (b"Crawl-delay: -3", 0),
+        (b"Crawl-delay: soon", 0),
+        (b"Request-rate: 1/5", 5),
+        (b"", 0),
+    ],
+)
+def test_delays_are_kept_within_reason(text, delay):
+    assert robots.read(b"User-agent: *\nDisallow:\n" + text, "Tester").delay == delay
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
+def test_a_site_without_rules_forbids_nothing(status, make):
+    with serving(lambda *_: answer(status=f"{status} No")) as server:
+        assert make().rules(server.url).allowed(f"{server.url}/private")
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_nothing_is_fetched_while_a_site_cannot_say(status, make):
+    with serving(lambda *_: answer(status=f"{status} Oops")) as server:
+        known = make()
+        for _ in range(3):
+            with pytest.raises(Retryable, match=r"robots\.txt"):
+                known.rules(server.url)
+        assert len(server.requests) == clients.TRIES, "asked again at once"
+        assert known.delay(server.url) == 0
+
+
+def test_a_site_is_asked_once_by_all_threads(make):
+    with serving(lambda *_: answer(RULES)) as server:
+        known = make()
+        threads = [threading.Thread(target=known.rules, args=(f"{server.url}/{number}",)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert len(server.requests) == 1
+
+
+def test_an_endless_file_is_read_in_part(make):
+    def endless(*_):
+        yield b"HTTP/1.1 200 OK\r\n\r\nUser-agent: *\nDisallow: /private\n"
+        for _ in range(100):
+            yield b"# more and more and more\n" * 2000
+
+    with serving(endless) as server:
+        rules = make().rules(server.url)
+    assert not rules.allowed(f"{server.url}/private")
+    assert rules.allowed(f"{server.url}/")
+
+
+def test_robots_of_an_inner_address_are_not_asked_for(make):
+    with serving(lambda *_: answer(RULES)) as server:
+        make(Guard()).rules(server.url)
+        with serving(lambda *_: answer(status="301 Moved", location=f"{server.url}/robots.txt"), "127.0.0.3") as outer:
+            known = make(Guard((ip_network("127.0.0.3/32"),)))
+            assert known.rules(outer.url).allowed(f"{outer.url}/private")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("data", [b"\0" * 1000, b"\xff\xfe\0", b"Allow" * 9999, "Disallow: /ü".encode()])
+def test_any_bytes_are_some_rules(data):
+    assert robots.read(data, "Tester").allowed("https://example.org/")

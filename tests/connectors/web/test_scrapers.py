@@ -1,0 +1,389 @@
+"""The contract of every scraper: this service's own, and the three of vendors on their stand-ins."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors import registry
+from connectors.http import retries
+from connectors.web import jina, scrapingbee
+from connectors.web.builtin import client as clients
+from connectors.web.builtin import scraper as builtin
+from connectors.web.firecrawl import scraper as firecrawl
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ports import OcrStrategy, RawContent, ScrapeOptions, Scraper
+from retrieval.settings import Endpoint, Settings
+from tests.connectors.web.test_web_client import answer, serving
+from tests.retrieval.network.test_fetch_guard import ATTACKS
+from tests.standins import faults, jina_reader
+from tests.standins import firecrawl as firecrawl_standin
+from tests.standins import scrapingbee as scrapingbee_standin
+from tests.standins.scraped import Seen, Vendor
+
+WORDS = "SECRET VENDOR WORDS"
+SITE = "https://93.184.216.34"
+"""A public address that nobody dials: only the stand-ins hear of it."""
+PAGE = """<html lang="en"><head><title>Of tides</title><meta name="description" content="About the sea"></head>
+<body><nav><a href="/more">More</a></nav><main><h1>Tides</h1><p>The spring tide follows the full moon.</p>
+<p class="ad">Buy a sofa today.</p></main></body></html>"""
+
+Make = Callable[[Mapping[str, Any], Settings], Any]
+VENDORS: dict[str, tuple[Make, Callable[..., AbstractContextManager[Vendor]], str]] = {
+    "FIRECRAWL": (firecrawl.make, firecrawl_standin.running, "FIRECRAWL"),
+    "JINA": (jina.make, jina_reader.running, "JINA_READER"),
+    "SCRAPINGBEE": (scrapingbee.make, scrapingbee_standin.running, "SCRAPINGBEE"),
+}
+
+
+@dataclass
+class Place:
+    """A scraper and the web that it sees."""
+
+    scraper: Scraper
+    site: str
+    put: Callable[[str, Seen], None]
+    vendor: Vendor | None = None
+
+    def fetch(self, path: str, to: Path, **options: Any) -> RawContent:
+        raw = self.scraper.fetch(f"{self.site}{path}", ScrapeOptions(**options), to / "raw")
+        assert raw is not None
+        return raw
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("connectors.web.scraping_api.WAITING", 3.0)
+    monkeypatch.setattr(clients.random, "uniform", lambda *_: 0.0)
+
+
+@pytest.fixture(params=sorted(VENDORS))
+def vendor(request: pytest.FixtureRequest) -> Iterator[Place]:
+    make, running, endpoint = VENDORS[request.param]
+    with running() as found:
+        options = settings(endpoints={endpoint: Endpoint(base_url=found.base_url)})
+        scraper = make({"provider": request.param, "apiKey": found.key}, options)
+        yield Place(scraper, SITE, lambda path, page: found.web.update({SITE + path: page}), found)
+        scraper.close()
+
+
+@pytest.fixture
+def own() -> Iterator[Place]:
+    pages: dict[str, Seen] = {}
+
+    def play(path: str, _headers: Any) -> list[bytes]:
+        page = pages.get(path, Seen("Nothing", 404))
+        if page.final:
+            return answer(status="301 Moved", location=page.final)
+        return answer(page.data or page.html.encode(), content_type=page.media_type, status=f"{page.status} As asked")
+
+    with serving(play) as server:
+        options = settings(fetch_allow=["127.0.0.1/32"])
+        client = clients.client(options)
+        yield Place(builtin.Builtin(client, None), server.url, pages.__setitem__)
+        client.close()
+
+
+@pytest.fixture(params=["BUILTIN", *sorted(VENDORS)])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Each of the four."""
+    if request.param == "BUILTIN":
+        yield request.getfixturevalue("own")
+        return
+    make, running, endpoint = VENDORS[request.param]
+    with running() as found:
+        options = settings(endpoints={endpoint: Endpoint(base_url=found.base_url)})
+        scraper = make({"provider": request.param, "apiKey": found.key}, options)
+        yield Place(scraper, SITE, lambda path, page: found.web.update({SITE + path: page}), found)
+        scraper.close()
+
+
+def settings(**other: Any) -> Settings:
+    """The site is not there to be asked for its robots.txt."""
+    return Settings(fetch_robots=False, fetch_host_delay=0, **other)
+
+
+def text(raw: RawContent) -> str:
+    return registry.parser().parse(raw, OcrStrategy.BASIC_PARSER).text
+
+
+def test_the_registry_knows_all_four() -> None:
+    assert set(registry.SCRAPERS) == {"BUILTIN", *VENDORS}
+
+
+@pytest.mark.parametrize("path", ["/tides", "/tides.html", "/tides.json"])
+def test_a_page_comes_with_its_words_title_and_address(place: Place, tmp_path: Path, path: str) -> None:
+    place.put(path, Seen(PAGE))
+    raw = place.fetch(path, tmp_path)
+    parsed = registry.parser().parse(raw, OcrStrategy.BASIC_PARSER)
+    assert "The spring tide follows the full moon." in parsed.text.split("\n")
+    said = {**raw.properties, **parsed.properties}
+    assert raw.url == f"{place.site}{path}"
+    assert raw.size == raw.path.stat().st_size
+    assert (said["language"], said["description"]) == ("en", "About the sea")
+    assert (parsed.title or said["title"]) in ("Of tides", "Tides")
+
+
+@pytest.mark.decision("H41")
+def test_selectors_choose_what_is_taken(place: Place, tmp_path: Path) -> None:
+    place.put("/tides", Seen(PAGE))
+    whole = text(place.fetch("/tides", tmp_path))
+    assert "sofa" in whole
+    some = text(place.fetch("/tides", tmp_path, include=("main",), exclude=(".ad", "h1")))
+    assert "full moon" in some
+    assert not [word for word in ("sofa", "Tides", "More") if word in some]
+    with pytest.raises(Skippable, match="includeSelectors"):
+        text(place.fetch("/tides", tmp_path, include=("#nothing",)))
+
+
+def test_a_page_that_is_not_there_is_left_out_with_the_reason(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(Skippable, match="404"):
+        place.fetch("/gone", tmp_path)
+
+
+def test_a_site_in_trouble_may_be_asked_later(place: Place, tmp_path: Path) -> None:
+    place.put("/busy", Seen("<p>Later</p>", 503))
+    with pytest.raises(Retryable, match="503"):
+        place.fetch("/busy", tmp_path)
+
+
+def test_a_check_of_the_address_is_asked_also_where_it_leads(place: Place, tmp_path: Path) -> None:
+    place.put("/moved", Seen(PAGE, final=f"{place.site}/there"))
+    place.put("/there", Seen(PAGE))
+    assert place.fetch("/moved", tmp_path).url == f"{place.site}/there"
+
+    def check(url: str) -> None:
+        if url.endswith("/there"):
+            raise Skippable("not there")
+
+    with pytest.raises(Skippable, match="not there"):
+        place.fetch("/moved", tmp_path, check=check)
+
+
+def test_what_is_too_large_is_not_taken(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.put("/large", Seen(f"<main><p>{'word ' * 400}</p></main>"))
+    if place.vendor:
+        monkeypatch.setattr(service(place.scraper), "most", 1000)
+    else:
+        monkeypatch.setattr(place.scraper._client, "_bounds", clients.Bounds(1000, 10))  # type: ignore[attr-defined]
+    with pytest.raises(Skippable, match="larger than"):
+        place.fetch("/large", tmp_path)
+
+
+def service(scraper: Any) -> Any:
+    return scraper.client.service if hasattr(scraper, "client") else scraper._service
+
+
+@pytest.mark.decision("H41")
+def test_no_attack_reaches_a_service(vendor: Place, tmp_path: Path) -> None:
+    """A service might sit in a network of ours, and what it brings would be read to strangers."""
+    assert vendor.vendor is not None
+    for url in ATTACKS:
+        with pytest.raises((Skippable, Retryable)):
+            vendor.scraper.fetch(url, ScrapeOptions(), tmp_path / "raw")
+    assert vendor.vendor.asked == []
+
+
+def test_a_page_that_was_led_to_a_private_address_is_not_taken(vendor: Place, tmp_path: Path) -> None:
+    vendor.put("/inner", Seen(PAGE, final="http://169.254.169.254/latest/meta-data"))
+    with pytest.raises(Skippable, match="metadata"):
+        vendor.fetch("/inner", tmp_path)
+
+
+@pytest.mark.parametrize("how", ["seconds", "date"])
+def test_told_to_wait_it_waits_as_long_and_then_has_the_page(vendor: Place, tmp_path: Path, how: str) -> None:
+    assert vendor.vendor is not None
+    vendor.put("/tides", Seen(PAGE))
+    later = {"seconds": "1", "date": format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)}[how]
+    vendor.vendor.faults.append(faults.status(429, WORDS, Retry_After=later))
+    begun = time.monotonic()
+    assert "full moon" in text(vendor.fetch("/tides", tmp_path))
+    assert time.monotonic() - begun >= 0.9
+    assert len(vendor.vendor.asked) == 2
+
+
+def test_a_rate_that_stays_used_up_ends_in_time_and_says_how_long(vendor: Place, tmp_path: Path) -> None:
+    assert vendor.vendor is not None
+    vendor.vendor.always.append(faults.status(429, WORDS, Retry_After="600"))
+    with pytest.raises(Retryable, match="takes no more requests") as caught:
+        vendor.fetch("/tides", tmp_path)
+    assert caught.value.after is not None
+    assert caught.value.after > 500
+    assert len(vendor.vendor.asked) == 1
+
+
+@pytest.mark.parametrize("fault", [faults.status(500), faults.status(502), faults.reset, faults.cut, faults.html])
+def test_trouble_that_passes_costs_no_page(vendor: Place, tmp_path: Path, fault: faults.Fault) -> None:
+    assert vendor.vendor is not None
+    vendor.put("/tides", Seen(PAGE))
+    vendor.vendor.faults += [fault, fault]
+    assert "full moon" in text(vendor.fetch("/tides", tmp_path))
+    assert len(vendor.vendor.asked) == 3
+
+
+@pytest.mark.parametrize("fault", [faults.status(500), faults.reset, faults.cut, faults.html])
+def test_trouble_that_stays_may_be_over_later(vendor: Place, tmp_path: Path, fault: faults.Fault) -> None:
+    assert vendor.vendor is not None
+    vendor.vendor.always.append(fault)
+    with pytest.raises(Retryable) as caught:
+        vendor.fetch("/tides", tmp_path)
+    assert WORDS not in str(caught.value)
+    assert len(vendor.vendor.asked) == 3
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"text"', b'{"success": true, "data": 5}', b'{"data": null}', b"{"])
+def test_an_answer_of_another_shape_is_no_page(vendor: Place, tmp_path: Path, body: bytes) -> None:
+    assert vendor.vendor is not None
+    vendor.vendor.always.append(lambda handler: handler.reply(200, body) is None)
+    with pytest.raises((Retryable, Skippable)):
+        vendor.fetch("/tides", tmp_path)
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "refuses the key"), (402, "no credit left")])
+def test_a_refused_key_and_an_empty_account_end_the_run_at_once(
+    vendor: Place, tmp_path: Path, status: int, words: str
+) -> None:
+    assert vendor.vendor is not None
+    vendor.vendor.always.append(faults.status(status, WORDS))
+    for use in (lambda: vendor.fetch("/tides", tmp_path), vendor.scraper.check):
+        with pytest.raises(Fatal, match=words) as caught:
+            use()
+        assert WORDS not in str(caught.value)
+        assert caught.value.field == "webScraperConfig.apiKey"
+    assert len(vendor.vendor.asked) == 2
+
+
+@pytest.mark.parametrize("status", [400, 403, 422, 451])
+def test_a_page_that_a_service_will_not_read_fails_alone(vendor: Place, tmp_path: Path, status: int) -> None:
+    assert vendor.vendor is not None
+    vendor.vendor.always.append(faults.status(status, WORDS))
+    with pytest.raises(Skippable) as caught:
+        vendor.fetch("/tides", tmp_path)
+    assert WORDS not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(VENDORS))
+@pytest.mark.parametrize("key", ["", " ", "schlüssel", "two\nlines", "a\0b"])
+def test_a_key_that_cannot_be_one_is_refused_before_anybody_is_asked(name: str, key: str) -> None:
+    with pytest.raises(Fatal, match=r"webScraperConfig\.apiKey") as caught:
+        VENDORS[name][0]({"provider": name, "apiKey": key}, settings())
+    assert caught.value.field == "webScraperConfig.apiKey"
+
+
+def test_a_pasted_key_may_end_with_a_line(tmp_path: Path) -> None:
+    with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE)}) as found:
+        endpoints = {"JINA_READER": Endpoint(base_url=f"{found.base_url}/")}
+        scraper = jina.make({"apiKey": f" {found.key}\n"}, settings(endpoints=endpoints))
+        assert scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
+        scraper.close()
+
+
+def test_a_good_key_is_known_by_a_check(vendor: Place) -> None:
+    assert vendor.vendor is not None
+    vendor.vendor.web[jina.CHECKED] = Seen(PAGE)
+    vendor.scraper.check()
+
+
+def test_the_key_is_in_no_log_and_no_error(
+    vendor: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert vendor.vendor is not None
+    vendor.put("/tides", Seen(PAGE))
+    said = []
+    with caplog.at_level(logging.DEBUG):
+        echo = {"success": False, "error": vendor.vendor.key, "message": vendor.vendor.key}
+        refusals = [lambda handler, code=code: handler.reply(code, echo) is None for code in (429, 401, 500, 400)]
+        for fault in (None, *refusals, faults.reset):
+            vendor.vendor.always[:] = [fault] if fault else []
+            try:
+                vendor.fetch("/tides", tmp_path)
+            except (Fatal, Retryable, Skippable) as error:
+                said.append("".join(traceback.format_exception(error)))
+    output = capsys.readouterr()
+    everything = "\n".join(
+        [caplog.text, *said, output.out, output.err, repr(vendor.scraper), repr(service(vendor.scraper))]
+    )
+    assert len(said) == 5
+    assert vendor.vendor.key not in everything
+
+
+@pytest.mark.decision("H41")
+def test_the_services_are_asked_for_the_page_as_it_is_now_and_safely(tmp_path: Path) -> None:
+    """The stand-ins refuse Firecrawl's unsafe defaults; Jina keeps pages for an hour unless it is told not to."""
+    with jina_reader.running(web={f"{SITE}/tides": Seen(PAGE), f"{SITE}/tides.pdf": Seen()}) as reader:
+        scraper = jina.make(
+            {"apiKey": reader.key}, settings(endpoints={"JINA_READER": Endpoint(base_url=reader.base_url)})
+        )
+        scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
+        assert reader.headers[-1]["x-no-cache"] == "true"
+        raw = scraper.fetch(f"{SITE}/tides.pdf", ScrapeOptions(), tmp_path / "raw")
+        scraper.close()
+    assert raw is not None
+    assert raw.media_type == "text/markdown"
+    assert text(raw) == "Words of a file."
+
+
+@pytest.mark.parametrize("how", ["silent", "dripping"])
+@pytest.mark.parametrize("module", [jina, scrapingbee])
+def test_a_service_that_takes_for_ever_is_left_after_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, how: str
+) -> None:
+    def drip(handler: faults.Handler) -> bool:
+        handler.send_response(200)
+        handler.end_headers()
+        for _ in range(30):
+            handler.wfile.write(b" ")
+            time.sleep(0.1)
+        return True
+
+    monkeypatch.setattr(module, "SECONDS", 0.5)
+    name, standin = ("JINA_READER", jina_reader) if module is jina else ("SCRAPINGBEE", scrapingbee_standin)
+    with standin.running(always=[drip if how == "dripping" else faults.slow(2)]) as found:
+        scraper = module.make({"apiKey": found.key}, settings(endpoints={name: Endpoint(base_url=found.base_url)}))
+        begun = time.monotonic()
+        with pytest.raises(Retryable):
+            scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
+        assert time.monotonic() - begun < 1.5
+        scraper.close()
+    assert len(found.asked) == 1
+
+
+def test_files_come_whole_through_scrapingbee(tmp_path: Path) -> None:
+    page = Seen(data=b"a,b\n1,2\n", media_type="text/csv")
+    with scrapingbee_standin.running(web={f"{SITE}/table.csv": page}) as bee:
+        endpoint = {"SCRAPINGBEE": Endpoint(base_url=bee.base_url)}
+        scraper = scrapingbee.make({"apiKey": bee.key}, settings(endpoints=endpoint))
+        raw = scraper.fetch(f"{SITE}/table.csv", ScrapeOptions(), tmp_path / "raw")
+        scraper.close()
+    assert raw is not None
+    assert (raw.media_type, raw.page, raw.path.read_bytes()) == ("text/csv", None, b"a,b\n1,2\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("SCRAPE_DNS_RESOLUTION_ERROR", "host name"),
+        ("SCRAPE_SSL_ERROR", "certificate"),
+        ("SCRAPE_X", "Firecrawl could not"),
+    ],
+)
+def test_a_page_that_firecrawl_cannot_read_says_why(tmp_path: Path, code: str, words: str) -> None:
+    with firecrawl_standin.running(broken={f"{SITE}/tides": code}) as crawler:
+        endpoint = {"FIRECRAWL": Endpoint(base_url=crawler.base_url)}
+        scraper = firecrawl.make({"apiKey": crawler.key}, settings(endpoints=endpoint))
+        with pytest.raises(Skippable, match=words) as caught:
+            scraper.fetch(f"{SITE}/tides", ScrapeOptions(), tmp_path / "raw")
+        scraper.close()
+    assert WORDS not in str(caught.value)
+    assert len(crawler.asked) == 1

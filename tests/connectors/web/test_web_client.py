@@ -1,0 +1,404 @@
+"""The guarded client against servers that mean no good: bounded in bytes, time and redirects, and never led inside."""
+
+import gzip
+import io
+import itertools
+import socket
+import threading
+import time
+import zlib
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from ipaddress import ip_network
+
+import pytest
+
+from connectors.web.builtin import client as clients
+from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
+from connectors.web.builtin.politeness import Politeness
+from retrieval.errors import Retryable, Skippable
+from retrieval.network.fetch_guard import Guard
+from tests.retrieval.network.test_fetch_guard import ATTACKS
+
+LOOPBACK = Guard((ip_network("127.0.0.1/32"),))
+
+
+class Server:
+    """Answers each request, on a connection of its own, with what `play` makes of its path and headers."""
+
+    def __init__(self, play, host="127.0.0.1"):
+        self.play = play
+        self.requests = []
+        self.listener = socket.create_server((host, 0))
+        self.port = self.listener.getsockname()[1]
+        self.url = f"http://{host}:{self.port}"
+        self.threads = [threading.Thread(target=self.accept)]
+        self.threads[0].start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self.answer, args=(connection,))
+            thread.start()
+            self.threads.append(thread)
+
+    def answer(self, connection):
+        with connection:
+            connection.settimeout(5)
+            try:
+                asked = b""
+                while b"\r\n\r\n" not in asked:
+                    piece = connection.recv(65536)
+                    if not piece:
+                        return
+                    asked += piece
+                lines = asked.decode("latin-1").split("\r\n")
+                headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
+                self.requests.append((lines[0].split()[1], headers))
+                for part in self.play(lines[0].split()[1], headers):
+                    connection.sendall(part)
+            except OSError:
+                return
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for thread in self.threads:
+            thread.join(10)
+
+
+@contextmanager
+def serving(play, host="127.0.0.1"):
+    server = Server(play, host)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def answer(body=b"", status="200 OK", **headers):
+    named = {"content-length": str(len(body)), "connection": "close"} | headers
+    lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items()), "", ""]
+    return [("\r\n".join(lines)).encode("latin-1") + body]
+
+
+@pytest.fixture
+def make(monkeypatch):
+    """A function that makes a client that may fetch from 127.0.0.1, and does not wait between tries."""
+    monkeypatch.setattr(clients.random, "uniform", lambda *_: 0.0)
+    made = []
+
+    def client(guard=LOOPBACK, *, size=1_000_000, seconds=5.0, **manners):
+        polite = Politeness(manners.get("at_once", 8), manners.get("delay", 0.0))
+        made.append(WebClient(guard, polite, user_agent="Tester/1.0", bounds=Bounds(size, seconds)))
+        return made[-1]
+
+    yield client
+    for one in made:
+        one.close()
+
+
+def test_a_page_is_fetched_with_an_honest_name(make):
+    with serving(lambda *_: answer(b"<p>hello", content_type="text/html; charset=utf-8", etag='"1"')) as server:
+        into = io.BytesIO()
+        found = make().get(f"{server.url}/a?b=c#part", into)
+    assert into.getvalue() == b"<p>hello"
+    assert (found.status, found.size, found.url) == (200, 8, f"{server.url}/a?b=c")
+    assert found.media_type == "text/html; charset=utf-8"
+    assert found.headers["etag"] == '"1"'
+    ((path, headers),) = server.requests
+    assert path == "/a?b=c"
+    assert headers["user-agent"] == "Tester/1.0"
+    assert not {"cookie", "authorization", "proxy-authorization"} & headers.keys()
+
+
+def test_cookies_of_one_answer_are_not_sent_with_the_next_request(make):
+    with serving(lambda *_: answer(b"x", set_cookie="session=1; Path=/")) as server:
+        client = make()
+        client.get(server.url, io.BytesIO())
+        client.get(server.url, io.BytesIO())
+    assert all("cookie" not in headers for _, headers in server.requests)
+
+
+@pytest.mark.parametrize("url", ATTACKS)
+def test_no_attack_is_fetched(url, make):
+    with serving(lambda *_: answer(b"inside")) as server, pytest.raises(Skippable):
+        make(Guard()).get(url.replace("127.0.0.1", f"127.0.0.1:{server.port}"), io.BytesIO())
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("url", [*ATTACKS, "file:///etc/passwd", "javascript:alert(1)", "mailto:a@b.example"])
+def test_no_redirect_leads_to_an_attack(url, make):
+    """The site may be fetched from 127.0.0.3; the witness listens on 127.0.0.1."""
+    with socket.create_server(("127.0.0.1", 0)) as witness:
+        witness.setblocking(False)
+        port = witness.getsockname()[1]
+        location = url.replace("//127.0.0.1", f"//127.0.0.1:{port}").replace("//localhost", f"//localhost:{port}")
+        location = location.replace("\r\n", "").encode().decode("latin-1")
+
+        def play(path, _):
+            return answer(status="302 Found", location=location) if path == "/start" else answer(status="404 None")
+
+        guard = Guard((ip_network("127.0.0.3/32"),))
+        with serving(play, "127.0.0.3") as server, pytest.raises(Skippable):
+            make(guard).get(f"{server.url}/start", io.BytesIO())
+        with pytest.raises(BlockingIOError):
+            witness.accept()
+        assert server.requests
+
+
+def test_five_redirects_are_followed_and_no_sixth(make):
+    def play(path, _):
+        left = int(path[1:])
+        return answer(b"end") if left == 0 else answer(status="301 Moved", location=f"/{left - 1}")
+
+    with serving(play) as server:
+        assert make().get(f"{server.url}/5", io.BytesIO()).url == f"{server.url}/0"
+        with pytest.raises(Skippable, match="more than 5 redirects"):
+            make().get(f"{server.url}/6", io.BytesIO())
+
+
+def test_each_address_of_a_redirect_is_checked_by_the_caller(make):
+    asked = []
+
+    def check(url):
+        asked.append(url)
+        if url.endswith("/private"):
+            raise Skippable("Not there.")
+
+    with serving(lambda *_: answer(status="307 Moved", location="/private")) as server:
+        with pytest.raises(Skippable, match="Not there"):
+            make().get(f"{server.url}/", io.BytesIO(), FetchRequest(check=check))
+    assert asked == [f"{server.url}/", f"{server.url}/private"]
+    assert len(server.requests) == 1
+
+
+def test_an_endless_body_is_cut_off(make):
+    def endless(*_):
+        yield b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n"
+        for _ in range(1000):
+            yield b"x" * 65536
+
+    with serving(endless) as server:
+        into = io.BytesIO()
+        with pytest.raises(Skippable, match="larger than"):
+            make().get(server.url, into)
+    assert len(into.getvalue()) <= 1_000_000
+
+
+def test_a_long_file_is_refused_by_its_length_and_cut_where_that_is_wished(make):
+    with serving(lambda *_: answer(b"y" * 2_000_000)) as server:
+        into = io.BytesIO()
+        with pytest.raises(Skippable, match="larger than"):
+            make().get(server.url, into)
+        assert into.getvalue() == b""
+        found = make().get(server.url, into, FetchRequest(cut=True))
+    assert found.cut
+    assert found.size == len(into.getvalue()) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("x-gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda data: zlib.compress(data, wbits=-15)),
+        ("gzip", lambda data: gzip.compress(data[:100]) + gzip.compress(data[100:])),
+        ("identity", bytes),
+    ],
+)
+def test_packed_pages_are_unpacked(encoding, pack, make):
+    page = b"".join(b"line %d\n" % number for number in range(20_000))
+    with serving(lambda *_: answer(pack(page), content_encoding=encoding)) as server:
+        into = io.BytesIO()
+        found = make().get(server.url, into)
+    assert into.getvalue() == page
+    assert found.size == len(page)
+
+
+def test_a_gzip_bomb_stops_at_the_bound(make):
+    packer = zlib.compressobj(9, wbits=31)
+    bomb = b"".join(packer.compress(bytes(1 << 20)) for _ in range(300)) + packer.flush()
+    with serving(lambda *_: answer(bomb, content_encoding="gzip")) as server:
+        into = io.BytesIO()
+        with pytest.raises(Skippable, match="larger than"):
+            make().get(server.url, into)
+    assert len(into.getvalue()) <= 1_000_000
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip,gzip,gzip", "compress", "x"])
+def test_packing_that_was_not_asked_for_is_refused(encoding, make):
+    with serving(lambda *_: answer(gzip.compress(gzip.compress(b"x")), content_encoding=encoding)) as server:
+        with pytest.raises(Skippable, match="packed"):
+            make().get(server.url, io.BytesIO())
+
+
+def test_broken_and_short_packing_are_told_apart(make):
+    whole = gzip.compress(b"a page " * 1000)
+    with serving(lambda *_: answer(b"no gzip at all", content_encoding="gzip")) as server:
+        with pytest.raises(Skippable, match="unpacked"):
+            make().get(server.url, io.BytesIO())
+    with serving(lambda *_: answer(whole[:-20], content_encoding="gzip")) as server:
+        with pytest.raises(Retryable, match="broke off"):
+            make().get(server.url, io.BytesIO())
+
+
+def test_a_length_that_lies_is_a_broken_answer(make):
+    with serving(lambda *_: answer(b"short", content_length="500")) as server:
+        with pytest.raises(Retryable, match="broke off"):
+            make().get(server.url, io.BytesIO())
+        assert len(server.requests) == clients.TRIES
+    with serving(lambda *_: answer(b"long enough", content_length="4")) as server:
+        into = io.BytesIO()
+        with pytest.raises(Retryable, match="broke off"):
+            make().get(server.url, into)
+    assert into.getvalue() in (b"", b"long")
+
+
+def drip(*parts):
+    """One byte of the last part every tenth of a second."""
+
+    def play(*_):
+        yield from parts[:-1]
+        for byte in parts[-1]:
+            time.sleep(0.1)
+            yield bytes([byte])
+
+    return play
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", b"x" * 100),
+        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100,),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 4,),
+    ],
+)
+def test_an_answer_that_drips_ends_in_time(parts, make, monkeypatch):
+    monkeypatch.setattr(clients, "TRIES", 1)
+    started = time.monotonic()
+    with serving(drip(*parts)) as server:
+        with pytest.raises(Retryable, match="in time"):
+            make(seconds=1.0).get(server.url, io.BytesIO())
+        assert time.monotonic() - started < 2
+
+
+def test_trouble_that_passes_is_tried_again(make):
+    turns = iter([answer(status="500 Oops"), [], answer(b"there")])
+    with serving(lambda *_: next(turns)) as server:
+        into = io.BytesIO()
+        assert make().get(server.url, into).status == 200
+    assert into.getvalue() == b"there"
+    assert len(server.requests) == 3
+
+
+def test_a_slow_try_is_not_repeated_here(make, monkeypatch):
+    """The step tries again anyway: three slow tries in each of its own would hold up the neighbours."""
+    monkeypatch.setattr(clients, "SHORT_WAIT", 0.5)
+    with serving(drip(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100)) as server:
+        with pytest.raises(Retryable, match="in time"):
+            make(seconds=0.6).get(server.url, io.BytesIO())
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 300, 304 + 1])
+def test_what_will_not_change_is_not_tried_again(status, make):
+    with serving(lambda *_: answer(status=f"{status} No")) as server, pytest.raises(Skippable, match=str(status)):
+        make().get(server.url, io.BytesIO())
+    assert len(server.requests) == 1
+
+
+def test_a_short_retry_after_is_waited_out(make):
+    turns = iter([answer(status="429 Slow", retry_after="1"), answer(b"ok")])
+    started = time.monotonic()
+    with serving(lambda *_: next(turns)) as server:
+        make().get(server.url, io.BytesIO())
+    assert 0.9 < time.monotonic() - started < 4
+
+
+@pytest.mark.parametrize("dated", [False, True])
+def test_a_long_retry_after_is_handed_to_the_caller(dated, make):
+    stamp = format_datetime(datetime.now(UTC) + timedelta(seconds=120), usegmt=True) if dated else "120"
+    with serving(lambda *_: answer(status="503 Busy", retry_after=stamp)) as server:
+        client = make()
+        for _ in range(2):
+            with pytest.raises(Retryable) as raised:
+                client.get(server.url, io.BytesIO())
+            assert raised.value.after == pytest.approx(120, abs=10)
+    assert len(server.requests) == 1, "asked again a host that wanted to be left alone"
+
+
+def test_an_unchanged_page_is_not_sent_again(make):
+    def play(_, headers):
+        return answer(status="304 Same") if headers.get("if-none-match") == '"7"' else answer(b"page", etag='"7"')
+
+    with serving(play) as server:
+        client = make()
+        assert client.get(server.url, io.BytesIO()).headers["etag"] == '"7"'
+        assert client.get(server.url, io.BytesIO(), FetchRequest(headers={"If-None-Match": '"7"'})).status == 304
+
+
+def test_proxy_variables_and_passwords_of_the_machine_are_not_used(make, monkeypatch, tmp_path):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password secret")
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.9:9")
+    with serving(lambda *_: answer(b"ok")) as server:
+        make().get(server.url, io.BytesIO())
+    assert server.requests[0][0] == "/"
+    assert "authorization" not in server.requests[0][1]
+
+
+def test_one_host_gets_few_requests_at_once_and_none_too_soon(make):
+    now, most, starts, lock = 0, 0, [], threading.Lock()
+
+    def play(*_):
+        nonlocal now, most
+        with lock:
+            now, most = now + 1, max(most, now + 1)
+            starts.append(time.monotonic())
+        time.sleep(0.15)
+        with lock:
+            now -= 1
+        return answer(b"ok")
+
+    with serving(play) as server:
+        client = make(at_once=2, delay=0.2)
+        threads = [threading.Thread(target=client.get, args=(server.url, io.BytesIO())) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+    starts.sort()
+    assert len(starts) == 6
+    assert most <= 2
+    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) > 0.1
+
+
+def test_a_site_that_asks_for_a_longer_delay_gets_it(make):
+    with serving(lambda *_: answer(b"ok")) as server:
+        client = make()
+        started = time.monotonic()
+        for _ in range(3):
+            client.get(server.url, io.BytesIO(), FetchRequest(delay=0.2))
+    assert time.monotonic() - started > 0.38
+
+
+def test_a_server_that_is_not_there_may_come_back(make):
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with pytest.raises(Retryable, match="cannot be reached"):
+        make().get(f"http://127.0.0.1:{port}/", io.BytesIO())
+
+
+def test_reasons_hold_nothing_that_the_site_sent(make):
+    with serving(lambda *_: answer(b"canary", status="404 canary", x_canary="canary")) as server:
+        with pytest.raises(Skippable) as raised:
+            make().get(f"{server.url}/canary", io.BytesIO())
+    assert "canary" not in str(raised.value)

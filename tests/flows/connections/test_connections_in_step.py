@@ -1,0 +1,307 @@
+"""Connections through the pipeline: first listing, changes, departures, and what is not lost on the way."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from connectors import registry
+from retrieval.errors import Skippable
+from retrieval.ingestion import results
+from tests.connectors.sources.test_connectors import ACCOUNTS
+from tests.flows.connected import connected_space
+from tests.standins import faults, memory
+from tests.standins.place import APP
+
+
+class Killed(BaseException):
+    """The process ends where it stands."""
+
+
+TEXTS = {
+    "harbour.txt": "The harbour master counts ships at dawn.",
+    "plans/2026/launch.txt": "The launch of the lighthouse is planned for spring.",
+    "plans/2026/budget.txt": "The budget of the observatory is nearly spent.",
+    "notes/bees.txt": "Bees dance to tell where the clover grows.",
+    "notes/deep/er/tide.txt": "A spring tide follows the full moon.",
+    "notes/owls.txt": "Owls hunt mice at night without a sound.",
+}
+
+
+@pytest.fixture(params=ACCOUNTS)
+def account(request, monkeypatch):
+    if request.param == "MEMORY":  # in the place of another, since the service knows no more
+        monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")
+        serving = memory.serving("BOX")
+    else:
+        module, _, name = ACCOUNTS[request.param].partition(":")
+        serving = getattr(importlib.import_module(module), name)()
+    with serving as made:
+        yield made
+
+
+@pytest.fixture
+def files(account):
+    return {path: account.put(path, text) for path, text in TEXTS.items()}
+
+
+@pytest.fixture
+def space(db, account, monkeypatch):
+    with connected_space(db, account, monkeypatch) as made:
+        yield made
+
+
+def rows(space):
+    """Live documents by their external id."""
+    found = space.db.rows(
+        "select d.* from documents d where d.connection_id = %(id)s and d.deleted_at is null", {"id": space.connection}
+    )
+    return {row["external_id"]: row for row in found}
+
+
+def first(space, query):
+    return space.search(query, top_k=1)
+
+
+def watched(account, monkeypatch, refused=""):
+    """The external ids that are fetched from now on; `refused` is not given."""
+    read, kind = [], type(registry.connector(account.connector, APP, account.settings))
+    fetch = kind.fetch
+
+    def noted(self, tokens, item, to):
+        read.append(item.external_id)
+        if item.external_id == refused:
+            raise Skippable("It cannot be had now.")
+        return fetch(self, tokens, item, to)
+
+    monkeypatch.setattr(kind, "fetch", noted)
+    return read
+
+
+def test_a_nested_document_is_found_and_only_what_changes_is_fetched_again(space, account, files, monkeypatch):
+    run = space.ingest()
+    assert (run.status, len(run.completed), run.failed) == ("COMPLETED", len(TEXTS), [])
+    assert "tide" in first(space, "spring tide and full moon")[0]
+    before = rows(space)
+    assert set(before) == set(files.values())
+    assert all(row["properties"]["url"] for row in before.values())
+
+    account.change(files["notes/owls.txt"], "Owls have moved into the old church tower.")
+    read = watched(account, monkeypatch)
+    run = space.ingest()
+    assert run.failed == []
+    assert read == [files["notes/owls.txt"]]
+    assert "owls" in first(space, "the old church tower")[0]
+    after = rows(space)
+    changed = {name for name in after if after[name]["active_generation"] != before[name]["active_generation"]}
+    assert changed == {files["notes/owls.txt"]}
+
+
+def test_a_deleted_item_is_gone_in_the_same_run(space, account, files):
+    space.ingest()
+    account.delete(files["notes/bees.txt"])
+    run = space.ingest()
+    assert run.progress["removed"] == 1
+    assert files["notes/bees.txt"] not in rows(space)
+    assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
+    space.sweep()
+    assert not space.db.rows(
+        "select from chunks c join documents d on d.id = c.document_id where d.connection_id = %(id)s"
+        " and d.deleted_at is not null",
+        {"id": space.connection},
+    )
+
+
+def test_a_new_and_a_renamed_item_come_with_the_next_run(space, account, files):
+    space.ingest()
+    account.rename(files["harbour.txt"], "port.txt")
+    fresh = account.put("plans/fresh.txt", "Fresh snow covers the railway.")
+    run = space.ingest()
+    assert run.failed == []
+    assert "port" in rows(space)[files["harbour.txt"]]["name"]
+    assert fresh in rows(space)
+    assert "fresh" in first(space, "snow on the railway")[0]
+
+
+@pytest.mark.decision("H47")
+@pytest.mark.decision("D56")
+def test_a_fifth_and_more_wait_for_a_person(space, account, files):
+    space.ingest()
+    leaving = [files["notes/bees.txt"], files["notes/owls.txt"]]
+    for one in leaving:
+        account.delete(one)
+    asked = space.request()
+    lease = space.lease()
+    space.take(lease)
+    run = space.run(asked)
+    assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 2)
+    assert results.left(space.db, lease) == results.Left(removed=0, held=2)
+    assert "bees" in first(space, "bees dance where clover grows")[0]
+    run = space.ingest()
+    assert run.progress["awaitingConfirmation"] == 2
+    ids = {rows(space)[one]["id"] for one in leaving}
+    held = space.resync(document_ids=tuple(ids))
+    assert {(one.id, one.status) for one in held.documents} == {(one, "NOT_ELIGIBLE_FOR_RESYNC") for one in ids}
+    assert all("confirmDeletions" in one.error for one in held.documents)
+    gone = space.resync(document_ids=tuple(ids), confirm_deletions=True)
+    assert {(one.id, one.status) for one in gone.documents} == {(one, "REMOVED") for one in ids}
+    assert not set(leaving) & set(rows(space))
+    assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
+    assert space.ingest().progress["awaitingConfirmation"] == 0
+
+
+def test_a_resync_fetches_anew_and_keeps_what_the_listing_said(space, account, files, monkeypatch):
+    space.ingest()
+    owls = files["notes/owls.txt"]
+    account.change(owls, "Owls have moved into the old church tower.")
+    read = watched(account, monkeypatch)
+    made = space.resync(document_ids=(rows(space)[owls]["id"],))
+    assert [one.status for one in made.documents] == ["QUEUED_FOR_RESYNC"]
+    space.work()
+    assert "owls" in first(space, "the old church tower")[0]
+    assert rows(space)[owls]["properties"]["url"]
+    assert space.ingest().failed == []
+    assert set(read) == {owls}
+    space.db.rows("update connections set status = 'FAILED' where id = %(id)s", {"id": space.connection})
+    (refused,) = space.resync(document_ids=(rows(space)[owls]["id"],)).documents
+    assert refused.status == "NOT_ELIGIBLE_FOR_RESYNC"
+    assert "authorize" in refused.error
+
+
+@pytest.mark.decision("H47")
+def test_an_empty_listing_empties_nothing(space, account, files):
+    space.ingest()
+    account.lose()
+    account.forget_cursors()
+    run = space.ingest()
+    assert run.progress["removed"] == 0
+    assert set(rows(space)) == set(files.values())
+
+
+@pytest.mark.parametrize("broken", [faults.html, faults.reset, faults.status(500)])
+def test_a_broken_listing_fails_the_run_and_empties_nothing(space, account, files, broken):
+    space.ingest()
+    account.fault = lambda _request: broken
+    (entry,) = space.ingest().failed
+    assert entry.error
+    assert "SECRET" not in entry.error
+    account.fault = lambda _request: None
+    assert set(rows(space)) == set(files.values())
+    assert (
+        space.db.row("select status from connections where id = %(id)s", {"id": space.connection})["status"] == "ACTIVE"
+    )
+
+
+@pytest.mark.decision("H48")
+def test_what_was_not_brought_to_its_end_is_taken_up_by_the_next_run(space, account, files, monkeypatch):
+    refused = files["notes/owls.txt"]
+    with monkeypatch.context() as once:
+        watched(account, once, refused)
+        run = space.ingest()
+    assert [entry.error for entry in run.failed] == ["It cannot be had now."]
+    read = watched(account, monkeypatch)
+    run = space.ingest()
+    assert run.failed == []
+    assert read == [refused]
+    assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
+
+
+def test_a_worker_that_dies_between_pages_lists_what_is_left(space, account, files, monkeypatch):
+    """Another process goes on behind the last page that was saved."""
+    account.page = 2
+    kind = type(registry.connector(account.connector, APP, account.settings))
+    whole, pages = kind.iter_changes, []
+
+    def dying(self, tokens, cursor):
+        for page in whole(self, tokens, cursor):
+            if len(pages) == 2:
+                raise Killed
+            pages.append({item.external_id for item in page.items})
+            yield page
+
+    monkeypatch.setattr(kind, "iter_changes", dying)
+    with pytest.raises(Killed):
+        space.ingest()
+    monkeypatch.setattr(kind, "iter_changes", whole)
+    space.db.rows("update batches set lease_until = now() - interval '1 second' where finished_at is null")
+    asked = len(account.requests)
+    space.take_up()
+    assert set(rows(space)) == set(files.values())
+    assert {row["status"] for row in rows(space).values()} == {"SUCCESS"}
+    assert account.requests[asked:]
+
+
+@pytest.mark.decision("H47")
+@pytest.mark.decision("D52")
+def test_another_account_keeps_the_old_documents_until_a_person_says_so(space, account, files):
+    space.ingest()
+    before = set(rows(space))
+    for one in list(files.values()):
+        account.delete(one)
+    fresh = account.put("other/account.txt", "The other account keeps records of comets.")
+    account.vendor.account = "account-2"
+    space.db.rows(
+        "update connections set cursor = '{\"accountChanged\": true}' where id = %(id)s", {"id": space.connection}
+    )
+    run = space.ingest()
+    assert run.progress["awaitingConfirmation"] == len(before)
+    assert set(rows(space)) == before | {fresh}
+
+
+@pytest.mark.decision("D52")
+def test_the_same_account_connected_again_doubles_nothing(space, account, files):
+    space.ingest()
+    before = {row["id"] for row in rows(space).values()}
+    first_connection, space.connection = space.connection, space.connect()
+    run = space.ingest()
+    assert (run.failed, run.progress["embedded"]) == ([], 0)
+    assert {row["id"] for row in rows(space).values()} == before
+    found = space.search("spring tide and full moon", top_k=9)
+    assert len(found) == len(set(found))
+    space.connection = first_connection
+    assert rows(space) == {}
+    assert space.ingest().progress["removed"] == 0
+
+
+@pytest.mark.decision("H49")
+def test_two_runs_of_a_connection_never_overlap(space, account, files):
+    first_run, second_run = space.request(), space.request()
+    lease = space.lease()
+    assert space.lease() is None
+    space.take(lease)
+    assert space.run(first_run).status == "COMPLETED"
+    assert space.run(second_run).status == "QUEUED"
+    space.work()
+    assert space.run(second_run).status == "COMPLETED"
+
+
+@pytest.mark.decision("H66")
+def test_a_refused_app_fails_the_run_alone_and_recovers_when_it_is_corrected(space, account, files):
+    """Its secret was changed at the service: what people allowed stands, and is used again with the new secret."""
+    space.ingest()
+    before, secret = rows(space), account.vendor.client[1]
+    account.vendor.client = ("client", "another secret")
+    account.expire()
+    (entry,) = space.ingest().failed
+    assert "client id and secret in the namespace" in entry.error
+    row = space.db.row("select * from connections where id = %(id)s", {"id": space.connection})
+    assert (row["status"], row["status_reason"]) == ("ACTIVE", entry.error)
+    assert rows(space) == before
+    account.vendor.client = ("client", secret)
+    account.change(files["notes/owls.txt"], "Owls have moved into the old church tower.")
+    assert space.ingest().failed == []
+    row = space.db.row("select * from connections where id = %(id)s", {"id": space.connection})
+    assert (row["status"], row["status_reason"]) == ("ACTIVE", None)
+    assert "owls" in first(space, "the old church tower")[0]
+
+
+def test_an_access_that_ended_fails_the_run_and_the_connection_in_words(space, account, files):
+    account.expire()
+    account.vendor.refresh_tokens.clear()
+    run = space.ingest()
+    assert run.status == "COMPLETED"
+    (entry,) = run.failed
+    assert "authorize" in entry.error.lower()
+    row = space.db.row("select * from connections where id = %(id)s", {"id": space.connection})
+    assert (row["status"], bool(row["status_reason"])) == ("FAILED", True)

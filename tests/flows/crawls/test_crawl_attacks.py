@@ -1,0 +1,178 @@
+"""Every attack address at every place where a user's or a site's word names one: nothing but the site is ever dialled.
+
+The site may be fetched from 127.0.0.3. What is dialled is seen at the sockets themselves, whatever port it is.
+"""
+
+import socket
+from html import escape
+
+import pytest
+
+from connectors import registry
+from connectors.files.s3 import store as s3
+from connectors.vectors.pinecone import store as pinecone
+from connectors.web.builtin import client, robots
+from retrieval.errors import StepError
+from retrieval.jobs import url_lists
+from retrieval.jobs.runs import Ingestion
+from retrieval.ports import DiscoveryRequest
+from retrieval.settings import Settings
+from tests.connectors.web.test_web_client import serving
+from tests.flows.crawling import crawl, names
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_sitemap import index, urlset, xml
+from tests.flows.crawls.test_url_list import Site, answer, html
+from tests.flows.crawls.test_website import linked
+from tests.retrieval.network.test_fetch_guard import ATTACKS
+
+allowed, space = lists.allowed, lists.space
+HERE = "127.0.0.3"
+PUBLIC = {"http://8.8.8.8\t/", "//8.8.8.8/"}
+"""Where a site names them, they are a public address: a tab is dropped, a scheme added."""
+SENDABLE = [url for url in ATTACKS if "\r" not in url and url not in PUBLIC]
+
+
+@pytest.fixture
+def dialled(monkeypatch):
+    """Addresses that any Python code of this process connects to."""
+    seen, connect = set(), socket.socket.connect
+
+    def watched(self, where):
+        if self.family != socket.AF_UNIX:
+            seen.add(where[:2])
+        return connect(self, where)
+
+    monkeypatch.setattr(socket.socket, "connect", watched)
+    return seen
+
+
+@pytest.fixture
+def site(allowed, monkeypatch, dialled):
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", f"{HERE}/32")
+    lists._forget()
+    site = Site()
+    with serving(site.play, HERE) as server:
+        site.url = server.url
+        site.address = (HERE, server.port)
+        yield site
+
+
+def leading(url):
+    """An answer that redirects there."""
+    return answer(status="302 Found", location=url.encode().decode("latin-1"))
+
+
+def jumps(site):
+    """Paths of the site, each of which redirects to an attack."""
+    for number, url in enumerate(SENDABLE):
+        site.pages[f"/jump{number}"] = leading(url)
+    return [f"{site.url}/jump{number}" for number in range(len(SENDABLE))]
+
+
+def listed(space, source, url):
+    """What a listing that starts there finds."""
+    made = registry.source(source, space.config, space.db, space.ring)
+    request = DiscoveryRequest(space.scope, source, {"url": url}, None, "none")
+    try:
+        return [item for page in made.discover(request, None) for item in page.items if not item.error]
+    except StepError:
+        return []
+
+
+@pytest.mark.parametrize("source", ["WEBSITE", "SITEMAP"])
+def test_no_attack_as_a_start_is_dialled(space, site, dialled, source):
+    for url in SENDABLE:
+        assert listed(space, source, url) == []
+    assert dialled == set()
+
+
+@pytest.mark.parametrize("source", ["WEBSITE", "SITEMAP"])
+def test_no_attack_that_a_start_leads_to_is_dialled(space, site, dialled, source):
+    """The host where a start ends becomes the site's: it is judged like any other before it is dialled."""
+    for url in jumps(site):
+        assert listed(space, source, url) == []
+    assert dialled == {site.address}
+    assert {f"/jump{number}" for number in range(len(SENDABLE))} <= set(site.paths())
+
+
+def test_no_attack_of_a_list_is_dialled(space, site, dialled):
+    urls = [*SENDABLE, *jumps(site)]
+    given = {"urls": urls}
+    receipt = space.call(url_lists.accept(space.db, space.scope, urls=urls, config=given, ingestion=Ingestion()))
+    space.work()
+    assert space.run(receipt.job_run_id).completed == []
+    assert dialled == {site.address}
+
+
+@pytest.mark.parametrize("named", [urlset, index], ids=["pages", "sitemaps"])
+def test_no_attack_that_a_sitemap_names_is_dialled(space, site, dialled, named):
+    urls = [escape(url) for url in [*SENDABLE, *jumps(site)]]
+    body = urlset(*((url, "") for url in urls)) if named is urlset else index(*urls)
+    site.pages["/sitemap.xml"] = xml(body)
+    run = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert space.run(run).completed == []
+    assert dialled == {site.address}
+    assert {f"/jump{number}" for number in range(len(SENDABLE))} <= set(site.paths())
+
+
+def test_no_attack_in_a_page_is_dialled(space, site, dialled):
+    """As a link, as what a link leads to, as base, as canonical address, as refresh, picture, script or frame."""
+    urls = [*SENDABLE, *jumps(site)]
+    tags = ('<link rel="canonical" href="{}">', '<base href="{}">', '<meta http-equiv="refresh" content="0;url={}">')
+    tags += (
+        '<img src="{}">',
+        '<script src="{}"></script>',
+        '<iframe src="{}"></iframe>',
+        '<link rel="next" href="{}">',
+    )
+    for number, url in enumerate(SENDABLE):
+        head = tags[number % len(tags)].format(escape(url))
+        site.pages[f"/page{number}"] = html(linked(f"page {number}", ["relative"], head))
+    pages = [f"/page{number}" for number in range(len(SENDABLE))]
+    site.pages["/"] = html(linked("/", [*map(escape, urls), *pages]))
+    run = crawl(space, "WEBSITE", url=f"{site.url}/", maxLinks=1000)
+    assert set(names(space, run)) == {f"{site.url}/", *(site.url + page for page in pages)}
+    assert dialled == {site.address}
+
+
+def test_no_attack_that_robots_txt_leads_to_is_dialled(site, dialled):
+    for url in SENDABLE:
+        site.pages["/robots.txt"] = leading(url)
+        assert robots.Robots(client.shared()).rules(f"{site.url}/").allowed(f"{site.url}/")
+    assert dialled == {site.address}
+    assert [path for path, _ in site.asked].count("/robots.txt") >= len(SENDABLE)
+
+
+@pytest.mark.parametrize("source", ["URLS_LIST", "WEBSITE", "SITEMAP"])
+def test_each_source_reads_robots_txt_by_the_same_guard(space, site, dialled, source):
+    site.pages = {"/": linked("/", []), "/sitemap.xml": xml(urlset((f"{site.url}/", "")))}
+    site.pages["/robots.txt"] = leading("http://127.0.0.1:1025/robots.txt")
+    if source == "URLS_LIST":
+        assert len(lists.ingest(space, f"{site.url}/").completed) == 1
+    else:
+        assert len(listed(space, source, site.url + ("/" if source == "WEBSITE" else "/sitemap.xml"))) == 1
+    assert dialled == {site.address}
+    assert [path for path, _ in site.asked].count("/robots.txt") == 1
+
+
+def test_no_attack_that_robots_txt_names_is_dialled(space, site, dialled):
+    lines = "".join(f"Sitemap: {url}\n" for url in SENDABLE)
+    site.pages = {"/": linked("/", [])}
+    site.pages["/robots.txt"] = answer(f"User-agent: *\nAllow: /\n{lines}".encode(), content_type="text/plain")
+    crawl(space, "WEBSITE", url=f"{site.url}/")
+    assert dialled == {site.address}
+
+
+@pytest.mark.parametrize("urls", [SENDABLE[::8], pytest.param(SENDABLE, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_no_attack_as_a_namespaces_endpoint_is_dialled(db, dialled, monkeypatch, urls):
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "")
+    lists._forget()
+    options = Settings(_env_file=None, fetch_allow="")
+    keys = {"accessKeyId": "k", "secretAccessKey": "s"}
+    bucket = {"type": "S3_COMPATIBLE", "bucket": "of-ours", "region": "eu-central-1", "credentials": keys}
+    for url in urls:
+        with pytest.raises(StepError):
+            s3.make({**bucket, "endpoint": url}, options).check()
+        with pytest.raises(StepError):
+            pinecone.make({"indexHost": url, "apiKey": "k"}, db, "ns_1", 16).check()
+    assert dialled == set()

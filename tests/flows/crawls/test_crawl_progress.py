@@ -1,0 +1,121 @@
+"""How far a crawl is can be seen while it goes on: in its job run, and in Prefect."""
+
+import asyncio
+import gc
+
+import pytest
+
+from flows import ingest, report
+from retrieval.ingestion import discover
+from retrieval.jobs import batches
+from tests.flows.crawling import accept, crawl
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_url_list import answer
+from tests.flows.crawls.test_website import wide
+
+allowed, site, space = lists.allowed, lists.site, lists.space
+PAGES = 100
+
+
+@pytest.fixture
+def broken(site):
+    """Of a hundred pages two are gone, and robots.txt keeps one."""
+    wide(site, PAGES)
+    for path in ("/p50", "/p60"):
+        del site.pages[path]
+    site.pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /p70\n", content_type="text/plain")
+    return site
+
+
+@pytest.mark.decision("D61")
+def test_the_job_run_counts_pages_as_they_are_fetched(space, broken, monkeypatch):
+    record, seen = discover._record, []
+
+    def watched(db, lease, wanted, *given):
+        saved = record(db, lease, wanted, *given)
+        seen.append(space.run(wanted.job_run_id).progress)
+        return saved
+
+    monkeypatch.setattr(discover, "_record", watched)
+    crawl(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
+    found = [one["found"] for one in seen]
+    assert found == sorted(found)
+    assert 0 < found[0] < found[-1] == PAGES - 3
+    assert [one["fetched"] for one in seen] == found
+    last = seen[-1]
+    assert (last["failed"], last["skipped"]) == (2, 1)
+    assert [(number, "robots.txt" in reason) for reason, number in last["skippedReasons"].items()] == [(1, True)]
+
+
+async def _flow_and_its_artifacts(batch):
+    """The artifacts of the flow run, each as often as it was changed, in the order of the changes."""
+    from prefect import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+
+    state = await ingest.ingest_website(batch.id, batch.attempt, return_state=True)
+    chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[state.state_details.flow_run_id]))
+    async with get_client() as client:
+        found = await client.read_artifacts(artifact_filter=chosen)
+        return state, sorted(found, key=lambda artifact: artifact.updated)
+
+
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
+@pytest.mark.decision("H39")
+def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypatch):
+    said, update = [], report.aupdate_progress_artifact
+
+    async def watched(artifact, progress, description=None):
+        said.append(description)
+        await update(artifact, progress, description)
+
+    monkeypatch.setattr(report, "aupdate_progress_artifact", watched)
+    monkeypatch.setattr(report, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(ingest.context, "database", lambda: space.db)
+    monkeypatch.setattr(ingest.context, "keys", lambda: space.ring)
+    run = accept(space, "WEBSITE", url=f"{broken.url}/p0", maxDepth=5, maxLinks=1000)
+    batches.form(space.db, size=64, batches=8)
+    (batch,) = batches.undispatched(space.db)
+    state, artifacts = asyncio.run(_flow_and_its_artifacts(batch))
+    gc.collect()
+    assert state.name == "CompletedWithFailures"
+    assert space.run(run).status == "COMPLETED"
+    whole = f"Finding out what to ingest: {PAGES - 3} found, {PAGES - 3} fetched, 2 failed, 1 left out."
+    finding = [text for text in said if text and text.startswith("Finding")]
+    assert finding[-1] == whole
+    assert len(set(finding)) > 1, "nothing was seen before the end"
+    bars = {one.description: one.data for one in artifacts if one.type == "progress"}
+    assert bars[whole] == 100
+    (table,) = [one for one in artifacts if one.type == "table"]
+    assert table.description.startswith(
+        f"Documents of this run: {PAGES - 1}, 2 of them failed. Left out: 1 (The site's"
+    )
+    assert table.data.count("The site answers 404") == 2
+
+
+@pytest.mark.decision("H39")
+@pytest.mark.parametrize("trouble", [None, RuntimeError("The listing broke off.")])
+def test_the_bar_is_full_only_once_the_listing_is_complete(monkeypatch, trouble):
+    bars = []
+
+    async def create(**given):
+        bars.append(given["progress"])
+        return "artifact"
+
+    async def update(_artifact, progress, _description=None):
+        bars.append(progress)
+
+    monkeypatch.setattr(report, "acreate_progress_artifact", create)
+    monkeypatch.setattr(report, "aupdate_progress_artifact", update)
+
+    async def listing():
+        async with report.finding(lambda: {"found": 1}):
+            if trouble:
+                raise trouble
+
+    if trouble:
+        with pytest.raises(RuntimeError):
+            asyncio.run(listing())
+    else:
+        asyncio.run(listing())
+    assert bars == [0.0, 0.0 if trouble else 100.0]

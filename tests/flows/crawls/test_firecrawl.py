@@ -1,0 +1,581 @@
+"""Scraping services under the three web sources: limits, troubles, crawls that die, are cancelled, or never end."""
+
+import json
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from connectors import registry
+from connectors.http import retries
+from connectors.web.builtin import client, robots
+from connectors.web.crawl import website
+from connectors.web.firecrawl import site as firecrawl_site
+from flows import steps
+from retrieval import settings
+from retrieval.errors import Fatal, Retryable, Skippable
+from retrieval.ingestion import crawl_frontier, discover
+from retrieval.namespaces import namespaces
+from retrieval.ports import DiscoveryRequest, SourceItem
+from tests.connectors.web.test_web_client import serving
+from tests.flows.configured import Configured
+from tests.flows.crawling import accept, crawl, listing, names, reasons
+from tests.flows.crawls.test_url_list import Site, answer, ingest
+from tests.standins import faults, firecrawl, jina_reader, scrapingbee
+from tests.standins.scraped import Seen
+
+load = namespaces.load
+WORDS = "SECRET VENDOR WORDS"
+SITE = "https://93.184.216.34"
+"""A public address that nobody dials: the stand-in alone hears of it."""
+TREE = {
+    "/": ["/a/1", "/b/1", "/c"],
+    "/a/1": ["/a/2", "/"],
+    "/a/2": ["/a/3"],
+    "/a/3": [],
+    "/b/1": ["/a/4"],
+    "/a/4": [],
+    "/c": ["/c#part", "http://elsewhere.example/"],
+}
+
+
+def page(path, links, head="", words=""):
+    anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
+    body = f"<body><main><p>This is {path}. {words}</p>{anchors}</main></body>"
+    return Seen(f'<html lang="en"><head><title>{path}</title>{head}</head>{body}</html>')
+
+
+def web(tree=TREE, site=SITE):
+    return {site + path: page(path, links) for path, links in tree.items()}
+
+
+def forget():
+    settings.load.cache_clear()
+    client.shared.cache_clear()
+    robots.shared.cache_clear()
+    for made in registry._made.values():
+        if hasattr(made, "fetch") and hasattr(made, "close"):
+            made.close()
+    registry._made.clear()
+
+
+@pytest.fixture
+def at(monkeypatch):
+    """Point the service of that name to its stand-in."""
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(firecrawl_site, "POLL", 0.01)
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
+    monkeypatch.setenv("RETRIEVAL_FETCH_HOST_DELAY", "0")
+    monkeypatch.setenv("RETRIEVAL_FETCH_ROBOTS", "false")
+
+    def at(name, vendor):
+        monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({name: {"base_url": vendor.base_url}}))
+        forget()
+
+    yield at
+    forget()
+
+
+@pytest.fixture
+def crawler(at):
+    with firecrawl.running(web=web()) as found:
+        at("FIRECRAWL", found)
+        yield found
+
+
+def quiet(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+
+
+@pytest.fixture
+def space(db, crawler):
+    quiet(db)
+    return Configured(db, webScraperConfig={"provider": "FIRECRAWL", "apiKey": crawler.key})
+
+
+def paths(space, run, site=SITE):
+    return sorted(name.removeprefix(site) for name in names(space, run))
+
+
+def failed(space, run):
+    return {name.removeprefix(SITE): error for name, error in reasons(space, run).items()}
+
+
+@pytest.mark.decision("D23")
+@pytest.mark.parametrize("obedient", [True, False])
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        ({"maxDepth": 1}, ["/", "/a/1", "/b/1", "/c"]),
+        ({"maxDepth": 2}, ["/", "/a/1", "/a/2", "/a/4", "/b/1", "/c"]),
+        ({"maxDepth": 5}, ["/", "/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/c"]),
+        ({"maxDepth": 5, "includePaths": ["/a/"]}, ["/a/1", "/a/2", "/a/3"]),
+        ({"maxDepth": 5, "excludePaths": ["/a/2"]}, ["/", "/a/1", "/a/4", "/b/1", "/c"]),
+        ({"maxDepth": 5, "excludePaths": ["93.184+", "(", "/a/2"]}, ["/", "/a/1", "/a/4", "/b/1", "/c"]),
+    ],
+)
+def test_the_same_request_gives_the_same_pages_whoever_walks(space, crawler, config, kept, obedient):
+    """Also where the service does not keep the limits that it was given."""
+    crawler.obedient = obedient
+    if not obedient:
+        crawler.web["http://elsewhere.example/"] = page("elsewhere", [])
+    run = crawl(space, "WEBSITE", url=f"{SITE}/", **config)
+    assert paths(space, run) == kept
+    assert failed(space, run) == {}
+    assert crawler.starts() == 1
+
+
+def test_a_walked_site_is_found_with_what_its_pages_say_of_themselves(space, crawler):
+    head = '<meta name="description" content="About the sea">'
+    crawler.web[f"{SITE}/c"] = page("/c", [], head, words="Owls hunt mice at night.")
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
+    assert space.search("owls and mice")[0] == f"{SITE}/c"
+    done = space.run(run)
+    assert done.status == "COMPLETED"
+    assert (done.progress["found"], done.progress["fetched"], done.progress["failed"]) == (7, 7, 0)
+    row = space.db.row(
+        "select properties from documents where external_id = %(id)s order by created_at desc limit 1",
+        {"id": f"{SITE}/c"},
+    )
+    assert row["properties"].items() >= {"language": "en", "description": "About the sea"}.items()
+    again = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
+    assert space.run(again).progress["embedded"] == 0
+
+
+def test_pages_come_in_pieces_and_each_is_asked_for_once(space, crawler):
+    crawler.step, crawler.most = 3, 2
+    run = crawl(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
+    assert len(paths(space, run)) == 7
+    looks = [path for method, path, _ in crawler.asked if method == "GET" and path.endswith("crawl-1")]
+    assert 4 <= len(looks) <= 8
+    assert len({header["authorization"] for header in crawler.headers}) == 1
+
+
+def test_selectors_are_applied_and_the_service_is_asked_safely(space, crawler):
+    """The stand-in fails the test for a check of certificates that is off, or for pages of yesterday."""
+    crawler.web = {f"{SITE}/": Seen("<body><nav><p>Menu</p></nav><main><p>Tides</p><p class=ad>Sofa</p></main></body>")}
+    selectors = {"includeSelectors": ["main"], "excludeSelectors": [".ad"]}
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", scrapeOptions=selectors)
+    assert len(space.run(run).completed) == 1
+    found = space.db.row(
+        "select content from chunks c join documents d on d.id = c.document_id"
+        " join partitions p on p.id = d.partition_id where p.namespace_id = %(id)s",
+        {"id": space.scope.namespace},
+    )
+    assert found["content"].strip() == "Tides"
+
+
+@pytest.mark.decision("H31")
+def test_pages_that_could_not_be_read_say_why_and_others_are_counted(space, crawler):
+    crawler.web |= {
+        f"{SITE}/": page("/", ["/gone", "/slow", "/secret", "/away", "/hidden", "/fine", "/twin"]),
+        f"{SITE}/away": Seen(page("/away", []).html, final="http://elsewhere.example/x"),
+        f"{SITE}/hidden": page("/hidden", [], '<meta name="robots" content="noindex">'),
+        f"{SITE}/fine": page("/fine", []),
+        f"{SITE}/twin": page("/fine", []),
+    }
+    crawler.broken = {f"{SITE}/slow": "SCRAPE_TIMEOUT"}
+    crawler.blocked = [f"{SITE}/secret"]
+    run = crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert paths(space, run) == ["/", "/fine"]
+    said = failed(space, run)
+    assert sorted(said) == ["/away", "/gone", "/slow"]
+    assert "404" in said["/gone"]
+    assert "in time" in said["/slow"]
+    assert "another host" in said["/away"]
+    assert WORDS not in str(said)
+    assert sorted(space.run(run).progress["skippedReasons"].values()) == [1, 1, 1]
+
+
+@pytest.mark.decision("H34")
+def test_a_start_that_leads_to_another_host_makes_it_the_sites(space, crawler):
+    there = "https://93.184.216.35"
+    crawler.obedient = False
+    crawler.web = {
+        f"{SITE}/": Seen(page("/", [f"{there}/a"]).html, final=f"{there}/"),
+        f"{there}/a": page("/a", []),
+        "http://169.254.169.254/x": page("/x", []),
+    }
+    run = crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert names(space, run) == [f"{there}/", f"{there}/a"]
+
+
+def test_a_start_that_leads_to_a_private_address_is_not_taken(space, crawler):
+    crawler.web = {f"{SITE}/": Seen(page("/", []).html, final="http://169.254.169.254/")}
+    run = crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert names(space, run) == []
+    assert "metadata" in failed(space, run)["/"]
+
+
+def test_a_private_start_is_never_told_to_the_service(space, crawler):
+    accept(space, "WEBSITE", url="http://10.0.0.1/")
+    with pytest.raises(Skippable, match="public internet"):
+        steps.discover(listing(space))
+    assert crawler.asked == []
+
+
+@pytest.mark.parametrize(
+    "fault", [faults.status(500), faults.reset, faults.cut, faults.html, faults.status(429, Retry_After="0.1")]
+)
+def test_trouble_in_the_middle_costs_no_page_and_no_second_crawl(space, crawler, fault):
+    run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
+    crawler.faults = [lambda _handler: False, fault, lambda _handler: False, fault, fault]
+    steps.discover(listing(space))
+    assert len(paths(space, run)) == 7
+    assert crawler.starts() == 1
+
+
+def test_an_account_without_credit_and_a_refused_key_end_the_run_with_the_reason(space, crawler):
+    crawler.credits = 0
+    run = accept(space, "WEBSITE", url=f"{SITE}/")
+    found = listing(space)
+    with pytest.raises(Fatal, match="no credit left") as caught:
+        steps.discover(found)
+    assert WORDS not in str(caught.value)
+    assert crawler.starts() == 1
+    discover.fail(space.db, found.lease, found.wanted, str(caught.value))
+    assert "no credit left" in "".join(reasons(space, run).values())
+    crawler.always.append(faults.status(401, WORDS))
+    accept(space, "WEBSITE", url=f"{SITE}/")
+    with pytest.raises(Fatal, match="refuses the key"):
+        steps.discover(discovery_of_the_last(space))
+
+
+def discovery_of_the_last(space):
+    quiet_batches = "update batches set finished_at = now() where finished_at is null"
+    space.db.rows(quiet_batches)
+    space.db.rows("update job_runs set finished_at = now() where batch_id is not null and finished_at is null")
+    return listing(space)
+
+
+def endless(crawler, pages):
+    crawler.web = web({f"/p{number}": [f"/p{number + 1}"] for number in range(pages)})
+    crawler.endless, crawler.obedient = True, False
+
+
+def test_a_crawl_that_never_ends_is_ended_at_maxlinks(space, crawler):
+    endless(crawler, 200)
+    crawler.step = crawler.most = 7
+    run = crawl(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=5)
+    assert len(paths(space, run)) == 5
+    assert crawler.given_up == ["crawl-1"]
+    assert sum(space.run(run).progress["skippedReasons"].values()) > 0
+    assert crawler.asked[0][2]["limit"] == 5
+
+
+@pytest.mark.decision("H40")
+@pytest.mark.parametrize("bound", ["seconds", "silence"])
+def test_a_crawl_that_never_ends_is_ended_in_time_and_the_run_says_so(space, crawler, monkeypatch, bound):
+    crawler.endless = True
+    if bound == "silence":
+        monkeypatch.setattr(firecrawl_site, "SILENCE", 0.5)
+    else:
+        monkeypatch.setenv("RETRIEVAL_CRAWL_SECONDS", "0.5")
+        forget()
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", maxDepth=5)
+    assert len(paths(space, run)) == 7
+    assert crawler.given_up == ["crawl-1"]
+    assert "had not ended the crawl" in failed(space, run)["/"]
+    done = space.run(run)
+    assert (done.status, len(done.completed), len(done.failed)) == ("COMPLETED", 7, 1)
+
+
+class Killed(BaseException):
+    pass
+
+
+def dying(monkeypatch, after):
+    """The worker dies once so many pages of the listing are saved."""
+    record, saved = discover._record, []
+
+    def recorded(*given):
+        if len(saved) == after:
+            raise Killed
+        saved.append(record(*given))
+        return saved[-1]
+
+    monkeypatch.setattr(discover, "_record", recorded)
+    return lambda: monkeypatch.setattr(discover, "_record", record)
+
+
+@pytest.mark.decision("H40")
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_worker_that_dies_is_followed_by_one_that_pays_nothing_twice(space, crawler, monkeypatch, after):
+    run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
+    found = listing(space)
+    revive = dying(monkeypatch, after)
+    with pytest.raises(Killed):
+        steps.discover(found)
+    revive()
+    before = paths(space, run)
+    assert len(before) < 7
+    assert crawler.given_up == []
+    steps.discover(found)
+    assert paths(space, run) == sorted(TREE)
+    assert failed(space, run) == {}
+    assert space.run(run).progress["skippedReasons"] == {}
+    assert crawler.starts() == 1
+
+
+def test_a_crawl_is_remembered_before_it_is_looked_at(space, crawler, monkeypatch):
+    record, asked = discover._record, []
+
+    def recorded(*given):
+        asked.append([method for method, _, _ in crawler.asked])
+        return record(*given)
+
+    monkeypatch.setattr(discover, "_record", recorded)
+    crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert asked[0] == ["POST"]
+
+
+def test_limits_hold_over_the_death_of_a_worker(space, crawler, monkeypatch):
+    endless(crawler, 200)
+    run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=5)
+    found = listing(space)
+    revive = dying(monkeypatch, 2)
+    with pytest.raises(Killed):
+        steps.discover(found)
+    revive()
+    steps.discover(found)
+    assert len(paths(space, run)) == 5
+    assert (crawler.starts(), crawler.given_up) == (1, ["crawl-1"])
+
+
+@pytest.mark.parametrize("first", ["BUILTIN", "FIRECRAWL"])
+def test_a_namespace_that_changes_its_scraper_in_the_middle_ends_with_every_page(
+    space, crawler, site, monkeypatch, first
+):
+    crawler.web = web(site=site.url)
+    site.pages = {path: page(path, links).html for path, links in TREE.items()}
+    chosen = {name: {"provider": name, "apiKey": crawler.key} for name in ("BUILTIN", "FIRECRAWL")}
+    (other,) = set(chosen) - {first}
+    scraper = chosen[first]
+    monkeypatch.setattr(namespaces, "load", lambda *given, **more: replace(load(*given, **more), web_scraper=scraper))
+    run = accept(space, "WEBSITE", url=f"{site.url}/", maxDepth=5)
+    found = listing(space)
+    monkeypatch.setattr(website, "PIECE_PAGES", 2)
+    revive = dying(monkeypatch, 2)
+    with pytest.raises(Killed):
+        steps.discover(found)
+    revive()
+    assert len(paths(space, run, site.url)) < 7
+    scraper = chosen[other]
+    steps.discover(found)
+    assert paths(space, run, site.url) == sorted(TREE)
+    assert failed(space, run) == {}
+
+
+@pytest.mark.decision("H40")
+def test_a_cancelled_job_run_ends_the_crawl_at_the_service(space, crawler, monkeypatch):
+    endless(crawler, 200)
+    run = accept(space, "WEBSITE", url=f"{SITE}/p0", maxDepth=5, maxLinks=1000)
+    record = discover._record
+
+    def cancelling(*given):
+        on = record(*given)
+        space.db.rows("update job_runs set cancel_requested = true where id = %(run)s", {"run": run})
+        return on
+
+    monkeypatch.setattr(discover, "_record", cancelling)
+    found = listing(space)
+    steps.discover(found)
+    assert crawler.given_up == ["crawl-1"]
+    space.take(found.lease)
+    assert space.run(run).status == "COMPLETED"
+
+
+def test_a_crawl_that_the_service_forgot_is_said_and_not_paid_again(space, crawler, monkeypatch):
+    accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
+    found = listing(space)
+    revive = dying(monkeypatch, 2)
+    with pytest.raises(Killed):
+        steps.discover(found)
+    revive()
+    crawler.crawls.clear()
+    with pytest.raises(Skippable, match="ingest again"):
+        steps.discover(found)
+    assert crawler.starts() == 1
+
+
+@pytest.mark.parametrize(("how", "words"), [("failed", "gave the crawl up"), ("cancelled", "was ended at Firecrawl")])
+def test_a_crawl_that_ends_badly_keeps_what_there_is(space, crawler, how, words):
+    crawler.endless = True
+    run = accept(space, "WEBSITE", url=f"{SITE}/", maxDepth=5)
+
+    def end(_handler):
+        crawler.crawls["crawl-1"].ended = how
+        return False
+
+    crawler.faults = [lambda _handler: False, lambda _handler: False, end]
+    steps.discover(listing(space))
+    assert paths(space, run)
+    assert words in failed(space, run)["/"]
+
+
+def test_a_crawl_that_brings_nothing_says_so(space, crawler):
+    crawler.obedient, crawler.web = False, {}
+    run = crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert "found no page" in failed(space, run)["/"]
+
+
+def test_a_start_that_robots_txt_forbids_is_a_failed_entry(space, crawler):
+    crawler.blocked = [f"{SITE}/"]
+    run = crawl(space, "WEBSITE", url=f"{SITE}/")
+    assert "robots.txt" in failed(space, run)["/"]
+
+
+def test_words_that_the_sdk_does_not_know_lose_nothing(space, crawler):
+    crawler.web = {f"{SITE}/": page("/", ["/a"]), f"{SITE}/a": page("/a", [])}
+    odd = {
+        "success": True,
+        "status": "a new word",
+        "total": None,
+        "expiresAt": "soon",
+        "next": f"{SITE}/v2/crawl/crawl-1?skip=1",
+        "data": [
+            {
+                "markdown": "Words",
+                "links": [None],
+                "metadata": {"sourceURL": f"{SITE}/", "statusCode": 200, "title": 5},
+            },
+            {"markdown": None, "metadata": None},
+            "nothing",
+        ],
+    }
+    trouble = {"errors": [{"url": f"{SITE}/b", "id": None, "timestamp": "soon"}, 5], "robotsBlocked": [None]}
+    run = accept(space, "WEBSITE", url=f"{SITE}/")
+
+    def strange(handler):
+        return handler.reply(200, odd) is None
+
+    def worse(handler):
+        return handler.reply(200, trouble) is None
+
+    usual = [lambda _handler: False]
+    crawler.faults = [*usual, strange, *usual, worse]
+    steps.discover(listing(space))
+    assert paths(space, run) == ["/", "/a"]
+    assert failed(space, run) == {"/b": "Firecrawl could not read the page."}
+    assert {header["host"] for header in crawler.headers} == {f"127.0.0.1:{crawler.port}"}
+
+
+def test_one_page_is_fetched_again_on_its_own(space, crawler, tmp_path):
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/", maxDepth=1)
+    source = registry.source("WEBSITE", space.config, space.db, space.ring)
+    request = DiscoveryRequest(space.scope, "WEBSITE", {"url": f"{SITE}/"}, job_run_id=run)
+    raw = source.fetch(SourceItem(f"{SITE}/c", f"{SITE}/c"), request, tmp_path / "raw")
+    assert "This is /c." in raw.path.read_text()
+    with pytest.raises(Skippable, match="404"):
+        source.fetch(SourceItem(f"{SITE}/gone", "gone"), request, tmp_path / "raw")
+
+
+def test_the_frontier_of_a_finished_crawl_is_forgotten(space, crawler):
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
+    assert crawl_frontier.load(space.db, run)
+    crawl_frontier.forget(space.db)
+    assert crawl_frontier.load(space.db, run) == []
+
+
+def test_the_key_is_nowhere_in_the_clear(space, crawler, caplog):
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{SITE}/")
+    assert len(space.run(run).completed) == 7
+    assert crawler.key not in caplog.text
+    for table in ("namespaces", "jobs", "job_runs", "documents", "run_documents", "crawl_pages"):
+        assert crawler.key not in str(space.db.rows(f"select to_jsonb(t) - 'secrets' as row from {table} t")), table
+
+
+SERVICES = {
+    "FIRECRAWL": ("FIRECRAWL", firecrawl),
+    "JINA": ("JINA_READER", jina_reader),
+    "SCRAPINGBEE": ("SCRAPINGBEE", scrapingbee),
+}
+
+
+@pytest.fixture(params=sorted(SERVICES))
+def service(request, at, db):
+    """Each service with a namespace of its own."""
+    quiet(db)
+    endpoint, standin = SERVICES[request.param]
+    with standin.running() as found:
+        at(endpoint, found)
+        found.name = request.param
+        found.space = Configured(db, webScraperConfig={"provider": request.param, "apiKey": found.key})
+        yield found
+
+
+@pytest.fixture
+def site(at, monkeypatch):
+    """It has a robots.txt and a sitemap; its pages are to be seen by the services alone."""
+    monkeypatch.setenv("RETRIEVAL_FETCH_ROBOTS", "true")
+    forget()
+    site = Site()
+    with serving(site.play) as server:
+        site.url = server.url
+        yield site
+
+
+def test_a_list_is_fetched_by_each_service(service):
+    service.web = {f"{SITE}/owls": page("/owls", [], words="Owls hunt mice at night.")}
+    run = ingest(service.space, f"{SITE}/owls", f"{SITE}/gone", "http://10.0.0.1/x")
+    assert run.status == "COMPLETED"
+    assert service.space.search("owls and mice") == [f"{SITE}/owls"]
+    told = sorted(entry.error for entry in run.failed)
+    assert ["404" in told[1], "public internet" in told[0]] == [True, True]
+    assert "10.0.0.1" not in str(service.asked)
+
+
+@pytest.mark.decision("D59")
+def test_a_sitemap_is_read_by_us_and_its_pages_by_each_service(service, site):
+    service.web = web(site=site.url)
+    entries = "".join(f"<url><loc>{site.url}{path}</loc></url>" for path in [*TREE, "/private/x"])
+    site.pages = {
+        "/robots.txt": answer(b"User-agent: *\nDisallow: /private\n", content_type="text/plain"),
+        "/sitemap.xml": answer(f"<urlset>{entries}</urlset>".encode(), content_type="application/xml"),
+    }
+    run = crawl(service.space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert paths(service.space, run, site.url) == sorted(TREE)
+    assert len(service.space.run(run).completed) == 7
+    assert site.paths() == ["/sitemap.xml"]
+    assert "private" not in str(service.asked)
+
+
+@pytest.mark.decision("D23")
+def test_a_site_is_walked_through_each_service_within_our_limits(service, site):
+    service.web = web(site=site.url)
+    site.pages = {"/robots.txt": answer(b"User-agent: *\nDisallow: /b\n", content_type="text/plain")}
+    if service.name == "FIRECRAWL":
+        service.blocked = [f"{site.url}/b/1"]
+    run = crawl(service.space, "WEBSITE", ingest=True, url=f"{site.url}/", maxDepth=2)
+    assert paths(service.space, run, site.url) == ["/", "/a/1", "/a/2", "/c"]
+    assert site.paths() == []
+    assert list(service.space.run(run).progress["skippedReasons"].values()) == [1]
+    assert service.space.run(run).failed == []
+
+
+@pytest.mark.decision("D59")
+def test_a_sites_delay_holds_for_pages_that_services_fetch(service, site):
+    service.web = {f"{site.url}/{number}": page(f"/{number}", []) for number in range(3)}
+    site.pages = {"/robots.txt": answer(b"User-agent: *\nCrawl-delay: 0.5\n", content_type="text/plain")}
+    begun = time.monotonic()
+    run = ingest(service.space, *service.web)
+    assert time.monotonic() - begun > 1
+    assert len(run.completed) == 3
+    assert min(later - sooner for sooner, later in pairwise(sorted(service.times))) > 0.4
+
+
+def test_a_busy_service_delays_a_walk_and_loses_nothing(service, site):
+    service.web = web(site=site.url)
+    site.pages = {"/robots.txt": answer(b"", content_type="text/plain")}
+    service.faults += [faults.status(429, WORDS, Retry_After="0.2"), faults.reset, faults.status(429, WORDS)]
+    run = accept(service.space, "WEBSITE", url=f"{site.url}/", maxDepth=5)
+    found = listing(service.space)
+    for _ in range(2):
+        try:
+            steps.discover(found)
+            break
+        except Retryable:
+            continue
+    assert len(names(service.space, run)) == 7

@@ -1,0 +1,204 @@
+"""Crawls of what was crawled before: what has not changed costs a question at most, and no parsing or embedding."""
+
+import hashlib
+
+import pytest
+
+from flows import steps
+from tests.flows.crawling import accept, crawl, listing, names, reasons
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_sitemap import urlset, xml
+from tests.flows.crawls.test_url_list import answer, documents, html
+from tests.flows.crawls.test_website import linked
+
+allowed, site, space = lists.allowed, lists.site, lists.space
+TREE = {"/": ["/a", "/b"], "/a": ["/deep"], "/b": [], "/deep": []}
+MODIFIED = "Wed, 21 Oct 2026 07:28:00 GMT"
+
+
+class Marked:
+    """A page that goes by a mark, or by its date; `sent` counts how often it came whole."""
+
+    def __init__(self, text, header="etag"):
+        self.text = text
+        self.header = header
+        self.sent = 0
+
+    def __call__(self, headers):
+        mark = f'"{hashlib.sha256(self.text.encode()).hexdigest()[:8]}"' if self.header == "etag" else MODIFIED
+        asked = headers.get("if-none-match" if self.header == "etag" else "if-modified-since")
+        if asked == mark:
+            return answer(status="304 Not Modified")
+        self.sent += 1
+        return html(self.text, **{self.header: mark})
+
+
+def grow(site, header="etag"):
+    site.pages = {path: Marked(linked(path, links), header) for path, links in TREE.items()}
+
+
+def sent(site):
+    return {path: page.sent for path, page in site.pages.items() if isinstance(page, Marked)}
+
+
+def did(space, run):
+    """How many documents came how far, and what was found."""
+    done = space.run(run)
+    assert done.status == "COMPLETED"
+    assert reasons(space, run) == {}
+    return {name: done.progress[name] for name in ("found", "parsed", "embedded")} | {"done": len(done.completed)}
+
+
+NOTHING_NEW = {"found": 4, "parsed": 0, "embedded": 0, "done": 4}
+
+
+@pytest.mark.decision("H35")
+@pytest.mark.parametrize("header", ["etag", "last_modified"])
+def test_an_unchanged_website_is_asked_for_its_marks_and_walked_as_before(space, site, header):
+    grow(site, header)
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    before = documents(space)
+    site.asked.clear()
+    for _ in range(2):
+        again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+        assert did(space, again) == NOTHING_NEW
+    assert sent(site) == dict.fromkeys(TREE, 1)
+    assert sorted(site.paths()) == sorted([*TREE, *TREE])
+    assert documents(space) == before
+
+
+@pytest.mark.decision("H35")
+def test_a_page_that_changed_is_ingested_and_the_others_are_not(space, site):
+    grow(site)
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    site.pages["/a"].text = linked("/a", ["/deep", "/new"]).replace("This is /a.", "Owls hunt mice at night.")
+    site.pages["/new"] = Marked(linked("/new", []))
+    again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert did(space, again) == {"found": 5, "parsed": 2, "embedded": 2, "done": 5}
+    assert sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1, "/new": 1}
+    assert space.search("owls and mice")[0] == f"{site.url}/a"
+
+
+@pytest.mark.decision("H35")
+def test_a_page_without_a_mark_is_compared_by_its_content(space, site):
+    site.pages = {path: linked(path, links) for path, links in TREE.items()}
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert did(space, crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")) == NOTHING_NEW
+    assert len(site.paths()) == 2 * len(TREE)
+
+
+@pytest.mark.decision("H35")
+def test_a_mark_that_comes_later_or_changes_alone_is_remembered(space, site):
+    """Servers behind one name often send marks of their own for the same bytes."""
+    site.pages = {path: linked(path, links) for path, links in TREE.items()}
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    grow(site)
+    for _ in range(2):
+        assert did(space, crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")) == NOTHING_NEW
+    assert sent(site) == dict.fromkeys(TREE, 1)
+
+
+@pytest.mark.decision("H35")
+def test_a_mark_of_one_address_is_not_shown_to_another(space, site):
+    """The canonical page itself is never fetched here, so its mark is not known."""
+    head = '<link rel="canonical" href="/real">'
+    site.pages = {"/": linked("/", ["/twin"]), "/twin": Marked(linked("/real", [], head))}
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    site.pages = {"/": linked("/", ["/real"]), "/real": Marked(linked("/real", [], head))}
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert sent(site) == {"/real": 1}
+    assert "if-none-match" not in site.asked[-1][1]
+
+
+@pytest.mark.decision("H35")
+def test_other_selectors_take_another_part_of_the_page_as_it_was_stored(space, site):
+    site.pages = {"/tides": Marked(lists.PAGE)}
+    url = f"{site.url}/tides"
+    crawl(space, "WEBSITE", ingest=True, url=url)
+    assert "sofa" in lists.text_of(space, url)
+    crawl(space, "WEBSITE", ingest=True, url=url, scrapeOptions={"excludeSelectors": [".ad"]})
+    assert "sofa" not in lists.text_of(space, url)
+    assert sent(site) == {"/tides": 1}
+
+
+@pytest.mark.decision("H35")
+def test_a_stored_page_that_was_lost_is_fetched_again(space, site):
+    from connectors import registry
+
+    grow(site)
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    keys = space.db.rows("select raw_key from documents where external_id = %(url)s", {"url": f"{site.url}/a"})
+    registry.file_store(space.config).delete([row["raw_key"] for row in keys])
+    again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert did(space, again)["done"] == 4
+    assert sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1}
+
+
+@pytest.mark.decision("H35")
+def test_a_removed_page_comes_back_whole(space, site):
+    grow(site)
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    row = space.db.row("select id from documents where external_id = %(url)s", {"url": f"{site.url}/a"})
+    space.delete(row["id"])
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert sent(site) == {"/": 1, "/a": 2, "/b": 1, "/deep": 1}
+    assert f"{site.url}/a" in space.search("This is /a")
+
+
+@pytest.mark.decision("H35")
+@pytest.mark.parametrize("kind", ["etag", "last_modified", "none"])
+def test_an_unchanged_sitemap_page_costs_no_more(space, site, kind):
+    if kind == "none":
+        site.pages = {path: linked(path, links) for path, links in TREE.items()}
+    else:
+        grow(site, kind)
+    site.pages["/sitemap.xml"] = xml(urlset(*((f"{site.url}{path}", "") for path in TREE)))
+    crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    again = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert did(space, again) == NOTHING_NEW
+    assert set(sent(site).values()) <= {1}
+
+
+@pytest.mark.decision("H35")
+def test_a_date_that_changes_alone_is_remembered(space, site):
+    def serve(when):
+        site.pages["/sitemap.xml"] = xml(urlset(*((f"{site.url}{path}", when) for path in TREE)))
+        site.asked.clear()
+        return did(space, crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml"))
+
+    site.pages = {path: linked(path, links) for path, links in TREE.items()}
+    assert serve("2026-01-01")["embedded"] == 4
+    assert serve("2026-02-02") == NOTHING_NEW
+    assert len(site.paths()) == 5
+    assert serve("2026-02-02") == NOTHING_NEW
+    assert site.paths() == ["/sitemap.xml"]
+
+
+@pytest.mark.decision("H35")
+def test_a_crawl_of_unchanged_pages_can_die_and_go_on(space, site):
+    grow(site)
+    crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    run = accept(space, "WEBSITE", url=f"{site.url}/")
+    found = listing(space)
+    whole, site.pages["/deep"] = site.pages["/deep"], answer(status="503 Busy")
+    with pytest.raises(steps.Retryable):
+        steps.discover(found)
+    site.pages["/deep"] = whole
+    steps.discover(found)
+    space.take(found.lease)
+    assert sorted(names(space, run)) == sorted(f"{site.url}{path}" for path in TREE)
+    assert sent(site) == dict.fromkeys(TREE, 1)
+
+
+@pytest.mark.decision("H35")
+def test_a_mark_counts_only_for_the_page_that_bore_it(space, site):
+    """`/latest` leads elsewhere by now, to a page that is older than the one before."""
+    url = f"{site.url}/latest"
+    new, old = Marked(linked("new", []), "last_modified"), Marked(linked("old", []), "last_modified")
+    site.pages = {"/latest": answer(status="302 Found", location="/new"), "/new": new, "/old": old}
+    lists.ingest(space, url)
+    lists.ingest(space, url)
+    assert (new.sent, old.sent) == (1, 0)
+    site.pages["/latest"] = answer(status="302 Found", location="/old")
+    lists.ingest(space, url)
+    assert "This is old" in lists.text_of(space, url)

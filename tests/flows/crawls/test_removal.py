@@ -1,0 +1,142 @@
+"""What its source says is gone: out of both kinds of search with the page that says so, out of every store in time."""
+
+import pytest
+
+from connectors import registry
+from retrieval.ports import Page, RawContent, SourceItem
+from tests.flows.crawling import accept, listing
+from tests.flows.crawls import test_url_list as lists
+
+allowed, space = lists.allowed, lists.space
+SITE = "https://example.org"
+OWLS, BATS = f"{SITE}/owls", f"{SITE}/bats"
+TEXTS = {OWLS: "Owls hunt mice at night over the fields.", BATS: "Bats hunt moths in the dark over ponds."}
+BY_WORDS = {"semantic_weight": 0.0, "keyword_weight": 1.0}
+
+
+class Memory:
+    """A source that lists what it is given and fetches from a dict."""
+
+    def __init__(self):
+        self.items = []
+
+    def discover(self, _request, _cursor):
+        yield Page(self.items, "1", done=True)
+
+    def fetch(self, item, _request, to):
+        to.write_text(TEXTS[item.external_id])
+        return RawContent(to, item.name, "text/plain", to.stat().st_size)
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    source = Memory()
+    monkeypatch.setattr(registry, "source", lambda *_: source)
+    return source
+
+
+def listed(space, memory, *items):
+    """A job run over what the source lists, all through; its id."""
+    from flows import steps
+
+    memory.items = items
+    run = accept(space, "WEBSITE", url=SITE)
+    found = listing(space)
+    steps.discover(found)
+    space.take(found.lease)
+    assert space.run(run).status == "COMPLETED"
+    return run
+
+
+def item(url, **fields):
+    return SourceItem(url, url, "text/plain", **fields)
+
+
+def document(space, url):
+    return space.db.row(
+        "select d.id from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(namespace)s and d.external_id = %(url)s and d.deleted_at is null",
+        {"namespace": space.scope.namespace, "url": url},
+    )
+
+
+def kept(space, document_id):
+    """Where something of the document still lies."""
+    tables = {"documents": "id", "chunks": "document_id", "run_documents": "document_id", "inbox": "document_id"}
+    named = {"id": document_id, "prefix": f"{document_id}#"}
+    found = {
+        table
+        for table, column in tables.items()
+        if space.db.rows(f"select 1 as yes from {table} where {column} = %(id)s", named)
+    }
+    if list(registry.vector_store(space.config, space.db).ids(space.scope, named["prefix"])):
+        found.add("vector store")
+    root = registry.file_store(space.config)._root
+    if any(path.is_file() and document_id in str(path) for path in root.rglob("*")):
+        found.add("files")
+    return found
+
+
+def counted(space):
+    """What the scope's own rows hold that names no document: embeddings, words and their counts."""
+    rows = space.db.rows(
+        """
+        select p.chunks, p.terms, (select count(*) from embeddings e where e.partition_id = p.id) as embeddings,
+               (select count(*) from postings o where o.partition_id = p.id) as postings,
+               (select array_agg(distinct t.term order by t.term) from term_counts t
+                where t.partition_id = p.id) as words
+        from partitions p where p.namespace_id = %(namespace)s
+        """,
+        {"namespace": space.scope.namespace},
+    )
+    return dict(rows[0])
+
+
+@pytest.mark.decision("H37")
+def test_what_is_gone_at_its_source_leaves_both_searches_at_once_and_every_store_in_time(space, memory):
+    listed(space, memory, item(BATS))
+    alone = counted(space)
+    listed(space, memory, item(OWLS), item(BATS))
+    owls, bats = document(space, OWLS)["id"], document(space, BATS)["id"]
+    assert space.search("owls and mice")[0] == OWLS
+    assert space.search("owls mice", **BY_WORDS) == [OWLS]
+    assert {"documents", "chunks", "vector store", "files"} <= kept(space, owls)
+    gone = listed(space, memory, item(OWLS, deleted=True), item(BATS))
+    assert space.search("owls and mice") == [BATS]
+    assert space.search("owls mice", **BY_WORDS) == []
+    assert space.search("bats moths", **BY_WORDS) == [BATS]
+    assert document(space, OWLS) is None
+    assert len(space.run(gone).completed) == 1
+    space.sweep()
+    assert kept(space, owls) <= {"run_documents"}  # the history of the runs
+    assert {"documents", "chunks", "vector store", "files"} <= kept(space, bats)
+    assert counted(space) == alone
+    assert space.search("owls and mice") == [BATS]
+
+
+@pytest.mark.decision("H37")
+def test_what_is_gone_twice_or_was_never_there_is_no_trouble_and_may_come_back(space, memory):
+    listed(space, memory, item(OWLS))
+    for _ in range(2):
+        run = listed(space, memory, item(OWLS, deleted=True), item(BATS, deleted=True))
+        assert (space.run(run).completed, space.run(run).failed) == ([], [])
+    assert space.search("owls and mice") == []
+    listed(space, memory, item(OWLS))
+    assert space.search("owls and mice") == [OWLS]
+    space.sweep()
+    assert space.search("owls and mice") == space.search("owls mice", **BY_WORDS) == [OWLS]
+
+
+@pytest.mark.decision("H37")
+def test_a_run_in_flight_cannot_bring_back_what_is_gone(space, memory):
+    from flows import steps
+
+    memory.items = [item(OWLS)]
+    accept(space, "WEBSITE", url=SITE)
+    slow = listing(space)
+    steps.discover(slow)
+    listed(space, memory, item(OWLS, deleted=True))
+    space.take(slow.lease)
+    assert space.search("owls and mice") == []
+    space.sweep()
+    assert document(space, OWLS) is None

@@ -1,0 +1,206 @@
+"""Sitemaps on loopback: what is listed, what is left out and why, and files that mean no good."""
+
+import gzip
+import socket
+
+import pytest
+
+from flows import steps
+from retrieval.errors import Skippable
+from tests.connectors.web.test_web_client import serving
+from tests.flows.crawling import accept, crawl, listing, names, reasons
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_url_list import Site, answer
+from tests.retrieval.network.test_fetch_guard import ATTACKS
+
+allowed, site, space = lists.allowed, lists.site, lists.space
+SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def urlset(*entries):
+    inner = "".join(
+        f"<url><loc>{url}</loc>{f'<lastmod>{when}</lastmod>' if when else ''}</url>" for url, when in entries
+    )
+    return f'<?xml version="1.0" encoding="UTF-8"?><urlset {SPACE}>{inner}</urlset>'
+
+
+def pages(site, *paths):
+    return urlset(*((f"{site.url}{path}", "") for path in paths))
+
+
+def index(*urls):
+    inner = "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in urls)
+    return f"<sitemapindex {SPACE}>{inner}</sitemapindex>"
+
+
+def xml(text, *, packed=False):
+    data = text.encode()
+    return answer(gzip.compress(data) if packed else data, content_type="application/xml")
+
+
+def list_of(space, site, run):
+    return [name.removeprefix(site.url) for name in names(space, run)]
+
+
+def test_indexes_and_packed_sitemaps_are_followed_and_loops_end(space, site):
+    site.pages = {
+        "/sitemap.xml": xml(index(f"{site.url}/a.xml", f"{site.url}/b.xml.gz", f"{site.url}/sitemap.xml")),
+        "/a.xml": xml(pages(site, "/1", "/2", "/1#part")),
+        "/b.xml.gz": xml(index(f"{site.url}/a.xml", f"{site.url}/c.xml.gz"), packed=True),
+        "/c.xml.gz": xml(pages(site, "/3", "/2"), packed=True),
+    }
+    run = crawl(space, "SITEMAP", url=f"{site.url}/sitemap.xml")
+    assert list_of(space, site, run) == ["/1", "/2", "/3"]
+    assert sorted(site.paths()) == ["/a.xml", "/b.xml.gz", "/c.xml.gz", "/sitemap.xml"]
+
+
+@pytest.mark.decision("D59")
+def test_other_hosts_paths_and_robots_are_skipped_with_their_reasons(space, site):
+    site.pages = {
+        "/robots.txt": answer(b"User-agent: *\nDisallow: /private\n", content_type="text/plain"),
+        "/sitemap.xml": xml(
+            urlset(
+                ("http://elsewhere.example/x", ""),
+                *((f"{site.url}{path}", "") for path in ("/in/1", "/in/old", "/out", "/private/in/")),
+            )
+        ),
+    }
+    run = crawl(space, "SITEMAP", url=f"{site.url}/sitemap.xml", includePaths=["/in/"], excludePaths=["old"])
+    assert list_of(space, site, run) == ["/in/1"]
+    progress = space.run(run).progress
+    assert progress["skipped"] == 4
+    assert sorted(progress["skippedReasons"].values()) == [1, 1, 1, 1]
+
+
+@pytest.mark.decision("D23")
+def test_max_links_bounds_the_documents(space, site):
+    site.pages = {"/sitemap.xml": xml(pages(site, *(f"/{number}" for number in range(50))))}
+    run = crawl(space, "SITEMAP", url=f"{site.url}/sitemap.xml", maxLinks=7)
+    assert list_of(space, site, run) == [f"/{number}" for number in range(7)]
+
+
+def test_thousands_of_entries_are_listed_and_go_on_where_they_broke_off(space, site, monkeypatch):
+    from connectors.web.crawl.sitemap import Sitemap
+
+    site.pages = {"/sitemap.xml": xml(pages(site, *(f"/{number}" for number in range(3000))), packed=True)}
+    run = accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml", maxLinks=5000)
+    found, whole = listing(space), Sitemap.discover
+    cursors = []
+
+    def broken(self, request, cursor):
+        for number, page in enumerate(whole(self, request, cursor)):
+            if number == 2:
+                raise Skippable("The line broke.")
+            yield page
+
+    monkeypatch.setattr(Sitemap, "discover", broken)
+    with pytest.raises(Skippable):
+        steps.discover(found)
+    assert len(names(space, run)) == 1000
+
+    def watched(self, request, cursor):
+        cursors.append(cursor)
+        for page in whole(self, request, cursor):
+            cursors.append(len(page.items))
+            yield page
+
+    monkeypatch.setattr(Sitemap, "discover", watched)
+    steps.discover(found)
+    assert list_of(space, site, run) == [f"/{number}" for number in range(3000)]
+    assert cursors[0] == "1000"
+    assert sum(cursors[1:]) == 2000
+
+
+def test_the_same_lastmod_is_not_fetched_again(space, site):
+    def serve(when):
+        entries = [(f"{site.url}/a", when), (f"{site.url}/b", "2026-01-01"), (f"{site.url}/c", "")]
+        site.pages["/sitemap.xml"] = xml(urlset(*entries))
+        site.asked.clear()
+
+    site.pages = {f"/{name}": lists.PAGE.replace("Tides", name) for name in "abc"}
+    serve("2026-01-01")
+    crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert sorted(site.paths()) == ["/a", "/b", "/c", "/sitemap.xml"]
+    site.pages["/a"] = lists.PAGE.replace("moon", "autumn storms")
+    serve("2026-02-02")
+    run = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert sorted(site.paths()) == ["/a", "/c", "/sitemap.xml"]
+    assert len(space.run(run).completed) == 3
+    assert space.search("autumn storms")[0] == f"{site.url}/a"
+    serve("2026-02-02")
+    crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert sorted(site.paths()) == ["/c", "/sitemap.xml"]
+
+
+@pytest.mark.decision("H38")
+def test_each_address_of_a_sitemap_is_a_document_whatever_it_calls_itself(space, site):
+    site.pages = {"/1": lists.PAGE, "/2": lists.PAGE}
+    site.pages["/sitemap.xml"] = xml(pages(site, "/1", "/2", "/1", "/2#part"))
+    run = crawl(space, "SITEMAP", ingest=True, url=f"{site.url}/sitemap.xml")
+    assert list_of(space, site, run) == ["/1", "/2"]
+    assert sorted(site.paths()) == ["/1", "/2", "/sitemap.xml"]
+    assert len(space.run(run).completed) == 2
+
+
+BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
+OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (f"{BOMB}<urlset><url><loc>&b;</loc></url></urlset>", "document type"),
+        (f"{OUTSIDE}<urlset><url><loc>&a;</loc></url></urlset>", "document type"),
+        ("<urlset><url><loc>", "well-formed"),
+        ("no xml at all", "well-formed"),
+        ("<a>" * 100, "nested"),
+    ],
+)
+def test_a_file_that_is_no_sitemap_is_one_failed_entry(space, site, body, reason):
+    site.pages = {"/sitemap.xml": xml(body)}
+    accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml")
+    with pytest.raises(Skippable, match=reason):
+        steps.discover(listing(space))
+
+
+def test_a_packed_sitemap_that_grows_without_end_is_refused(space, site):
+    packed = gzip.compress(b"<urlset>" + b" " * (70 << 20))
+    site.pages = {"/sitemap.xml": answer(packed, content_type="application/gzip")}
+    accept(space, "SITEMAP", url=f"{site.url}/sitemap.xml")
+    with pytest.raises(Skippable, match="64 MiB"):
+        steps.discover(listing(space))
+
+
+def test_a_further_sitemap_that_cannot_be_read_is_one_entry_beside_the_others(space, site):
+    site.pages = {
+        "/sitemap.xml": xml(index(f"{site.url}/gone.xml", f"{site.url}/a.xml", "http://elsewhere.example/b.xml")),
+        "/a.xml": xml(pages(site, "/1")),
+    }
+    run = crawl(space, "SITEMAP", url=f"{site.url}/sitemap.xml")
+    assert list_of(space, site, run) == ["/1"]
+    assert list(reasons(space, run)) == [f"{site.url}/gone.xml"]
+    assert space.run(run).progress["skipped"] == 1
+
+
+def test_no_attack_in_a_sitemap_is_dialled(space, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.3/32")
+    lists._forget()
+    site = Site()
+    with socket.create_server(("127.0.0.1", 0)) as witness, serving(site.play, "127.0.0.3") as server:
+        witness.setblocking(False)
+        port = witness.getsockname()[1]
+        attacks = [
+            url.replace("//127.0.0.1", f"//127.0.0.1:{port}").replace("//localhost", f"//localhost:{port}")
+            for url in ATTACKS
+            if not set(url) & set("\r\n&<>\0")
+        ]
+        for number, url in enumerate(attacks):
+            site.pages[f"/{number}"] = answer(status="302 Found", location=url.encode().decode("latin-1"))
+        jumps = [f"{server.url}/{number}" for number in range(len(attacks))]
+        site.pages["/pages.xml"] = xml(urlset(*((url, "") for url in [*attacks, *jumps])))
+        site.pages["/sitemap.xml"] = xml(index(f"{server.url}/pages.xml", *attacks, *jumps))
+        run = crawl(space, "SITEMAP", ingest=True, url=f"{server.url}/sitemap.xml")
+        assert space.run(run).completed == []
+        assert len(space.run(run).failed) >= len(jumps)
+        with pytest.raises(BlockingIOError):
+            witness.accept()

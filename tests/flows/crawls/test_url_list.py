@@ -1,0 +1,244 @@
+"""URLs of a list, from a server on loopback to the search: what is taken, what fails alone, what is never dialled."""
+
+import io
+import socket
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from connectors import registry
+from connectors.web.builtin import client, robots
+from retrieval import settings
+from retrieval.errors import Retryable
+from retrieval.filters import DocumentFilter
+from retrieval.jobs import resync, url_lists
+from retrieval.jobs.runs import Ingestion
+from tests.connectors.web.test_web_client import answer, serving
+from tests.flows.configured import Configured
+from tests.retrieval.network.test_fetch_guard import ATTACKS
+
+PAGE = """<!doctype html><html lang="en"><head><title>Tides</title><meta name="description" content="About the sea">
+<link rel="canonical" href="/tides"></head><body><nav>Menu words</nav><main><h1>Tides</h1><p>The spring tide follows
+the full moon.</p><p class="ad">Buy a sofa.</p></main></body></html>"""
+
+
+class Site:
+    """Pages by path: bytes are an HTML page, lists are whole answers. Everything else is 404."""
+
+    def __init__(self):
+        self.pages = {}
+        self.asked = []
+
+    def play(self, path, headers):
+        self.asked.append((path, headers))
+        found = self.pages.get(path)
+        if found is None:
+            return answer(status="404 Not Found")
+        return found(headers) if callable(found) else found if isinstance(found, list) else html(found)
+
+    def paths(self):
+        return [path for path, _ in self.asked if path != "/robots.txt"]
+
+
+def html(text, **headers):
+    return answer(text.encode(), content_type="text/html; charset=utf-8", **headers)
+
+
+def _forget():
+    settings.load.cache_clear()
+    client.shared.cache_clear()
+    robots.shared.cache_clear()
+    registry._made.clear()
+
+
+@pytest.fixture
+def allowed(monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.1/32")
+    monkeypatch.setenv("RETRIEVAL_FETCH_HOST_DELAY", "0")
+    monkeypatch.setattr(client.random, "uniform", lambda *_: 0.0)
+    _forget()
+    yield
+    _forget()
+
+
+@pytest.fixture
+def site(allowed):
+    site = Site()
+    with serving(site.play) as server:
+        site.url = server.url
+        yield site
+
+
+@pytest.fixture
+def space(db, allowed):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    return Configured(db, webScraperConfig={"provider": "BUILTIN"})
+
+
+def ingest(space, *urls, **config):
+    given = {"urls": list(urls), **config}
+    receipt = space.call(url_lists.accept(space.db, space.scope, urls=urls, config=given, ingestion=Ingestion()))
+    space.work()
+    return space.run(receipt.job_run_id)
+
+
+def documents(space):
+    rows = space.db.rows(
+        "select d.external_id, d.status, d.error, d.properties, d.document_type, d.active_generation from documents d"
+        " join partitions p on p.id = d.partition_id where p.namespace_id = %(id)s",
+        {"id": space.scope.namespace},
+    )
+    return {row["external_id"]: row for row in rows}
+
+
+def pdf(line):
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.drawString(72, 720, line)
+    canvas.save()
+    return file.getvalue()
+
+
+def test_pages_and_files_of_a_list_are_found(space, site):
+    site.pages = {
+        "/tides": PAGE,
+        "/moved": answer(status="301 Moved", location="/owls.txt"),
+        "/owls.txt": answer(b"Owls hunt mice at night.", content_type="text/plain"),
+        "/bats": answer(pdf("Bats hunt moths in the dark."), content_type="application/octet-stream"),
+    }
+    urls = [f"{site.url}{path}" for path in ("/tides", "/moved", "/bats")]
+    run = ingest(space, *urls)
+    assert run.status == "COMPLETED"
+    assert [entry.error for entry in run.failed] == []
+    assert space.search("moon and tide")[0] == urls[0]
+    assert space.search("owls and mice")[0] == urls[1]
+    assert space.search("bats and moths")[0] == urls[2]
+    tides = documents(space)[urls[0]]
+    assert tides["document_type"] == "URL"
+    said = {"language": "en", "description": "About the sea", "canonicalUrl": f"{site.url}/tides"}
+    assert tides["properties"].items() >= {"mimeType": "text/html", **said}.items()
+    assert documents(space)[urls[2]]["properties"]["mimeType"] == "application/pdf"
+
+
+def text_of(space, external_id):
+    row = space.db.row(
+        "select parsed_key from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(id)s and external_id = %(external)s",
+        {"id": space.scope.namespace, "external": external_id},
+    )
+    with registry.file_store(space.config).open(row["parsed_key"]) as stream:
+        return stream.read().decode()
+
+
+def test_selectors_of_the_request_choose_what_is_taken(space, site):
+    site.pages = {"/tides": PAGE}
+    url = f"{site.url}/tides"
+    ingest(space, url)
+    assert "sofa" in text_of(space, url)
+    ingest(space, url, scrapeOptions={"includeSelectors": ["main"], "excludeSelectors": [".ad"]})
+    assert "sofa" not in text_of(space, url)
+    assert "full moon" in text_of(space, url)
+
+
+def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        away = f"http://127.0.0.1:{gone.getsockname()[1]}/"
+    site.pages = {"/tides": PAGE, "/empty": answer(), "/script": "<body><script>x()</script></body>"}
+    site.pages["/owls"] = PAGE
+    bad = [f"{site.url}/none", f"{site.url}/empty", f"{site.url}/script", "http://10.0.0.1/"]
+    run = ingest(space, f"{site.url}/tides", *bad)
+    errors = {url: row["error"] for url, row in documents(space).items()}
+    assert "404" in errors[bad[0]]
+    assert "without a page" in errors[bad[1]]
+    assert "scripts" in errors[bad[2]]
+    assert "RETRIEVAL_FETCH_ALLOW" in errors[bad[3]]
+    assert errors[f"{site.url}/tides"] is None
+    assert len(run.completed) == 1
+    with pytest.raises(Retryable, match="cannot be reached"):
+        ingest(space, away, f"{site.url}/owls")
+    assert documents(space)[f"{site.url}/owls"]["status"] != "FAILED"
+
+
+@pytest.mark.decision("D59")
+def test_a_list_is_not_bound_by_robots_but_keeps_its_delay(space, site, monkeypatch):
+    rules = b"User-agent: *\nDisallow: /\nCrawl-delay: 7\n"
+    site.pages = {"/robots.txt": answer(rules, content_type="text/plain"), "/tides": PAGE, "/owls": PAGE}
+    waits = []
+    monkeypatch.setattr("connectors.web.builtin.politeness.time.sleep", waits.append)
+    run = ingest(space, f"{site.url}/tides", f"{site.url}/owls")
+    assert len(run.completed) == 2
+    assert max(waits) == pytest.approx(7, abs=1)
+    assert [path for path, _ in site.asked].count("/robots.txt") == 1
+
+
+def test_an_unchanged_page_is_asked_for_by_its_mark_and_costs_no_more(space, site):
+    def page(headers):
+        return answer(status="304 Not Modified") if headers.get("if-none-match") == '"1"' else html(PAGE, etag='"1"')
+
+    site.pages = {"/tides": page}
+    url = f"{site.url}/tides"
+    ingest(space, url)
+    before = documents(space)[url]
+    run = ingest(space, url)
+    assert len(run.completed) == 1
+    assert site.asked[-1][1]["if-none-match"] == '"1"'
+    assert documents(space)[url]["active_generation"] == before["active_generation"]
+    ingest(space, url, scrapeOptions={"excludeSelectors": [".ad"]})
+    assert "sofa" not in text_of(space, url), "the page did not change, but what is to be taken of it did"
+
+
+@pytest.mark.decision("H38")
+def test_each_address_of_a_list_is_a_document_and_one_that_stands_twice_is_one(space, site):
+    """Two addresses of the same page, by its canonical address and by its bytes: both were asked for by name."""
+    site.pages = {"/tides": PAGE, "/tides?from=mail": PAGE}
+    urls = [f"{site.url}/tides", f"{site.url}/tides?from=mail"]
+    run = ingest(space, urls[0], urls[1], urls[0])
+    assert len(run.completed) == 2
+    assert sorted(site.paths()) == ["/tides", "/tides?from=mail"]
+    assert set(documents(space)) == set(urls)
+    assert sorted(space.search("moon and tide")) == sorted(urls)
+    embedded = space.db.row(
+        "select count(*) as texts from embeddings e join partitions p on p.id = e.partition_id"
+        " where p.namespace_id = %(id)s",
+        {"id": space.scope.namespace},
+    )
+    assert embedded == {"texts": 1}, "the same text was embedded twice"
+
+
+@pytest.mark.decision("D56")
+def test_a_resync_fetches_the_page_anew(space, site):
+    url = f"{site.url}/tides"
+    site.pages = {"/tides": PAGE}
+    ingest(space, url)
+    site.pages["/tides"] = PAGE.replace("full moon", "autumn storms")
+    document = space.db.row("select id from documents where external_id = %(url)s", {"url": url})["id"]
+    started = space.call(resync.start(space.db, space.scope, DocumentFilter(document_ids=(document,))))
+    space.work()
+    assert len(space.run(started.job_runs[0]).completed) == 1
+    assert "autumn storms" in text_of(space, url)
+    assert site.paths() == ["/tides", "/tides"]
+
+
+def test_no_attack_is_dialled_by_a_list_or_its_redirects(space, monkeypatch):
+    """The site may be fetched from 127.0.0.3; the witness listens on 127.0.0.1."""
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.3/32")
+    _forget()
+    site = Site()
+    with socket.create_server(("127.0.0.1", 0)) as witness, serving(site.play, "127.0.0.3") as server:
+        witness.setblocking(False)
+        port = witness.getsockname()[1]
+        attacks = [
+            url.replace("//127.0.0.1", f"//127.0.0.1:{port}").replace("//localhost", f"//localhost:{port}")
+            for url in ATTACKS
+            if "\r" not in url
+        ]
+        for number, url in enumerate(attacks):
+            site.pages[f"/{number}"] = answer(status="302 Found", location=url.encode().decode("latin-1"))
+        redirects = [f"{server.url}/{number}" for number in range(len(attacks))]
+        run = ingest(space, *attacks, *redirects)
+        assert run.completed == []
+        assert len(run.failed) == len(set(attacks)) + len(redirects)
+        assert set(site.paths()) >= {f"/{number}" for number in range(len(attacks))}
+        with pytest.raises(BlockingIOError):
+            witness.accept()

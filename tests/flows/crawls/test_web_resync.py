@@ -1,0 +1,97 @@
+"""Pages of a sitemap and of a website, resynced: fetched anew, replaced, and kept where they can be had no more."""
+
+import pytest
+
+from retrieval.filters import DocumentFilter
+from retrieval.jobs import resync
+from tests.flows.crawling import crawl
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_recrawl import Marked
+from tests.flows.crawls.test_sitemap import pages, xml
+from tests.flows.crawls.test_url_list import answer, documents
+from tests.flows.crawls.test_website import linked
+
+allowed, site, space = lists.allowed, lists.site, lists.space
+WAYS = pytest.mark.parametrize(("source", "start"), [("WEBSITE", "/"), ("SITEMAP", "/sitemap.xml")])
+
+
+@pytest.fixture
+def ingested(space, site):
+    """A function that brings the pages in that way and forgets what was asked for."""
+
+    def bring(source, start):
+        site.pages = {"/": linked("/", ["/owls", "/bats"])}
+        site.pages["/owls"] = linked("/owls", []).replace("This is /owls.", "Owls hunt mice at night.")
+        site.pages["/bats"] = linked("/bats", [])
+        site.pages["/sitemap.xml"] = xml(pages(site, "/", "/owls", "/bats"))
+        run = crawl(space, source, ingest=True, url=site.url + start)
+        assert len(space.run(run).completed) == 3
+        site.asked.clear()
+
+    return bring
+
+
+def again(space, url):
+    """Resync that document alone; its job run."""
+    chosen = DocumentFilter(external_ids=(url,))
+    started = space.call(resync.start(space.db, space.scope, chosen))
+    assert [one.status for one in started.documents] == ["QUEUED_FOR_RESYNC"]
+    space.work()
+    return space.run(started.job_runs[0])
+
+
+@pytest.mark.decision("D56")
+@WAYS
+def test_a_changed_page_is_replaced_and_no_other_is_asked_for(space, site, ingested, source, start):
+    ingested(source, start)
+    url = f"{site.url}/owls"
+    site.pages["/owls"] = linked("/owls", []).replace("This is /owls.", "Herons catch frogs in ponds.")
+    done = again(space, url)
+    assert (done.status, len(done.completed), done.progress["embedded"]) == ("COMPLETED", 1, 1)
+    assert space.search("herons and frogs")[0] == url
+    assert "mice" not in lists.text_of(space, url)
+    assert site.paths() == ["/owls"]
+    assert {row["status"] for row in documents(space).values()} == {"SUCCESS"}
+
+
+@pytest.mark.decision("D56")
+@WAYS
+def test_an_unchanged_page_costs_a_question(space, site, ingested, source, start):
+    ingested(source, start)
+    page = site.pages["/owls"] = Marked(site.pages["/owls"])
+    for _ in range(2):
+        done = again(space, f"{site.url}/owls")
+        assert (len(done.completed), done.progress["parsed"]) == (1, 0)
+    assert page.sent == 1
+
+
+@pytest.mark.decision("H37")
+@pytest.mark.parametrize("gone", ["404 Not Found", "410 Gone"])
+@WAYS
+def test_a_page_that_is_gone_fails_and_stays_searchable(space, site, ingested, source, start, gone):
+    """A resync is no removal: what is searched is lost only where a person, or the source's own listing, says so."""
+    ingested(source, start)
+    url, whole = f"{site.url}/owls", site.pages["/owls"]
+    site.pages["/owls"] = answer(status=gone)
+    done = again(space, url)
+    assert done.status == "COMPLETED"
+    assert [gone[:3] in entry.error for entry in done.failed] == [True]
+    row = documents(space)[url]
+    assert (row["status"], gone[:3] in row["error"]) == ("FAILED", True)
+    assert space.search("owls and mice")[0] == url
+    assert space.search("owls mice", semantic_weight=0.0, keyword_weight=1.0)[0] == url
+    site.pages["/owls"] = whole
+    assert len(again(space, url).completed) == 1
+    assert documents(space)[url]["status"] == "SUCCESS"
+
+
+@pytest.mark.decision("D59")
+@WAYS
+def test_rules_bind_a_resync_as_they_bound_the_crawl(space, site, ingested, source, start):
+    ingested(source, start)
+    site.pages["/robots.txt"] = answer(b"User-agent: *\nDisallow: /bats\n", content_type="text/plain")
+    site.pages["/owls"] = answer(status="302 Found", location="http://127.0.0.1:1/elsewhere")
+    lists._forget()
+    assert "robots.txt" in again(space, f"{site.url}/bats").failed[0].error
+    assert "another host" in again(space, f"{site.url}/owls").failed[0].error
+    assert space.search("owls and mice")[0] == f"{site.url}/owls"

@@ -1,0 +1,289 @@
+"""Websites on loopback: what is kept, what is never asked for, and crawls that die in the middle."""
+
+import socket
+
+import pytest
+
+from connectors import registry
+from connectors.web.crawl.walk import page_key
+from flows import steps
+from retrieval.errors import Retryable
+from retrieval.ingestion import crawl_frontier, discover
+from retrieval.maintenance import garbage
+from retrieval.ports import RawContent
+from tests.connectors.web.test_web_client import serving
+from tests.flows.crawling import accept, crawl, listing, names, reasons
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_url_list import Site, answer, html
+from tests.retrieval.network.test_fetch_guard import ATTACKS
+
+allowed, site, space = lists.allowed, lists.site, lists.space
+
+TREE = {
+    "/": ["/a/1", "/b/1", "/c"],
+    "/a/1": ["/a/2", "/"],
+    "/a/2": ["/a/3"],
+    "/a/3": [],
+    "/b/1": ["/a/4"],
+    "/a/4": [],
+    "/c": ["/c#part", "http://elsewhere.example/"],
+}
+
+
+def linked(path, links, head=""):
+    anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
+    body = f"<main><p>This is {path}.</p>{anchors}</main>"
+    return f"<html><head><title>{path}</title>{head}</head><body>{body}</body></html>"
+
+
+def grow(site, tree=TREE):
+    site.pages = {path: linked(path, links) for path, links in tree.items()}
+
+
+def paths(space, site, run):
+    return [name.removeprefix(site.url) for name in names(space, run)]
+
+
+@pytest.mark.decision("D23")
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        ({"maxDepth": 1}, ["/", "/a/1", "/b/1", "/c"]),
+        ({"maxDepth": 2}, ["/", "/a/1", "/b/1", "/c", "/a/2", "/a/4"]),
+        ({"maxDepth": 5}, ["/", "/a/1", "/b/1", "/c", "/a/2", "/a/4", "/a/3"]),
+        ({"maxDepth": 5, "maxLinks": 5}, ["/", "/a/1", "/b/1", "/c", "/a/2"]),
+        ({"maxDepth": 5, "includePaths": ["/a/"]}, ["/a/1", "/a/2", "/a/3"]),
+        ({"maxDepth": 5, "excludePaths": ["/a/2"]}, ["/", "/a/1", "/b/1", "/c", "/a/4"]),
+        ({"maxDepth": 5, "includePaths": ["/a/"], "excludePaths": ["/a/3"]}, ["/a/1", "/a/2"]),
+    ],
+)
+def test_depth_links_and_paths_decide_what_is_kept(space, site, config, kept):
+    grow(site)
+    run = crawl(space, "WEBSITE", url=f"{site.url}/", **config)
+    assert paths(space, site, run) == kept
+    assert len(site.paths()) == len(set(site.paths()))
+    assert reasons(space, run) == {}
+
+
+@pytest.mark.decision("D23")
+def test_what_is_excluded_or_does_not_match_is_never_asked_for(space, site):
+    grow(site)
+    crawl(space, "WEBSITE", url=f"{site.url}/", includePaths=["/a/"], excludePaths=["/a/2"])
+    assert set(site.paths()) == {"/", "/a/1"}
+
+
+def test_a_crawled_page_is_found_and_was_fetched_once(space, site):
+    grow(site)
+    site.pages["/c"] = linked("/c", []).replace("This is /c.", "Owls hunt mice at night.")
+    run = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert space.search("owls and mice")[0] == f"{site.url}/c"
+    assert sorted(site.paths()) == sorted(TREE)
+    done = space.run(run)
+    assert done.status == "COMPLETED"
+    assert (done.progress["found"], done.progress["fetched"], done.progress["failed"]) == (7, 7, 0)
+
+
+def test_unchanged_pages_are_not_embedded_again(space, site):
+    grow(site)
+    first = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
+    assert len(space.run(first).completed) == len(space.run(again).completed) == 7
+    assert space.run(again).progress["embedded"] == 0
+
+
+@pytest.mark.decision("H31")
+def test_pages_that_are_the_same_are_one_document(space, site):
+    canonical = '<link rel="canonical" href="/real">'
+    site.pages = {
+        "/": linked("/", ["/twin", "/real?utm=1", "/real", "/copy", "/moved"]),
+        "/real?utm=1": linked("/real", [], canonical),
+        "/real": linked("/real", [], canonical),
+        "/twin": linked("twin", []),
+        "/copy": linked("twin", []),
+        "/moved": answer(status="301 Moved", location="/real"),
+    }
+    run = crawl(space, "WEBSITE", url=f"{site.url}/")
+    assert sorted(paths(space, site, run)) == ["/", "/real", "/twin"]
+    assert sum(space.run(run).progress["skippedReasons"].values()) == space.run(run).progress["skipped"] >= 2
+
+
+@pytest.mark.decision("D59")
+def test_robots_and_meta_tags_bind_a_crawl(space, site):
+    site.pages = {
+        "/robots.txt": answer(b"User-agent: *\nDisallow: /private\n", content_type="text/plain"),
+        "/": linked("/", ["/private/x", "/hidden", "/open", "/jump"]),
+        "/hidden": linked("/hidden", ["/behind"], '<meta name="robots" content="noindex">'),
+        "/behind": linked("/behind", []),
+        "/open": linked("/open", []),
+        "/jump": answer(status="302 Found", location="/private/y"),
+    }
+    run = crawl(space, "WEBSITE", url=f"{site.url}/")
+    assert sorted(paths(space, site, run)) == ["/", "/behind", "/open"]
+    assert not [path for path in site.paths() if path.startswith("/private")]
+    assert sorted(space.run(run).progress["skippedReasons"].values()) == [1, 2]
+
+
+@pytest.mark.decision("H31")
+def test_pages_that_cannot_be_had_say_why_beside_the_others(space, site):
+    site.pages = {
+        "/": linked("/", ["/gone", "/away", "/fine"]),
+        "/away": answer(status="302 Found", location="http://elsewhere.example/x"),
+        "/fine": linked("/fine", []),
+    }
+    run = crawl(space, "WEBSITE", url=f"{site.url}/")
+    assert paths(space, site, run) == ["/", "/fine"]
+    assert {name.removeprefix(site.url): "404" in error for name, error in reasons(space, run).items()} == {
+        "/gone": True,
+        "/away": False,
+    }
+
+
+def test_a_page_that_is_busy_is_tried_again_later_and_then_fails_alone(space, site):
+    site.pages = {
+        "/": linked("/", ["/busy", "/fine"]),
+        "/busy": answer(status="503 Busy"),
+        "/fine": linked("/fine", []),
+    }
+    run = accept(space, "WEBSITE", url=f"{site.url}/")
+    found = listing(space)
+    for _ in range(2):
+        with pytest.raises(Retryable, match="503"):
+            steps.discover(found)
+    steps.discover(found)
+    assert paths(space, site, run) == ["/", "/fine"]
+    assert list(reasons(space, run)) == [f"{site.url}/busy"]
+    assert (site.paths().count("/"), site.paths().count("/fine")) == (1, 1)
+
+
+@pytest.mark.decision("H38")
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://Example.ORG", "http://example.org/"),
+        ("HTTP://example.org:80/A?b=C#d", "http://example.org/A?b=C"),
+        ("https://example.org:443/", "https://example.org/"),
+        ("https://example.org:80/", "https://example.org:80/"),
+        ("http://[::FFFF]:80/", "http://[::ffff]/"),
+        ("http://example.org:/x", "http://example.org/x"),
+    ],
+)
+def test_one_page_has_one_spelling(url, key):
+    assert page_key(url) == page_key(key) == key
+
+
+def test_a_link_too_long_to_be_remembered_stops_nobody(space, site):
+    letters = "".join(chr(0x4E00 + number * 7919 % 20000) for number in range(1900))
+    site.pages = {"/": linked("/", [f"/{letters}", "/fine"]), "/fine": linked("/fine", [])}
+    run = crawl(space, "WEBSITE", url=f"{site.url}/")
+    assert paths(space, site, run) == ["/", "/fine"]
+
+
+class Service:
+    """A scraping service that gives Markdown, and follows redirects wherever they lead."""
+
+    def __init__(self, pages):
+        self.pages = pages
+
+    def fetch(self, url, _options, to, *, known=""):
+        assert known == ""
+        text, final = self.pages[url]
+        to.write_text(text)
+        return RawContent(to, url, "text/markdown", to.stat().st_size, url=final)
+
+
+@pytest.mark.decision("D23")
+def test_a_service_that_gives_markdown_is_walked_within_our_limits(space, site, monkeypatch):
+    """Whoever fetches: the service's word for where a page lies is judged, too."""
+    url = site.url
+    links = f'[a](/a "title") ![picture](/p.png) [b]({url}/b#part) [out](http://elsewhere.example/) [deep](/deep)'
+    pages = {
+        f"{url}/": (links, ""),
+        f"{url}/a": ("[far](/far)", f"{url}/a"),
+        f"{url}/b": ("Elsewhere's words", "http://elsewhere.example/b"),
+        f"{url}/deep": ("Deep words", ""),
+    }
+    monkeypatch.setattr(registry, "scraper", lambda _config: Service(pages))
+    run = crawl(space, "WEBSITE", url=f"{url}/", maxDepth=1)
+    assert paths(space, site, run) == ["/", "/a", "/deep"]
+    assert list(reasons(space, run)) == [f"{url}/b"]
+
+
+def wide(site, pages):
+    links = {f"/p{number}": [f"/p{number * 3 + step}" for step in (1, 2, 3)] for number in range(pages)}
+    tree = {path: [link for link in found if link in links] for path, found in links.items()}
+    grow(site, tree)
+    return set(tree)
+
+
+def test_a_crawl_that_dies_goes_on_without_fetching_again_what_it_has(space, site, monkeypatch):
+    everything = wide(site, 120)
+    run = accept(space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=500)
+    found = listing(space)
+    record, saved = discover._record, []
+
+    class Killed(BaseException):
+        pass
+
+    def dying(*given):
+        if len(saved) == 2:
+            raise Killed
+        saved.append(record(*given))
+        return saved[-1]
+
+    monkeypatch.setattr(discover, "_record", dying)
+    with pytest.raises(Killed):
+        steps.discover(found)
+    monkeypatch.setattr(discover, "_record", record)
+    had = set(paths(space, site, run))
+    assert 10 < len(had) < len(everything)
+    before = len(site.paths())
+    steps.discover(found)
+    assert set(paths(space, site, run)) == everything
+    assert not had & set(site.paths()[before:])
+    space.db.rows("update job_runs set finished_at = now() where id = %(run)s", {"run": run})
+    garbage.forget(space.db)
+    assert crawl_frontier.load(space.db, run) == []
+
+
+def test_a_cancelled_crawl_stops_asking(space, site, monkeypatch):
+    everything = wide(site, 120)
+    run = accept(space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=500)
+    record = discover._record
+
+    def cancelling(*given):
+        on = record(*given)
+        space.db.rows("update job_runs set cancel_requested = true where id = %(run)s", {"run": run})
+        return on
+
+    monkeypatch.setattr(discover, "_record", cancelling)
+    found = listing(space)
+    steps.discover(found)
+    assert 0 < len(site.paths()) < len(everything)
+    space.take(found.lease)
+    after = space.run(run)
+    assert after.status == "COMPLETED"
+    assert len(after.cancelled) == len(names(space, run))
+
+
+def test_no_attack_is_dialled_by_links_or_redirects(space, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.3/32")
+    lists._forget()
+    site = Site()
+    with socket.create_server(("127.0.0.1", 0)) as witness, serving(site.play, "127.0.0.3") as server:
+        witness.setblocking(False)
+        port = witness.getsockname()[1]
+        attacks = [
+            url.replace("//127.0.0.1", f"//127.0.0.1:{port}").replace("//localhost", f"//localhost:{port}")
+            for url in ATTACKS
+            if "\r" not in url
+        ]
+        jumps = [f"/{number}" for number in range(len(attacks))]
+        for path, url in zip(jumps, attacks, strict=True):
+            site.pages[path] = answer(status="302 Found", location=url.encode().decode("latin-1"))
+        site.pages["/robots.txt"] = answer(status="302 Found", location=f"http://127.0.0.1:{port}/robots.txt")
+        site.pages["/"] = html(linked("/", [*attacks, *jumps]))
+        run = crawl(space, "WEBSITE", url=f"{server.url}/", maxLinks=1000)
+        assert names(space, run) == [f"{server.url}/"]
+        assert set(site.paths()) >= set(jumps)
+        with pytest.raises(BlockingIOError):
+            witness.accept()

@@ -1,0 +1,428 @@
+"""What is packed into archives and mails becomes documents of its own; what is dangerous is refused in words."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import zipfile
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from flows import steps
+from retrieval import settings
+from retrieval.filters import DocumentFilter
+from retrieval.ingestion import items, results, unpack
+from retrieval.jobs import batches, resync, runs
+from retrieval.jobs.runs import Ingestion, Upload
+from tests.flows.configured import STEPS, Configured
+from tests.standins import outlook
+
+OFFICE = Path(__file__).parents[2] / "fixtures" / "office"
+
+
+@pytest.fixture
+def house(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    return Configured(db)
+
+
+def packed(members):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def ingest(house, name, data, **ingestion):
+    """Take one file and all that is packed into it through the steps; name to (status, error) of each entry."""
+    accept(house, name, data, **ingestion)
+    return work(house)
+
+
+def accept(house, name, data, **ingestion):
+    key = f"{house.scope.namespace}/_/upload/{os.urandom(8).hex()}"
+    config = steps.namespaces.load(house.db, house.ring, house.scope.namespace)
+    steps.registry.file_store(config).put(key, [data])
+
+    async def record():
+        accepted = await runs.accept_file(
+            house.db,
+            house.scope,
+            upload=Upload(key, -1),
+            name=name,
+            media_type="",
+            size=len(data),
+            sha256=hashlib.sha256(data).digest(),
+            ingestion=Ingestion(**ingestion),
+        )
+        await house.db.async_close()
+        return accepted
+
+    asyncio.run(record())
+
+
+def leased(house):
+    batches.form(house.db, size=64, batches=8)
+    (batch,) = batches.undispatched(house.db)
+    batches.dispatched(house.db, batch, "run")
+    return batches.claim(house.db, batch.id, batch.attempt, seconds=60)
+
+
+def work(house):
+    db, lease = house.db, leased(house)
+    while windows := items.windows(db, lease, documents=64, size=1 << 24):
+        for window in windows:
+            for step in STEPS:
+                step(steps.Work(db, house.ring, lease, window))
+        results.settle(db, lease)
+    batches.finish(db, lease)
+    return {row.name: (row.status, row.stage, row.error) for row in results.table(db, lease)}
+
+
+def rows(house):
+    return {
+        row["external_id"]: row
+        for row in house.db.rows(
+            """
+            select d.external_id, d.name, d.metadata, d.properties, d.status, d.active_generation from documents d
+            join partitions p on p.id = d.partition_id where p.namespace_id = %(namespace)s and d.deleted_at is null
+            """,
+            {"namespace": house.scope.namespace},
+        )
+    }
+
+
+TIDES = b"The tide tables are printed in March."
+
+
+@pytest.mark.decision("D20")
+def test_each_member_is_a_document_with_its_path_and_the_archive_lists_them(house):
+    data = packed([("docs/tides.txt", TIDES), ("docs/crew.md", b"# Crew\n\nThe crew is six."), ("__MACOSX/x", b"junk")])
+    ended = ingest(house, "boat.zip", data, metadata={"team": "north"})
+    assert {name: status for name, (status, _, _) in ended.items()} == dict.fromkeys(
+        ("boat.zip", "tides.txt", "crew.md"), "SUCCESS"
+    )
+    found = rows(house)
+    assert set(found) == {"boat.zip", "boat.zip/docs/tides.txt", "boat.zip/docs/crew.md"}
+    member = found["boat.zip/docs/tides.txt"]
+    assert member["metadata"] == {"team": "north", "archivePath": "docs/tides.txt"}
+    assert member["properties"]["archivePath"] == "docs/tides.txt"
+    assert found["boat.zip"]["metadata"] == {"team": "north"}
+
+
+@pytest.mark.decision("D20")
+def test_an_unchanged_member_of_a_changed_archive_is_not_done_again(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"It is blue.")]))
+    before = rows(house)
+    ended = ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"It is red now.")]))
+    assert {name: stage for name, (_, stage, _) in ended.items()} == {
+        "boat.zip": "upserted",
+        "a.txt": "unchanged",
+        "b.txt": "upserted",
+    }
+    after = rows(house)
+    assert after["boat.zip/a.txt"]["active_generation"] == before["boat.zip/a.txt"]["active_generation"]
+    assert after["boat.zip/b.txt"]["active_generation"] > before["boat.zip/b.txt"]["active_generation"]
+
+
+def test_attachments_of_a_mail_are_documents_beside_it(house):
+    inner = EmailMessage()
+    inner["Subject"] = "Older letter"
+    inner.set_content("The older letter speaks of ropes.")
+    mail = EmailMessage()
+    mail["Subject"], mail["From"] = "Minutes", "a@example.org"
+    mail.set_content("Please read the minutes.")
+    mail.add_alternative("<p>Please read the minutes.</p>", subtype="html")
+    mail.add_attachment(TIDES, maintype="text", subtype="plain", filename="Gezeiten für März.txt")
+    mail.add_attachment(inner)
+    ended = ingest(house, "minutes.eml", mail.as_bytes())
+    assert {status for status, _, _ in ended.values()} == {"SUCCESS"}, ended
+    assert set(rows(house)) == {
+        "minutes.eml",
+        "minutes.eml/Gezeiten für März.txt",
+        "minutes.eml/Older letter.eml",
+    }
+
+
+def test_attachments_of_an_outlook_message_are_documents_beside_it(house):
+    older = outlook.streams(
+        "Older letter", "The older letter speaks of ropes.", {"knots.txt": b"The knots."}, header=24
+    )
+    attached = {
+        "Gezeiten für März.txt": TIDES,
+        "long.txt": TIDES * 200,
+        "same.txt": b"The first one.",
+        "harbour.doc": (OFFICE / "harbour.doc").read_bytes(),
+        "letter": older,
+        "empty.txt": b"",
+    }
+    ended = ingest(house, "minutes.msg", outlook.message("Minutes", "Please read the minutes.", attached))
+    assert {status for status, _, _ in ended.values()} == {"SUCCESS"}, ended
+    assert set(rows(house)) == {
+        "minutes.msg",
+        "minutes.msg/Gezeiten für März.txt",
+        "minutes.msg/long.txt",
+        "minutes.msg/same.txt",
+        "minutes.msg/harbour.doc",
+        "minutes.msg/Older letter.eml",
+        "minutes.msg/Older letter.eml/knots.txt",
+    }
+    assert rows(house)["minutes.msg"]["properties"]["mimeType"] == "application/vnd.ms-outlook"
+    assert house.search("letter that speaks of ropes")[0] == "Older letter.eml"
+
+
+def test_members_of_members_are_read_up_to_a_depth(house):
+    data = packed([("leaf.txt", TIDES)])
+    for level in range(unpack.DEPTH):
+        data = packed([(f"level{level}.zip", data)])
+    ended = ingest(house, "top.zip", data)
+    failed = {name: error for name, (status, _, error) in ended.items() if status == "FAILED"}
+    assert list(failed) == ["level0.zip"]
+    assert "levels deep" in failed["level0.zip"]
+
+
+@pytest.fixture
+def bounds(monkeypatch):
+    """The bounds of one archive with all that is within it, as an operator sets them."""
+
+    def change(**chosen):
+        for name, value in chosen.items():
+            monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", str(value))
+        settings.load.cache_clear()
+
+    return change
+
+
+def nested(count, size=1):
+    """An archive of `count` archives of two files each."""
+    inner = [
+        packed([(f"{number}-{n}.txt", f"{number} {n} ".encode() + bytes(65 for _ in range(size))) for n in range(2)])
+        for number in range(count)
+    ]
+    return packed([(f"part{number}.zip", data) for number, data in enumerate(inner)])
+
+
+@pytest.mark.decision("H74")
+def test_what_one_archive_becomes_with_those_within_it_is_bounded_by_number(house, bounds):
+    bounds(archive_all_members=8)
+    ended = ingest(house, "house.zip", nested(4))
+    failed = {name: error for name, (status, _, error) in ended.items() if status == "FAILED"}
+    assert len(ended) == 1 + 4 + 4, "four archives, and what two of them hold"
+    assert len(failed) == 2
+    assert set(failed) <= {f"part{number}.zip" for number in range(4)}
+    for error in failed.values():
+        assert "becomes more than 8 documents" in error
+        assert "RETRIEVAL_ARCHIVE_ALL_MEMBERS" in error
+    assert {status for status, *_ in ingest(house, "other.zip", nested(2)).values()} == {"SUCCESS"}, "each by itself"
+
+
+@pytest.mark.decision("H74")
+def test_what_one_archive_becomes_with_those_within_it_is_bounded_in_bytes(house, bounds):
+    bounds(archive_all_bytes=5 << 20)
+    ended = ingest(house, "house.zip", nested(4, 1 << 20))
+    failed = {name: error for name, (status, _, error) in ended.items() if status == "FAILED"}
+    assert len(failed) == 2
+    for error in failed.values():
+        assert "becomes more than 5 MB" in error
+        assert "RETRIEVAL_ARCHIVE_ALL_BYTES" in error
+    left = house.db.rows(
+        "select k.raw_key from run_documents k join job_runs r on r.id = k.job_run_id join partitions p"
+        " on p.id = r.partition_id where p.namespace_id = %(n)s and k.raw_key like '%%members%%'",
+        {"n": house.scope.namespace},
+    )
+    assert len(left) == 4 + 4
+
+
+@pytest.mark.decision("H24")
+def test_path_tricks_and_links_are_refused_in_words_and_their_neighbours_go_on(house):
+    link = zipfile.ZipInfo("link.txt")
+    link.external_attr = 0o120777 << 16
+    data = packed(
+        [
+            ("../../etc/passwd", b"root"),
+            ("C:\\x.txt", b"x"),
+            ("/abs.txt", b"x"),
+            (link, b"/etc/passwd"),
+            ("ok.txt", TIDES),
+        ]
+    )
+    ended = ingest(house, "tricks.zip", data)
+    assert {name for name, (status, _, _) in ended.items() if status == "SUCCESS"} == {"tricks.zip", "ok.txt"}
+    errors = {name: error for name, (status, _, error) in ended.items() if status == "FAILED"}
+    assert set(errors) == {
+        "tricks.zip/etc/passwd",
+        "tricks.zip/C:/x.txt",
+        "tricks.zip/abs.txt",
+        "tricks.zip/link.txt",
+    }
+    assert "not followed" in errors.pop("tricks.zip/link.txt")
+    assert all("leads out of the archive" in error for error in errors.values())
+    assert set(rows(house)) == {"tricks.zip", "tricks.zip/ok.txt"}
+
+
+def test_a_damaged_and_a_locked_member_fail_alone(house):
+    data = bytearray(packed([("a.txt", TIDES), ("b.txt", TIDES * 9), ("c.txt", b"The hull is blue.")]))
+    at = data.index(b"b.txt")
+    data[at + 7 : at + 12] = b"?????"
+    locked = data.rindex(b"PK\x01\x02")
+    data[data.index(b"c.txt") - 24] |= 1
+    data[locked + 8] |= 1
+    ended = ingest(house, "boat.zip", bytes(data))
+    assert {name for name, (status, _, _) in ended.items() if status == "SUCCESS"} == {"boat.zip", "a.txt"}
+    assert "damaged in the archive" in ended["boat.zip/b.txt"][2]
+    assert "password" in ended["boat.zip/c.txt"][2]
+
+
+def test_an_archive_of_locked_members_is_refused_whole(house):
+    data = bytearray(packed([("a.txt", TIDES)]))
+    data[6] |= 1
+    data[data.rindex(b"PK\x01\x02") + 8] |= 1
+    ended = ingest(house, "boat.zip", bytes(data))
+    assert "protected by a password" in ended["boat.zip"][2]
+
+
+def test_an_unknown_kind_in_an_archive_fails_alone_naming_the_kinds(house):
+    ended = ingest(house, "mixed.zip", packed([("song.mp3", b"ID3\x03\0" + bytes(range(256)) * 4), ("a.txt", TIDES)]))
+    assert ended["a.txt"][0] == "SUCCESS"
+    assert ended["song.mp3"][0] == "FAILED"
+    assert "PDF, DOCX" in ended["song.mp3"][2]
+
+
+def test_a_bomb_is_refused_whole(house):
+    data = packed([(f"{number}.txt", bytes(40 << 20)) for number in range(14)])
+    assert len(data) < 1 << 20
+    ended = ingest(house, "bomb.zip", data)
+    assert list(ended) == ["bomb.zip"]
+    assert "unfolds to more than 512 MB" in ended["bomb.zip"][2]
+
+
+@pytest.mark.decision("H36")
+def test_a_member_that_a_new_version_lacks_leaves_search_with_that_version(house):
+    inner = packed([("deep.txt", b"The deep text speaks of whales.")])
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue."), ("in.zip", inner)]))
+    assert {"a.txt", "b.txt", "deep.txt"} <= set(house.search("whales hull tide tables"))
+    ended = ingest(house, "boat.zip", packed([("a.txt", TIDES), ("c.txt", b"The mast is high.")]))
+    assert set(ended) == {"boat.zip", "a.txt", "c.txt"}
+    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt", "boat.zip/c.txt"}
+    assert set(house.search("whales hull tide tables mast")) == {"boat.zip", "a.txt", "c.txt"}
+    house.sweep()
+    assert house.db.rows(
+        "select c.id from chunks c left join documents d on d.id = c.document_id join partitions p"
+        " on p.id = c.partition_id where d.id is null and p.namespace_id = %(namespace)s",
+        {"namespace": house.scope.namespace},
+    ) == []  # fmt: skip
+
+
+def test_a_file_that_was_uploaded_by_itself_stays_whatever_an_archive_of_that_name_holds(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
+    ingest(house, "boat.zip/b.txt", b"The hull was painted by hand.")
+    ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
+    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt", "boat.zip/b.txt"}
+
+
+def test_a_version_that_cannot_be_read_takes_nothing_away(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
+    ended = ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull.")])[:-30])
+    assert ended["boat.zip"][0] == "FAILED"
+    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt"}
+    assert "a.txt" in house.search("tide tables")
+
+
+def ids_of(house):
+    found = house.db.rows(
+        "select d.id, d.external_id from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(namespace)s and d.deleted_at is null",
+        {"namespace": house.scope.namespace},
+    )
+    return {row["external_id"]: row["id"] for row in found}
+
+
+@pytest.mark.decision("H36")
+def test_deleting_an_archive_deletes_what_was_packed_into_it_and_says_so(house):
+    inner = packed([("deep.txt", b"The deep text speaks of whales.")])
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("in.zip", inner)]))
+    ingest(house, "other.txt", b"The other text is no member of anything.")
+    assert house.delete(ids_of(house)["boat.zip"]) == 4
+    assert set(rows(house)) == {"other.txt"}
+    assert house.search("whales tide tables") == ["other.txt"]
+
+
+def test_a_member_that_was_deleted_by_itself_leaves_its_archive_alone(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
+    assert house.delete(ids_of(house)["boat.zip/b.txt"]) == 1
+    assert set(rows(house)) == {"boat.zip", "boat.zip/a.txt"}
+
+
+def test_an_archive_that_is_deleted_while_it_is_unpacked_leaves_no_member(house):
+    accept(house, "boat.zip", packed([("a.txt", TIDES)]))
+    lease = leased(house)
+    for window in items.windows(house.db, lease, documents=64, size=1 << 24):
+        one = steps.Work(house.db, house.ring, lease, window)
+        steps.fetch(one)
+        house.delete(ids_of(house)["boat.zip"])
+        steps.parse(one)
+    batches.finish(house.db, lease)
+    assert rows(house) == {}
+    unused = house.db.rows(
+        "select s.file_key from sweeps s join partitions p on p.id = s.partition_id"
+        " where p.namespace_id = %(namespace)s and s.file_key like '%%/members/%%'",
+        {"namespace": house.scope.namespace},
+    )
+    assert len(unused) == 1
+
+
+def resynced(house, *external_ids):
+    known = ids_of(house)
+    where = DocumentFilter(document_ids=tuple(known[name] for name in external_ids))
+    asked = house.call(resync.start(house.db, house.scope, where))
+    names = {value: key for key, value in known.items()}
+    return {names[one.id]: (one.status, one.error) for one in asked.documents}
+
+
+def test_a_member_is_resynced_from_its_stored_file_and_keeps_its_place(house):
+    ingest(house, "boat.zip", packed([("docs/a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
+    before = rows(house)["boat.zip/docs/a.txt"]
+    house.db.rows("update documents set fingerprint = null where id = %(id)s",
+                  {"id": ids_of(house)["boat.zip/docs/a.txt"]})  # fmt: skip
+    assert resynced(house, "boat.zip/docs/a.txt") == {"boat.zip/docs/a.txt": ("QUEUED_FOR_RESYNC", None)}
+    assert work(house) == {"a.txt": ("SUCCESS", "upserted", None)}
+    after = rows(house)["boat.zip/docs/a.txt"]
+    assert after["active_generation"] > before["active_generation"]
+    assert (after["metadata"], after["properties"]["archivePath"]) == (before["metadata"], "docs/a.txt")
+    ingest(house, "boat.zip", packed([("b.txt", b"The hull is blue.")]))
+    assert set(rows(house)) == {"boat.zip", "boat.zip/b.txt"}
+
+
+@pytest.mark.decision("H36")
+def test_a_resync_of_an_archive_takes_its_members_along_and_does_nothing_twice(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES), ("b.txt", b"The hull is blue.")]))
+    house.db.rows("update documents set fingerprint = null where id = %(id)s",
+                  {"id": ids_of(house)["boat.zip/b.txt"]})  # fmt: skip
+    asked = resynced(house, "boat.zip", "boat.zip/a.txt")
+    assert {status for status, _ in asked.values()} == {"QUEUED_FOR_RESYNC"}
+    ended = work(house)
+    assert {name: stage for name, (_, stage, _) in ended.items()} == {
+        "boat.zip": "upserted",
+        "a.txt": "unchanged",
+        "b.txt": "upserted",
+    }
+    assert {row["status"] for row in rows(house).values()} == {"SUCCESS"}
+
+
+def test_a_member_of_a_fetched_archive_is_resynced_with_it_only(house):
+    ingest(house, "boat.zip", packed([("a.txt", TIDES)]))
+    house.db.rows(
+        "update documents d set source = 'URLS_LIST' from partitions p where p.id = d.partition_id"
+        " and p.namespace_id = %(namespace)s",
+        {"namespace": house.scope.namespace},
+    )
+    ((status, reason),) = resynced(house, "boat.zip/a.txt").values()
+    assert status == "NOT_ELIGIBLE_FOR_RESYNC"
+    assert "packed into another file: resync that one" in reason
+    assert {one[0] for one in resynced(house, "boat.zip", "boat.zip/a.txt").values()} == {"QUEUED_FOR_RESYNC"}

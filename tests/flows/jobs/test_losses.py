@@ -1,0 +1,270 @@
+"""Lost flow runs: an interruption costs nothing, and what takes its process with it fails alone."""
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from psycopg import OperationalError
+from psycopg_pool import PoolTimeout
+
+from flows import ingest, reconcile, report
+from flows.heartbeat import beating
+from flows.prefect_client import Seen
+from retrieval.database.database import LIMITS, Database, Limits
+from retrieval.ingestion import discover, items, losses, results, suspects
+from retrieval.jobs import batches
+from tests.flows.ingestion.test_discovery import Listing, accept
+from tests.flows.jobs.test_batches import _nothing_else_waits, post, read  # noqa: F401  (a fixture)
+
+TEXTS = 12
+ATTEMPTS = 3
+
+
+def claim(db, seconds=30):
+    """The next attempt of what waits, as a worker takes it."""
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    batches.dispatched(db, batch, "run")
+    lease = batches.claim(db, batch.id, batch.attempt, seconds=seconds)
+    assert lease is not None
+    return lease
+
+
+def lose(db, weight=losses.DEATH):
+    (batch,) = batches.open_batches(db)
+    losses.again(db, batch, weight=weight, attempts=ATTEMPTS)
+
+
+def begin(db, lease):
+    for window in items.windows(db, lease, documents=64, size=1 << 24):
+        items.start(db, lease, window)
+
+
+def succeed(db, lease, keys):
+    db.rows(
+        "update run_documents set status = 'SUCCESS' where document_id = any(%(ids)s)",
+        {"ids": [key.document_id for key in keys]},
+    )
+    results.settle(db, lease)
+
+
+def test_orderly_interruptions_are_held_against_nobody(db, new_scope):
+    scope = new_scope()
+    runs = post(db, scope, *"abc")
+    for _ in range(10):
+        lease = claim(db)
+        begin(db, lease)
+        losses.release(db, lease)
+        assert not batches.renew(db, lease, seconds=30)
+        lose(db, weight=0)
+    lease = claim(db)
+    assert suspects.alone(db, lease) == []
+    assert [read(db, scope, run).failed for run in runs] == [[], [], []]
+
+
+@pytest.mark.decision("H71")
+def test_a_document_that_takes_its_process_with_it_three_times_fails_alone(db, new_scope):
+    scope = new_scope()
+    runs = post(db, scope, *[f"text {number}" for number in range(TEXTS)])
+    poison, deaths = runs[4].document_id, 0
+    for _ in range(TEXTS):
+        lease = claim(db)
+        begin(db, lease)
+        blamed = suspects.alone(db, lease)
+        if not blamed and not deaths:
+            deaths += 1
+            lose(db)  # all of them were being worked on
+            continue
+        for key in blamed:
+            if key.document_id == poison:
+                with pytest.raises(KeyboardInterrupt), losses.alone(db, lease, key.document_id):
+                    raise KeyboardInterrupt
+                deaths += 1
+                lose(db)
+                break
+            with losses.alone(db, lease, key.document_id):
+                succeed(db, lease, [key])
+        else:
+            break
+    assert deaths == ATTEMPTS
+    ended = [read(db, scope, run) for run in runs]
+    assert [len(run.failed) for run in ended] == [int(run.document_id == poison) for run in runs]
+    assert [len(run.completed) for run in ended] == [int(run.document_id != poison) for run in runs]
+    assert "each time it came to this document" in ended[4].failed[0].error
+
+
+def test_a_worker_that_is_lost_as_a_whole_fails_nothing_ten_times_over(db, new_scope):
+    scope = new_scope()
+    (run,) = post(db, scope, "a long one")
+    for _ in range(20):
+        lease = claim(db)
+        begin(db, lease)
+        for key in suspects.alone(db, lease):
+            with pytest.raises(SystemExit), losses.alone(db, lease, key.document_id):
+                raise SystemExit
+        lose(db, losses.LOSS)
+    assert len(read(db, scope, run).processing) == 1
+
+
+def test_a_document_that_gets_on_is_blamed_no_more(db, new_scope):
+    (run,) = post(db, new_scope(), "a")
+    stages = iter(("fetched", "parsed", "chunked", "embedded"))
+    for stage in stages:
+        lease = claim(db)
+        begin(db, lease)
+        for _ in range(ATTEMPTS - 1):
+            db.rows(
+                "update batches set at_work = %(id)s where id = %(b)s", {"id": run.document_id, "b": lease.batch_id}
+            )
+            lose(db)
+            lease = claim(db)
+        key = items.Key(run.job_run_id, run.document_id)
+        before = {"fetched": "accepted", "parsed": "fetched", "chunked": "parsed", "embedded": "chunked"}[stage]
+        items.advance(db, lease, [(item, {}) for item in items.at_stage(db, lease, [key], before)], stage)
+        assert suspects.alone(db, lease) == []
+        losses.release(db, lease)
+        lose(db, weight=0)
+
+
+def test_a_listing_that_takes_its_process_with_it_fails_alone_and_one_that_gets_on_does_not(db, new_scope):
+    scope = new_scope()
+    good, bad = accept(db, scope), accept(db, scope)
+    for page in range(5):
+        lease = claim(db)
+        first, second = discover.waiting(db, lease)
+        listing = Listing(*"abcdefgh"[: page + 1], RuntimeError())
+        with pytest.raises(RuntimeError), losses.alone(db, lease, first.job_run_id):
+            discover.run(db, lease, first, listing)
+        lose(db)
+    for _ in range(ATTEMPTS):
+        lease = claim(db)
+        with pytest.raises(RuntimeError), losses.alone(db, lease, second.job_run_id):
+            discover.run(db, lease, second, Listing(RuntimeError()))
+        lose(db)
+    lease = claim(db)
+    assert [one.job_run_id for one in discover.waiting(db, lease)] == [good.job_run_id]
+    assert len(read(db, scope, good).queued) == 5
+    assert "each time it listed this" in read(db, scope, bad).failed[0].error
+
+
+def test_what_dies_before_it_has_begun_anything_is_not_tried_for_ever(db, new_scope):
+    scope = new_scope()
+    (run,) = post(db, scope, "a")
+    for tries in range(ATTEMPTS * losses.NOBODY):
+        assert read(db, scope, run).queued, f"failed after {tries} tries"
+        claim(db)
+        lose(db)
+    assert read(db, scope, run).status == "COMPLETED"
+    assert len(read(db, scope, run).failed) == 1
+    assert batches.open_batches(db) == []
+
+
+@pytest.mark.parametrize(("ends_by", "released"), [(KeyboardInterrupt, True), (RuntimeError, False)])
+def test_a_flow_that_is_asked_to_end_hands_its_lease_back(db, new_scope, ends_by, released):
+    post(db, new_scope(), "a")
+    lease = claim(db)
+    with pytest.raises(ends_by), beating(db, lease, seconds=30):
+        raise ends_by
+    (seen,) = batches.open_batches(db)
+    assert seen.released is released
+
+
+@pytest.mark.decision("H87")
+@pytest.mark.parametrize(
+    "error", [PoolTimeout("no connection"), OperationalError("gone"), httpx.ReadTimeout("Prefect")]
+)
+def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scope, monkeypatch, error):
+    scope = new_scope()
+    (run,) = post(db, scope, "a long one")
+
+    async def go_away(lease):
+        begin(db, lease)
+        raise error
+
+    monkeypatch.setattr(ingest, "_pipeline", go_away)
+    monkeypatch.setattr(ingest.context, "database", lambda: db)
+    for _ in range(2 * ATTEMPTS):
+        batches.form(db, size=64, batches=8)
+        (batch,) = batches.undispatched(db)
+        batches.dispatched(db, batch, "run")
+        ended = asyncio.run(ingest.ingest(batch.id, batch.attempt))
+        (opened,) = batches.open_batches(db)
+        seen = Seen(ended.type.value, datetime.now(UTC), ended.name)
+        action = reconcile.decide(opened, seen, datetime.now(UTC), lease=timedelta(seconds=30))
+        db.rows(
+            "update batches set at_work = %(document)s where id = %(batch)s",
+            {"document": run.document_id, "batch": batch.id},
+        )
+        losses.again(db, opened, weight=reconcile.WEIGHTS[action], attempts=ATTEMPTS)
+    assert len(read(db, scope, run).processing) == 1
+
+
+@pytest.mark.decision("H89")
+def test_a_worker_whose_connections_are_all_at_work_keeps_its_lease(database_url, db, new_scope):
+    post(db, new_scope(), "a")
+    lease = claim(db, seconds=3)
+    busy = Database(database_url, size=1, role="worker")
+    with busy.transaction(), beating(busy, lease, seconds=3):
+        for _ in range(8):
+            time.sleep(1)
+            (seen,) = batches.open_batches(db)
+            assert not seen.lease_lost
+    busy.close()
+
+
+@pytest.mark.decision("H89")
+def test_a_lease_is_renewed_as_soon_as_a_long_write_under_it_ends(db, new_scope, monkeypatch):
+    monkeypatch.setitem(LIMITS, "heartbeat", Limits(lock=0.2, statement=5, idle=5))
+    post(db, new_scope(), "a")
+    lease = claim(db, seconds=6)
+    with beating(db, lease, seconds=6):
+        with db.transaction() as connection:
+            batches.guard(connection, lease)
+            time.sleep(7)
+        time.sleep(0.5)
+        (seen,) = batches.open_batches(db)
+        assert not seen.lease_lost
+
+
+@pytest.mark.decision("H89")
+def test_a_worker_whose_connections_are_all_at_work_hands_its_lease_back(database_url, db, new_scope):
+    post(db, new_scope(), "a")
+    lease = claim(db)
+    busy = Database(database_url, size=1, role="worker")
+    with pytest.raises(KeyboardInterrupt), busy.transaction(), beating(busy, lease, seconds=30):
+        raise KeyboardInterrupt
+    busy.close()
+    (seen,) = batches.open_batches(db)
+    assert seen.released
+
+
+def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monkeypatch):
+    scope = new_scope()
+    post(db, scope, *"abcdef")
+    lease = claim(db)
+    begin(db, lease)
+    lose(db)
+    db.rows("update run_documents set blame = 0 where name in ('text 1', 'text 3') and status = 'PROCESSING'")
+    lease, seen = claim(db), []
+
+    class NoBar:
+        async def add(self, _count):
+            pass
+
+    async def start(_total):
+        return NoBar()
+
+    async def through(lease, window, _label="alone"):
+        held = db.row("select at_work from batches where id = %(id)s", {"id": lease.batch_id})
+        seen.append(([key.document_id for key in window], held["at_work"]))
+        succeed(db, lease, window)
+
+    monkeypatch.setattr(report.Shown, "start", start)
+    monkeypatch.setattr(ingest, "_through", through)
+    monkeypatch.setattr(ingest.context, "database", lambda: db)
+    asyncio.run(ingest._pipeline(lease))
+    assert [len(window) for window, _ in seen] == [2, 1, 1, 1, 1]
+    assert seen[0][1] is None
+    assert all(window == [alone] for window, alone in seen[1:])

@@ -1,0 +1,174 @@
+"""How job runs end and what they are called: a word, a reason for what found nothing, a name that tells no secret."""
+
+import pytest
+from prefect.states import StateType
+
+from flows import endings, prefect_client
+from retrieval.ingestion import discover, items, results
+from retrieval.jobs import batches, control, retry
+from retrieval.jobs import names as run_names
+from retrieval.ports import Page
+from tests.flows.ingestion.test_discovery import Listing, accept
+from tests.flows.jobs.test_batches import _nothing_else_waits, claimed, post, read  # noqa: F401  (a fixture)
+
+
+def close(db, lease, **ends):
+    """Let documents end by name: `SUCCESS`, `FAILED` or `CANCELLED`."""
+    for name, status in ends.items():
+        db.rows(
+            "update run_documents d set status = %(status)s, error = case when %(status)s = 'FAILED' then 'x' end"
+            " from job_runs r where r.id = d.job_run_id and r.batch_id = %(batch)s and d.name like %(name)s",
+            {"status": status, "batch": lease.batch_id, "name": f"%{name}"},
+        )
+    results.settle(db, lease)
+    batches.finish(db, lease)
+
+
+def listed(db, scope, *names, **options):
+    """A website's run that found these pages, and its lease."""
+    run = accept(db, scope, **options)
+    lease = claimed(db)
+    discover.run(db, lease, discover.waiting(db, lease)[0], Listing(*names))
+    return run, lease
+
+
+@pytest.mark.decision("D86")
+@pytest.mark.parametrize(
+    ("ends", "outcome", "state"),
+    [
+        ({"a": "SUCCESS", "b": "SUCCESS"}, "SUCCEEDED", "Completed"),
+        ({"a": "SUCCESS", "b": "FAILED"}, "COMPLETED_WITH_FAILURES", "CompletedWithFailures"),
+        ({"a": "FAILED", "b": "FAILED"}, "FAILED", "Failed"),
+        ({"a": "FAILED", "b": "CANCELLED"}, "FAILED", "Failed"),
+    ],
+)
+def test_the_outcome_follows_from_the_documents(db, new_scope, ends, outcome, state):
+    scope = new_scope()
+    run, lease = listed(db, scope, "a", "b")
+    assert read(db, scope, run).outcome is None
+    close(db, lease, **ends)
+    after = read(db, scope, run)
+    assert (after.status, after.outcome, after.notices) == ("COMPLETED", outcome, [])
+    assert endings.state([after.outcome], "").name == state
+
+
+@pytest.mark.decision("D86")
+@pytest.mark.parametrize("found", [[], ["a", "b"]])
+def test_a_cancelled_run_is_cancelled_with_and_without_documents(db, new_scope, found):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    if found:
+        discover.run(db, lease, discover.waiting(db, lease)[0], Listing(*found))
+    control.cancel(db, scope, run.job_run_id)
+    close(db, lease)
+    after = read(db, scope, run)
+    assert (after.status, after.outcome, after.notices) == ("COMPLETED", "CANCELLED", [])
+    assert endings.state([after.outcome], "").type == StateType.CANCELLED
+
+
+@pytest.mark.decision("D86")
+def test_a_run_that_was_cancelled_too_late_succeeded(db, new_scope):
+    scope = new_scope()
+    run, lease = listed(db, scope, "a")
+    db.rows("update run_documents set status = 'SUCCESS' where job_run_id = %(run)s", {"run": run.job_run_id})
+    control.cancel(db, scope, run.job_run_id)
+    close(db, lease)
+    assert read(db, scope, run).outcome == "SUCCEEDED"
+
+
+@pytest.mark.decision("D86")
+def test_a_run_that_could_not_look_failed(db, new_scope):
+    scope = new_scope()
+    run = accept(db, scope)
+    lease = claimed(db)
+    discover.fail(db, lease, discover.waiting(db, lease)[0], "The site did not answer.")
+    close(db, lease)
+    assert read(db, scope, run).outcome == "FAILED"
+
+
+@pytest.mark.decision("D86")
+@pytest.mark.parametrize(
+    ("source", "skipped", "notices"),
+    [
+        ("WEBSITE", {"robots.txt forbids it.": 1}, [("robots.txt forbids it.", 1)]),
+        ("WEBSITE", {"Left out.": 3, "Other host.": 2}, [("Left out.", 3), ("Other host.", 2)]),
+        ("WEBSITE", {}, [("The website led to no page.", 0)]),
+        ("SITEMAP", {}, [("The sitemap names no page.", 0)]),
+        ("BOX", {}, [("Nothing is new or changed at the content service since the last run.", 0)]),
+    ],
+)
+def test_a_run_that_finds_nothing_says_why(db, new_scope, source, skipped, notices):
+    scope = new_scope()
+    run = accept(db, scope, source=source)
+    lease = claimed(db)
+
+    class Empty(Listing):
+        def discover(self, _request, _cursor):
+            yield Page([], "0", done=True, skipped=skipped)
+
+    discover.run(db, lease, discover.waiting(db, lease)[0], Empty())
+    close(db, lease)
+    after = read(db, scope, run)
+    assert (after.outcome, [(one.reason, one.count) for one in after.notices]) == ("SUCCEEDED", notices)
+
+
+@pytest.mark.decision("D86")
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("https://me:pw@docs.example.org/a?sig=1#x", "https://docs.example.org/a"),
+        ("report.pdf", "report.pdf"),
+        ("report.pdf?token=abc&x=1", "report.pdf"),
+        ("Who? Me. What is 1 & 1?", "Who? Me. What is 1 & 1?"),
+        ("two\nlines\x00 here", "two lines here"),
+        ("x" * 500, "x" * 99 + "…"),
+    ],
+)
+def test_names_are_bounded_and_tell_no_query(given, shown):
+    assert run_names.plain(given) == shown
+
+
+@pytest.mark.decision("D86")
+def test_a_run_is_called_by_what_it_is_about(db, new_scope):
+    scope = new_scope()
+    config = {"url": "https://me:pw@docs.example.org/start?key=SECRET"}
+    run = accept(db, scope, config=config)
+    (text,) = post(db, scope, "a")
+    assert read(db, scope, run).name == "docs.example.org"
+    assert read(db, scope, text).name == "text 0"
+    batches.form(db, size=64, batches=8)
+    named = {batch.source: (batch.name, prefect_client.tags(batch)) for batch in batches.undispatched(db)}
+    assert named["WEBSITE"] == ("website docs.example.org", [scope.namespace, run.job_run_id])
+    assert named["TEXT"] == ("text 0", [scope.namespace, text.job_run_id])
+
+
+@pytest.mark.decision("H09")
+@pytest.mark.decision("H85")
+def test_a_flow_run_of_many_is_called_by_their_number_and_has_few_tags(db, new_scope):
+    scope = new_scope()
+    post(db, scope, *[str(number) for number in range(27)])
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    namespace = db.row("select name from namespaces where id = %(id)s", {"id": scope.namespace})["name"]
+    assert batch.name == f"27 texts in {namespace}"
+    assert prefect_client.tags(batch) == [scope.namespace]
+
+
+@pytest.mark.decision("H86")
+def test_what_failed_in_a_batch_runs_again_in_the_same_flow_run(db, new_scope):
+    scope = new_scope()
+    runs = post(db, scope, *"abc")
+    lease = claimed(db)
+    close(db, lease, **{"text 0": "FAILED", "text 1": "SUCCESS", "text 2": "FAILED"})
+    db.rows("update batches set flow_run_id = 'flow' where id = %(id)s", {"id": lease.batch_id})
+    db.rows(
+        "update documents set status = 'FAILED' where job_run_id = any(%(ids)s)", {"ids": [r.job_run_id for r in runs]}
+    )
+    again = retry.of_batch(db, lease.batch_id, "flow")
+    assert retry.newest(db, lease.batch_id, "flow") == again
+    second = batches.claim(db, again, 1, seconds=30)
+    (window,) = items.windows(db, second, documents=64, size=1 << 20)
+    assert {key.document_id for key in window} == {runs[0].document_id, runs[2].document_id}
+    close(db, second, **{"text 0": "SUCCESS", "text 2": "SUCCESS"})
+    assert retry.of_batch(db, lease.batch_id, "flow") is None

@@ -1,0 +1,265 @@
+"""No statement of the sweep, the dispatcher and the hot paths reads more than it handles, however large tables are.
+
+The statements are recorded from what they do, so what is added later is looked at without a thought. They are run again
+and explained, planned for their values and for any values, in tables of 10, of 10,000, as a slow test of 200,000 rows,
+and of as many as PLANS_ROWS names (1000000 takes ten minutes), half of them of the very scope, after `analyze`.
+"""
+
+import asyncio
+import os
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg._queries import PostgresQuery
+from psycopg.adapt import Transformer
+
+from connectors.vectors import pgvector
+from retrieval import readiness
+from retrieval.database.database import Database
+from retrieval.ingestion import crawl_frontier, losses
+from retrieval.jobs import batches, runs
+from retrieval.maintenance import garbage
+from retrieval.readiness import Beat
+from retrieval.search import bm25
+from tests.flows.ingestion.test_pipeline import House
+
+BIG = {
+    "batches",
+    "chunks",
+    "documents",
+    "embeddings",
+    "inbox",
+    "job_runs",
+    "jobs",
+    "postings",
+    "run_documents",
+    "sweeps",
+    "term_counts",
+    "vectors",
+}
+FILL = """
+    insert into partitions (namespace_id, tenant) select min(id), 'other' || n from namespaces,
+        generate_series(1, 50) n group by n on conflict do nothing;
+    create temporary table others as select id, row_number() over () - 1 as number, count(*) over () as of
+        from (select id from partitions where tenant like 'other%' union all
+              select (select id from partitions where tenant not like 'other%' order by id desc limit 1)
+              from generate_series(1, 50)) every;
+    insert into jobs (id, organization_id, partition_id, source) select 'job_' || n, (select min(id) from
+        organizations), o.id, 'TEXT' from generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    insert into batches (id, partition_id, source, dispatched_at, finished_at) select 'bat_' || n, o.id,
+        'TEXT', now(), now() from generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    insert into job_runs (id, job_id, partition_id, source, status, batch_id, finished_at) select 'ijr_' || n,
+        'job_' || n, o.id, 'TEXT', 'COMPLETED', 'bat_' || n, now() from generate_series(1, {rows}) n join
+        others o on o.number = n % o.of;
+    insert into run_documents (job_run_id, document_id, position, generation, name, status) select 'ijr_' ||
+        n, 'doc_' || n, 0, n, 'a name', 'SUCCESS' from generate_series(1, {rows}) n;
+    insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,
+        status) select 'doc_' || n, o.id, 'job_' || n, 'ijr_' || n, 'TEXT', n::text, 'TEXT', 'a name',
+        'SUCCESS' from generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    insert into inbox (job_run_id, document_id, content) select 'ijr_' || n, 'doc_' || n, 'text' from
+        generate_series(1, {rows}) n;
+    insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,
+        embedding_key) select o.id, 'doc_' || n, n, 0, 0, 1, 1, 'some text', decode(md5(n::text), 'hex') from
+        generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    insert into embeddings (partition_id, key, values) select o.id, decode(md5(n::text), 'hex'),
+        '[1,0]'::halfvec from generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    insert into vectors (partition_id, id, document_id, values) select o.id, 'doc_' || n || '#1#0', 'doc_' ||
+        n, '[1,0]'::halfvec from generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    insert into postings (partition_id, term, chunk_id, tf, length) select o.id, 'term' || n % 5000, n, 1, 5
+        from generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    insert into term_counts (partition_id, term, chunks) select o.id, 'term' || n % 5000, 1 from
+        generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    insert into sweeps (partition_id, kind, file_key, due_at) select o.id, 'file', n::text, now() + interval
+        '1 day' from generate_series(1, {rows}) n join others o on o.number = n % o.of;
+    drop table others
+"""
+"""Rows in every big table, half of them of the scope that was made last, half of fifty others; `{rows}`: how many."""
+MOST = 300
+"""Rows that one scan of a statement may look at; what is done here handles a few documents and fifty scopes."""
+
+
+BY_VALUES = {pgvector._IDS}
+"""Statements whose plans need their values: what starts with an unknown prefix has no end in an index. Each role's
+connections plan anew each time (H98)."""
+SIZES = [
+    10,
+    10_000,
+    pytest.param(200_000, marks=pytest.mark.slow),
+    *map(int, os.environ.get("PLANS_ROWS", "").split()),
+]
+
+
+@pytest.fixture(params=SIZES)
+def rows(request):
+    """Rows in each big table."""
+    return request.param
+
+
+@pytest.fixture
+def db(fresh_database, rows):
+    url = fresh_database(f"plans_{rows}")
+    opened = Database(url, size=4, role="sweep")
+    yield opened
+    opened.close()
+    with psycopg.connect(url.replace(f"/plans_{rows}?", "/retrieval?"), autocommit=True) as connection:
+        connection.execute(f"drop database plans_{rows} with (force)")
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Every statement with its values, once for each text."""
+    found = {}
+
+    def recording(kind):
+        real = kind.execute
+
+        def execute(self, statement, params=None, **options):
+            found.setdefault(statement, params)
+            return real(self, statement, params, **options)
+
+        monkeypatch.setattr(kind, "execute", execute)
+
+    recording(psycopg.Connection)
+    recording(psycopg.AsyncConnection)
+    return found
+
+
+def everything(db, house):
+    """What the sweep, the dispatcher, ingestion and search ask the database."""
+    document = house.ingest("owls hunt at night", "one")
+    house.ingest("owls sleep by day", "one")
+    house.ingest("a second text", "two")
+    house.sweep()
+    house.post("waits", "three")
+    batches.in_flight(db)
+    batches.form(db, size=64, batches=4)
+    for batch in batches.undispatched(db):
+        batches.dispatched(db, batch, "run")
+    for batch in batches.open_batches(db):
+        losses.again(db, batch)
+        lease = batches.claim(db, batch.id, batch.attempt + 1, seconds=30)
+        batches.renew(db, lease, seconds=30)
+    readiness.record(db, "here:1", [Beat("dispatch", 1.0, 2.0)])
+    readiness.look(db)
+    crawl_frontier.forget(db)
+    garbage.forget(db)
+    with db.transaction() as connection:
+        partition = connection.execute("select id from partitions order by id desc limit 1").fetchone()["id"]
+        bm25.best(connection, bm25.terms(connection, partition, "owls sleep", "english"), 10)
+
+    async def read():
+        await runs.read(db, house.scope, document.job_run_id)
+        await db.async_close()
+
+    asyncio.run(read())
+
+
+def nodes(plan):
+    """A plan and all below it."""
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)
+
+
+def read_whole(plan):
+    """Big tables that a plan reads from end to end."""
+    return {
+        node["Relation Name"]
+        for node in nodes(plan)
+        if node["Node Type"] == "Seq Scan" and node["Relation Name"] in BIG
+    }
+
+
+def visited(plan):
+    """The most rows that one scan of the plan looked at, whether it kept them or not, and where."""
+    found = {"nothing": 0}
+    for node in nodes(plan):
+        if "Scan" in node["Node Type"] and ("Relation Name" in node or "Index Name" in node):
+            kept, *dropped = (
+                node.get(what, 0) for what in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+            )
+            rows = round((kept + sum(dropped)) * node["Actual Loops"])
+            where = f"{node['Node Type']} of {node.get('Index Name') or node['Relation Name']}"
+            found[where] = max(rows, node.get("Index Searches", 0), found.get(where, 0))
+    return max(found.items(), key=lambda one: one[1])
+
+
+def prepared(connection, name, text, values):
+    """Prepare the statement as psycopg would, by name; what executes it with its values."""
+    query = PostgresQuery(Transformer(connection))
+    query.convert(text, values)
+    types = [connection.execute(f"select {oid or 705}::regtype::text").fetchone()[0] for oid in query.types]
+    connection.execute(f"prepare {name} ({', '.join(types)}) as ".replace(" ()", "").encode() + query.query)
+    given = [values[one] for one in query._order] if query._order else values or ()
+    literals = ", ".join(sql.Literal(one).as_string(connection) for one in given)
+    return f"execute {name} ({literals})".replace(" ()", "").replace("%", "%%")
+
+
+def explained(connection, name, text, values):
+    """The plan of a statement as it was run just now, and undone; as it would be run where it cannot be repeated."""
+    with connection.transaction(force_rollback=True):
+        try:
+            with connection.transaction():
+                call = prepared(connection, name, text, values)
+                row = connection.execute(f"explain (analyze, timing off, format json) {call}").fetchone()
+        except psycopg.errors.UniqueViolation:  # what was prepared is forgotten with the transaction
+            call = prepared(connection, f"{name}_again", text, values)
+            row = connection.execute(f"explain (format json) {call}").fetchone()
+    return row[0][0]["Plan"]
+
+
+def is_explained(text):
+    """Of what was recorded: statements that read or change rows."""
+    return isinstance(text, str) and text.split(None, 1)[0].lower() in ("select", "insert", "update", "delete", "with")
+
+
+def test_scopes_that_come_due_all_at_once_are_found_by_one_row_each(fresh_database):
+    """Though the statistics say that nothing is due, as they do for a while."""
+    url, scopes = fresh_database("plans_due"), 2000
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("set session_replication_role = replica")
+        connection.execute(
+            "insert into namespaces (id, organization_id, name, secrets) select n::text, 'o', 'n', ''"
+            f" from generate_series(1, {scopes}) n"
+        )
+        connection.execute("insert into partitions (namespace_id, tenant) select id, '' from namespaces")
+        connection.execute(
+            "insert into sweeps (partition_id, kind, due_at)"
+            " select id, 'file', now() + interval '1 day' from partitions"
+        )
+        connection.execute("vacuum analyze")
+        connection.execute("update sweeps set due_at = now()")
+        asked = {"busy": [], "good": [], "held": [], "most": 40, "partition": 1}
+        for text in (garbage._DUE, garbage._TAKE):
+            where, most = visited(explained(connection, f"due_{len(text)}", text, asked))
+            assert most <= 2 * scopes + 2, f"{most} rows by {where}"
+    with psycopg.connect(url.replace("/plans_due?", "/retrieval?"), autocommit=True) as connection:
+        connection.execute("drop database plans_due with (force)")
+
+
+@pytest.mark.timeout(3000)
+def test_no_statement_reads_more_than_it_handles(db, new_scope, tmp_path, recorded, rows):
+    house = House(db, new_scope(), tmp_path)
+    everything(db, house)
+    statements = {text: values for text, values in recorded.items() if is_explained(text)}
+    statements.pop("update sweeps set due_at = now()")  # the test's own
+    recorded.clear()
+    assert len(statements) > 60
+    trouble = []
+    with psycopg.connect(db.url, autocommit=True) as connection:
+        connection.execute("set session_replication_role = replica")  # nothing here refers to what is not there
+        for statement in FILL.format(rows=rows).split(";"):
+            connection.execute(statement)
+        connection.execute("vacuum analyze")
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            connection.execute(f"set plan_cache_mode = {mode}")
+            for number, (text, values) in enumerate(statements.items()):
+                plan = explained(connection, f"{mode}_{number}", text, values)
+                if mode == "force_generic_plan" and text in BY_VALUES:
+                    continue
+                where, most = visited(plan) if "Actual Loops" in plan else ("nothing", 0)
+                if most > MOST or read_whole(plan):
+                    told = f"{sorted(read_whole(plan))}, {most} rows by {where}"
+                    trouble.append(f"{mode}: {told}: {' '.join(text.split())}")
+    assert rows < 1000 or not trouble, "\n\n".join(trouble)

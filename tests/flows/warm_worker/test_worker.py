@@ -1,0 +1,368 @@
+"""The `warm` worker against a real Prefect server: what becomes of a run that ends, fails, dies or is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.states import AwaitingRetry, Cancelling, Completed, Crashed, Pending, Running, Scheduled
+
+from flows.warm_worker.worker import WarmWorker
+from tests.flows.conftest import PREFECT
+from tests.flows.sample_flows import note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from uuid import UUID
+
+    from prefect.client.schemas.objects import FlowRun, State
+
+PROJECT = Path(__file__).resolve().parents[3]
+SAMPLES = "tests/flows/sample_flows.py"
+OWN = [f"{SAMPLES}:{name}" for name in ("note", "wait", "stubborn", "fail", "no_such_flow")]
+
+
+@dataclass
+class Pool:
+    """A work pool of one test, its workers, and a file that its flows write to."""
+
+    client: SyncPrefectClient
+    name: str
+    folder: Path
+    environment: dict[str, str]
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def notes(self) -> Path:
+        return self.folder / "notes"
+
+    def start_workers(self, count: int = 1, limit: int = 1) -> subprocess.Popen[bytes]:
+        """Workers in sessions of their own, ready to take runs; the first of them."""
+        for number in range(count):
+            self._start_worker(number, limit)
+        for number in range(count):
+            eventually(
+                lambda number=number: "started!" in self.log(number), 120, lambda number=number: self.log(number)
+            )
+        return self.workers[0]
+
+    def _start_worker(self, number: int, limit: int) -> None:
+        command = [PREFECT, "worker", "start", "--pool", self.name, "--type", "warm", "--limit", str(limit)]
+        with (self.folder / f"worker-{number}.log").open("wb") as output:
+            worker = subprocess.Popen(
+                [*command, "--name", f"{self.name}-{number}"],
+                env=self.environment | {"WARM_TEST": self.name, "RETRIEVAL_WORKER_ENTRYPOINTS": json.dumps(OWN)},
+                cwd=PROJECT,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.workers.append(worker)
+
+    def log(self, worker: int = 0) -> str:
+        return (self.folder / f"worker-{worker}.log").read_text()
+
+    def submit(self, flow: str, job_variables: dict[str, Any] | None = None, **parameters: Any) -> UUID:
+        """A run of one of the sample flows; its deployment is made on the way."""
+        flow_id = self.client.create_flow_from_name(flow)
+        deployment = self.client.create_deployment(
+            flow_id,
+            name=f"{flow} {self.name}",
+            work_pool_name=self.name,
+            entrypoint=f"{SAMPLES}:{flow}",
+            job_variables=job_variables or {},
+        )
+        given = {"path": str(self.notes)} | parameters
+        return self.client.create_flow_run_from_deployment(deployment, parameters=given).id
+
+    def run(self, run_id: UUID) -> FlowRun:
+        return self.client.read_flow_run(run_id)
+
+    def state(self, run_id: UUID) -> str:
+        return self.run(run_id).state_name or ""
+
+    def finish(self, run_id: UUID, seconds: float = 20) -> str:
+        """The name of the run's final state."""
+
+        def is_final() -> bool:
+            state = self.run(run_id).state
+            return state is not None and state.is_final()
+
+        eventually(is_final, seconds, lambda: f"{self.state(run_id)}\n{self.log()}")
+        return self.state(run_id)
+
+    def lines(self) -> list[str]:
+        return self.notes.read_text().splitlines() if self.notes.exists() else []
+
+    def wait_for_lines(self, count: int) -> list[str]:
+        eventually(lambda: len(self.lines()) >= count, 20, lambda: f"{self.lines()}\n{self.log()}")
+        return self.lines()
+
+    def processes(self) -> list[int]:
+        """Every process that our workers started, found by the mark in its environment."""
+        mark = f"WARM_TEST={self.name}".encode()
+        return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if mark in _read(path)]
+
+
+def _read(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def eventually(condition: Callable[[], bool], seconds: float, explain: Callable[[], str]) -> None:
+    """Wait for something that another process does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"Not within {seconds} s: {explain()}")
+        time.sleep(0.05)
+
+
+def stop(worker: subprocess.Popen[bytes], seconds: float = 30) -> None:
+    """What a supervisor does."""
+    worker.send_signal(signal.SIGTERM)
+    worker.wait(seconds)
+
+
+@contextmanager
+def no_process_left(pool: Pool) -> Iterator[None]:
+    """Whatever happens to workers and children, nothing stays behind."""
+    try:
+        yield
+        for worker in pool.workers:
+            if worker.poll() is None:
+                stop(worker)
+        eventually(lambda: not pool.processes(), 10, lambda: f"{pool.processes()} are still there")
+    finally:
+        for pid in pool.processes():
+            os.kill(pid, signal.SIGKILL)
+        for worker in pool.workers:
+            worker.wait(5)
+
+
+@contextmanager
+def new_pool(environment: dict[str, str], folder: Path) -> Iterator[Pool]:
+    """A pool that only its own workers poll."""
+    with get_client(sync_client=True) as client:
+        pool = Pool(client, f"pool-{uuid.uuid4().hex[:8]}", folder, environment)
+        with no_process_left(pool):
+            yield pool
+
+
+@pytest.fixture
+def pool(prefect_server: str, prefect_server_environment: dict[str, str], tmp_path: Path) -> Iterator[Pool]:
+    """A pool for a test that ends its workers."""
+    assert prefect_server
+    with new_pool(prefect_server_environment, tmp_path) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def shared_pool(
+    prefect_server: str, prefect_server_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pool]:
+    """A pool with one worker with one child, for all tests that leave the worker alive."""
+    assert prefect_server
+    with new_pool(prefect_server_environment, tmp_path_factory.mktemp("shared")) as pool:
+        pool.start_workers()
+        yield pool
+
+
+@pytest.fixture
+def warm(shared_pool: Pool) -> Pool:
+    """The shared pool with an empty file of notes."""
+    shared_pool.notes.unlink(missing_ok=True)
+    return shared_pool
+
+
+def test_runs_complete_with_their_parameters_in_a_warm_child(warm: Pool) -> None:
+    assert warm.finish(warm.submit("note", text="seventeen")) == "Completed"
+    second = warm.submit("note")
+    assert warm.finish(second) == "Completed"
+    written = [line.split(" ", 1) for line in warm.lines()]
+    assert [text for _, text in written] == ["seventeen", "default"]
+    assert written[0][0] == written[1][0], "both runs share one warm process"
+    infrastructure = warm.run(second).infrastructure_pid or ""
+    assert infrastructure.endswith(f":{written[0][0]}"), "an operator finds the process of a run"
+    assert "Beginning flow run" in warm.log(), "the flow's log is the worker's output"
+
+
+def test_a_failing_flow_fails_and_the_child_goes_on(warm: Pool) -> None:
+    assert warm.finish(warm.submit("fail")) == "Failed"
+    assert warm.finish(warm.submit("note")) == "Completed"
+    assert len({line.split()[0] for line in warm.lines()}) == 1
+
+
+def test_a_flow_that_cannot_be_loaded_crashes_with_its_reason(warm: Pool) -> None:
+    assert warm.finish(warm.submit("no_such_flow")) == "Crashed"
+    assert "The flow of this run could not be loaded" in warm.log()
+    assert "'no_such_flow'" in warm.log()
+
+
+STRANGE: dict[str, tuple[dict[str, Any], str]] = {
+    "another entrypoint": ({"entrypoint": "os.system"}, "entrypoint 'os.system'"),
+    "another file": ({"entrypoint": "tests/flows/sample_flows.py:write"}, "entrypoint"),
+    "no entrypoint": ({"entrypoint": None}, "entrypoint None"),
+    "pull steps": (
+        {"pull_steps": [{"prefect.deployments.steps.run_shell_script": {"script": "touch PWNED"}}]},
+        "pull steps",
+    ),
+    "a command": ({"job_variables": {"command": "touch PWNED"}}, "job variables command"),
+    "variables": ({"job_variables": {"env": {"PREFECT__STORAGE_BASE_PATH": "/"}}}, "job variables env"),
+    "a storage block": ({"storage_document_id": "storage"}, "block"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.decision("H80")
+def test_a_strange_deployment_in_the_pool_is_refused_with_the_reason(warm: Pool, kind: str) -> None:
+    changed, reason = STRANGE[kind]
+    given = {"entrypoint": f"{SAMPLES}:note", **changed}
+    if "storage_document_id" in given:
+        given["storage_document_id"] = block_document(warm.client)
+    flow = warm.client.create_flow_from_name("strange")
+    deployment = warm.client.create_deployment(flow, name=f"{kind} {warm.name}", work_pool_name=warm.name, **given)
+    run = warm.client.create_flow_run_from_deployment(deployment, parameters={"path": str(warm.notes)}).id
+    assert warm.finish(run) == "Refused"
+    state = warm.run(run).state
+    assert state is not None
+    assert (state.type.value, reason in (state.message or "")) == ("FAILED", True), state.message
+    assert warm.lines() == []
+    assert warm.finish(warm.submit("note")) == "Completed", "the worker goes on"
+
+
+def test_a_run_of_our_own_may_not_bring_variables_either(warm: Pool) -> None:
+    own = warm.run(warm.submit("note")).deployment_id
+    assert own is not None
+    run = warm.client.create_flow_run_from_deployment(own, job_variables={"env": {"A": "b"}}).id
+    assert warm.finish(run) == "Refused"
+
+
+def block_document(client: SyncPrefectClient) -> UUID:
+    """A storage block, as a stranger could make one."""
+    kind = {"name": "Strange", "slug": f"strange-{uuid.uuid4().hex[:6]}"}
+    made = client._client.post("/block_types/", json=kind).json()["id"]
+    schema = {"fields": {}, "block_type_id": made, "capabilities": ["get-directory"]}
+    schema_id = client._client.post("/block_schemas/", json=schema).json()["id"]
+    document = {"name": "strange", "data": {}, "block_type_id": made, "block_schema_id": schema_id}
+    return uuid.UUID(client._client.post("/block_documents/", json=document).json()["id"])
+
+
+@pytest.mark.parametrize(
+    ("states", "left"),
+    [
+        ((Pending, Running), "Crashed"),
+        ((Pending, Running, Completed, AwaitingRetry, Pending), "Pending"),
+        ((Pending, Running, Completed, AwaitingRetry, Pending, Running), "Running"),
+    ],
+)
+@pytest.mark.decision("H86")
+def test_what_is_retried_before_its_worker_has_settled_it_does_not_crash(
+    pool: Pool, states: tuple[Callable[[], State[Any]], ...], left: str
+) -> None:
+    """The worker was slow to look how a run had ended; meanwhile it runs again, here or elsewhere."""
+    run = pool.client.create_flow_run(note, parameters={"path": str(pool.notes)}, state=Scheduled()).id
+    taken = pool.run(run).state
+    for state in states:
+        pool.client.set_flow_run_state(run, state(), force=True)
+
+    async def settle() -> None:
+        async with get_client() as client:
+            await WarmWorker(pool.name, limit=1)._settle(client, run, Crashed(), taken=taken)
+
+    asyncio.run(settle())
+    assert pool.state(run) == left
+
+
+def test_a_killed_child_crashes_its_run_and_is_replaced(warm: Pool) -> None:
+    run = warm.submit("wait", seconds=60)
+    pid = int(warm.wait_for_lines(1)[0].split()[0])
+    os.kill(pid, signal.SIGKILL)
+    assert warm.finish(run) == "Crashed"
+    state = warm.run(run).state
+    assert state is not None
+    assert "-9" in (state.message or "")
+    assert warm.finish(warm.submit("note")) == "Completed"
+    replacement = int(warm.lines()[-1].split()[0])
+    assert replacement != pid
+    os.kill(replacement, signal.SIGKILL)
+    assert warm.finish(warm.submit("note")) == "Completed", "a child that dies while it is idle is replaced too"
+
+
+@pytest.mark.parametrize(("flow", "parameters"), [("wait", {"seconds": 60}), ("stubborn", {})])
+def test_a_cancelled_run_is_cancelled_soon_and_its_child_is_gone(
+    warm: Pool, flow: str, parameters: dict[str, Any]
+) -> None:
+    run = warm.submit(flow, **parameters)
+    pid = int(warm.wait_for_lines(1)[0].split()[0])
+    began = time.monotonic()
+    warm.client.set_flow_run_state(run, Cancelling())
+    assert warm.finish(run) == "Cancelled"
+    assert time.monotonic() - began < 4
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), 3, lambda: f"{pid} lives")
+    names = [state.name for state in warm.client.read_flow_run_states(run)]
+    assert "Crashed" not in names, "a cancellation never looks like a crash"
+    assert warm.finish(warm.submit("note")) == "Completed"
+    assert warm.state(run) == "Cancelled"
+
+
+def test_a_child_is_replaced_after_its_share_of_runs_or_memory(warm: Pool) -> None:
+    for _ in range(2):
+        assert warm.finish(warm.submit("note", {"child_megabytes": 1})) == "Completed"
+    for _ in range(3):
+        assert warm.finish(warm.submit("note", {"child_runs": 2})) == "Completed"
+    pids = [line.split()[0] for line in warm.lines()]
+    assert len(pids) == 5
+    assert pids[0] != pids[1] != pids[2]
+    assert pids[2] == pids[3] != pids[4]
+
+
+def test_sigterm_lets_a_short_run_end_and_never_leaves_a_long_one_running(pool: Pool) -> None:
+    worker = pool.start_workers(limit=3)
+    long = pool.submit("wait", {"grace_seconds": 1}, seconds=60)
+    deaf = pool.submit("stubborn", {"grace_seconds": 1})
+    pool.wait_for_lines(2)
+    short = pool.submit("wait", {"grace_seconds": 15}, seconds=3)
+    pool.wait_for_lines(3)
+    stop(worker)
+    assert [pool.state(run) for run in (short, long, deaf)] == ["Completed", "Crashed", "Interrupted"]
+
+
+def test_sigterm_gives_back_or_settles_what_was_just_claimed(pool: Pool) -> None:
+    worker = pool.start_workers(limit=2)
+    runs = [pool.submit("wait", {"grace_seconds": 0}, seconds=60) for _ in range(4)]
+    waiting = {"Scheduled", "Late"}
+    eventually(lambda: any(pool.state(run) not in waiting for run in runs), 10, pool.log)
+    stop(worker)
+    assert {pool.state(run) for run in runs} <= waiting | {"Crashed", "Interrupted"}
+
+
+def test_sigkill_of_the_worker_leaves_neither_processes_nor_a_running_run(pool: Pool) -> None:
+    worker = pool.start_workers(limit=2)
+    run = pool.submit("wait", seconds=60)
+    pool.wait_for_lines(1)
+    worker.kill()
+    assert pool.finish(run) == "Crashed"
+    eventually(lambda: not pool.processes(), 10, lambda: f"{pool.processes()} are still there")
+
+
+def test_two_workers_share_the_load(pool: Pool) -> None:
+    pool.start_workers(2)
+    runs = [pool.submit("wait", seconds=2) for _ in range(4)]
+    assert [pool.finish(run) for run in runs] == ["Completed"] * 4
+    assert "submitting flow run" in pool.log(0)
+    assert "submitting flow run" in pool.log(1)
+    assert sorted(line.split()[1] for line in pool.lines()) == ["began"] * 4 + ["ended"] * 4, "each ran exactly once"

@@ -1,0 +1,122 @@
+"""Workers that are stopped and killed again and again during a long crawl and a slow batch: nothing fails by it."""
+
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+
+from tests.e2e import test_crawl_kills as crawls
+from tests.e2e.test_crawl_kills import PAGES, family
+from tests.flows import workshop
+from tests.flows.crawling import accept
+from tests.flows.warm_worker.test_worker import stop
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+site = crawls.site
+ENDS = ["TERM", "TERM", "KILL", "ALL"] * 5
+"""Ten SIGTERMs, ten SIGKILLs: of the worker alone, and of all its processes, as when a machine goes."""
+WORKERS = 3
+"""One for the batch, one for the crawl, and one that takes over while the next comes up."""
+TEXTS = 12
+WORDS = 800
+PAGE_SECONDS = 4.0
+"""That the site takes for a page while workers are killed."""
+NEIGHBOURS = 5
+MINILM = {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
+
+
+@pytest.fixture
+def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
+    assert prefect_server
+    with workshop.opened(
+        db,
+        monkeypatch,
+        prefect_server_environment,
+        tmp_path,
+        grace_seconds=0.2,
+        embeddingModelConfig=MINILM,
+        webScraperConfig={"provider": "BUILTIN"},
+    ) as made:
+        yield made
+
+
+def text_of(number, words):
+    chosen = random.Random(number)
+    return " ".join(f"word{chosen.randrange(5000)} of the text {number}." for _ in range(words))
+
+
+def kill(worker, how):
+    if how == "TERM":
+        stop(worker)
+        return
+    for pid in family(worker.pid) if how == "ALL" else [worker.pid]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    worker.wait(10)
+
+
+def start(shop):
+    """A worker that comes up while others work."""
+    shop.pool._start_worker(len(shop.pool.workers), 1)
+
+
+def at_work(shop, run):
+    """The worker whose child holds the lease of the job run's batch."""
+    child = shop.child(run) if shop.is_worked_on(run) else None
+    living = [worker for worker in shop.pool.workers if worker.poll() is None]
+    return next((worker for worker in living if child in family(worker.pid)), None)
+
+
+@pytest.mark.decision("H71")
+def test_ten_sigterms_and_ten_sigkills_of_workers_fail_nothing(shop, site, monkeypatch):
+    monkeypatch.setattr(crawls, "SECONDS", PAGE_SECONDS)
+    texts = [shop.space.text(text_of(number, WORDS), f"text {number}").job_run_id for number in range(TEXTS)]
+    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
+    for _ in range(WORKERS):
+        start(shop)
+    moments = random.Random(20)
+    for number, how in enumerate(ENDS):
+        going = [run for run in (texts[-1], crawl) if not shop.done(run)]
+        assert going, f"it was over after {number} workers"
+        run = going[number % len(going)]
+        shop.until(lambda run=run: at_work(shop, run), 120)
+        time.sleep(moments.uniform(0, 2.5))
+        worker = shop.until(lambda run=run: at_work(shop, run), 120)
+        kill(worker, how)
+        if number < len(ENDS) - 1:
+            start(shop)
+    crawls.SECONDS = 0.0
+    ended = shop.until(lambda: all(map(shop.done, [*texts, crawl])) and [*map(shop.done, [*texts, crawl])], 300)
+    assert [run.failed for run in ended] == [[]] * (TEXTS + 1)
+    assert [len(run.completed) for run in ended] == [1] * TEXTS + [PAGES]
+
+
+@pytest.mark.decision("H71")
+def test_a_document_that_kills_its_child_three_times_fails_alone(shop):
+    poison = shop.space.text(text_of(0, WORDS), "poison")
+    texts = [shop.space.text(text_of(number, 200), f"text {number}") for number in range(1, NEIGHBOURS + 1)]
+    runs = [poison.job_run_id, *(text.job_run_id for text in texts)]
+    shop.pool.start_workers()
+    for kills in range(workshop.ATTEMPTS):
+        child = shop.until(lambda: is_embedding(shop, poison) and shop.child(poison.job_run_id))
+        assert not shop.done(poison.job_run_id), f"it is done after {kills} kills"
+        os.kill(child, signal.SIGKILL)
+        dead = shop.batch(poison.job_run_id)["attempt"]
+        shop.until(lambda dead=dead: shop.batch(poison.job_run_id)["attempt"] > dead)
+    shop.until(lambda: all(shop.done(run) for run in runs), 150)
+    assert [len(shop.done(run).failed) for run in runs] == [1] + [0] * NEIGHBOURS
+    assert [len(shop.done(run).completed) for run in runs] == [0] + [1] * NEIGHBOURS
+
+
+def is_embedding(shop, poison):
+    """Whether the document is being embedded now: together with others, or alone."""
+    rows = shop.db.rows(
+        "select 1 from run_documents d join job_runs r on r.id = d.job_run_id join batches b on b.id = r.batch_id"
+        " where d.document_id = %(id)s and d.stage = 'chunked' and d.status = 'PROCESSING' and b.lease_until > now()"
+        " and (b.at_work = d.document_id or (b.at_work is null and d.blame = 0))",
+        {"id": poison.document_id},
+    )
+    return bool(rows)

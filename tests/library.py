@@ -1,0 +1,105 @@
+"""Content in the tables, as the pipeline would leave it, without running the pipeline."""
+
+import hashlib
+import json
+
+from retrieval import ids
+from retrieval.ports import Vector
+from retrieval.search import bm25
+
+
+class Library:
+    """Puts documents straight into a scope; texts and vectors are given, so a test knows every score."""
+
+    def __init__(self, db, scope, store):
+        self.db, self.scope, self.store = db, scope, store
+        self.partition = db.row(
+            "insert into partitions (namespace_id, tenant) values (%(namespace)s, %(tenant)s)"
+            " on conflict (namespace_id, tenant) do update set tenant = excluded.tenant returning id",
+            {"namespace": scope.namespace, "tenant": scope.tenant},
+        )["id"]
+
+    def put(self, texts=(), vectors=(), *, visible=True, generation=1, document_id=None, stored=True, **fields):
+        """A document whose chunks are `texts`; with `visible=False` the generation is written and not yet active."""
+        document = document_id or self._document(fields)
+        for index, text in enumerate(texts):
+            self._chunk(document, generation, index, text, vectors[index] if vectors else [1.0] + [0.0] * 7)
+        if stored and self.store is not None and vectors:
+            self.store.upsert(
+                self.scope,
+                [Vector(f"{document}#{generation}#{index}", document, v) for index, v in enumerate(vectors)],
+            )
+        if visible:
+            self.flip(document, generation)
+        return document
+
+    def flip(self, document, generation):
+        """What the pipeline does in one transaction: make the generation the visible one."""
+        with self.db.transaction() as connection:
+            values = {"id": document, "generation": generation}
+            old = connection.execute(
+                "select c.id from chunks c join documents d on d.id = c.document_id"
+                " and d.active_generation = c.generation where d.id = %(id)s",
+                values,
+            ).fetchall()
+            new = connection.execute(
+                "select id from chunks where document_id = %(id)s and generation = %(generation)s", values
+            ).fetchall()
+            connection.execute(
+                "update documents set active_generation = %(generation)s where id = %(id)s and deleted_at is null",
+                values,
+            )
+            less = bm25.remove(connection, [row["id"] for row in old])
+            more = bm25.index(connection, self.partition, [row["id"] for row in new], "english")
+            connection.execute(
+                "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
+                {"chunks": more[0] - less[0], "terms": more[1] - less[1], "id": self.partition},
+            )
+
+    def _document(self, fields):
+        document = fields.pop("id", None) or ids.document_id()
+        values = {
+            "external_id": document,
+            "document_type": "TEXT",
+            "source": "TEXT",
+            "name": "a name",
+            "status": "SUCCESS",
+            "connection_id": None,
+            **fields,
+            "metadata": json.dumps(fields.get("metadata", {})),
+            "id": document,
+            "partition": self.partition,
+        }
+        self.db.rows(
+            "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
+            " status, connection_id, metadata) values (%(id)s, %(partition)s, 'job_1', 'ijr_1', %(source)s,"
+            " %(external_id)s, %(document_type)s, %(name)s, %(status)s, %(connection_id)s, %(metadata)s)",
+            values,
+        )
+        if values["connection_id"]:
+            self.db.rows(
+                "insert into connection_documents (document_id, connection_id) values (%(id)s, %(connection_id)s)",
+                values,
+            )
+        return document
+
+    def _chunk(self, document, generation, index, text, vector):
+        key = hashlib.sha256(f"{text}{list(vector)}".encode()).digest()
+        values = {
+            "partition": self.partition,
+            "document": document,
+            "generation": generation,
+            "index": index,
+            "text": text,
+            "length": len(text),
+            "key": key,
+            "vector": str([float(value) for value in vector]),
+        }
+        self.db.rows(
+            "with embedded as (insert into embeddings (partition_id, key, values)"
+            " values (%(partition)s, %(key)s, %(vector)s::halfvec) on conflict do nothing)"
+            ' insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
+            " embedding_key) values (%(partition)s, %(document)s, %(generation)s, %(index)s, 0, %(length)s, 1,"
+            " %(text)s, %(key)s)",
+            values,
+        )
