@@ -28,8 +28,9 @@ test: setup ## all tests but those marked slow; ARGS="-m slow" runs those
 bench: setup ## the benchmarks; ARGS names one
 	$(BIN)/python -m bench $(ARGS)
 
-lint: setup ## format, rules, types, import contracts
+lint: setup ## format, rules, types, import contracts, declared dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry .

@@ -34,7 +34,7 @@ def imported() -> set[str]:
 
 
 def test_every_imported_package_is_declared():
-    declared = {name_of(one).replace("_", "-") for one in DECLARED} | {"psycopg-pool"}  # an extra of psycopg
+    declared = {name_of(one).replace("_", "-") for one in DECLARED}
     missing = {
         module
         for module in imported()
