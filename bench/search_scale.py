@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +84,10 @@ def _measure(
         with db.transaction() as connection:
             bm25.best(connection, bm25.terms(connection, partition, text, "english"), search.CANDIDATES)
 
-    kinds: dict[str, Callable[[str, Any], None]] = {
+    kinds: dict[str, Callable[[str, Any], object]] = {
         "pgvector's own, 10 with text": lambda _, values: _own(db, partition, values, 10),
         "pgvector's own, 100": lambda _, values: _own(db, partition, values, 100),
-        "vector store, 100": lambda _, values: store.query(scope, values, 100) and None,
+        "vector store, 100": lambda _, values: store.query(scope, values, 100),
         "keyword, 100": words,
         "search semantic": lambda text, values: run(text, values, 1.0),
         "search keyword": lambda text, values: run(text, values, 0.0),
@@ -227,13 +228,17 @@ def _postgres(url: str | None) -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+@cache
+def _server_pids(db: database.Database) -> list[int]:
+    """The processes that served this database when they were first asked for."""
+    rows = db.rows("select pid from pg_stat_activity where datname = current_database() and pid is not null")
+    return [row["pid"] for row in rows]
+
+
 def _server_cpu(db: database.Database) -> float:
     """CPU milliseconds of the server's processes for this pool; 0 where they are another machine's."""
-    if not hasattr(db, "bench_pids"):
-        rows = db.rows("select pid from pg_stat_activity where datname = current_database() and pid is not null")
-        db.bench_pids = [row["pid"] for row in rows]  # type: ignore[attr-defined]
     total = 0.0
-    for pid in db.bench_pids:
+    for pid in _server_pids(db):
         path = Path(f"/proc/{pid}/schedstat")
         if path.exists():
             total += int(path.read_text().split()[0]) / 1e6

@@ -95,4 +95,4 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
 )
 def test_what_asks_for_a_long_wait_is_not_tried_at_once(error, again):
     state = Failed(data=error)
-    assert tasks.is_retryable(tasks.fetch, TaskRun.model_construct(), state) is again
+    assert tasks.is_retryable(tasks.fetch, TaskRun.model_construct(task_key="fetch", dynamic_key="0"), state) is again
