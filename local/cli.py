@@ -12,9 +12,11 @@ from pathlib import Path
 from local.errors import LocalError
 from retrieval.settings import Settings, WrongSetting
 
+_ORGANIZATION = "organization id; may be left out if there is only one"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 it failed, 2 asked for wrongly, 3 `status` found something that is not up."""
+    """Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not all is up (`status`) or ready (`ready`)."""
     options = _parser().parse_args(arguments)
     os.umask(0o077)
     try:
@@ -85,15 +87,15 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--for-a-log", action="store_true", help=argparse.SUPPRESS)
     commands.add_parser("down", help="stop what `up` started")
     status = commands.add_parser("status", help="show the roles; exit code 3 unless all are up")
-    status.add_argument("--json", action="store_true")
-    ready = commands.add_parser("ready", help="exit code 0 if a role is ready, else 3 and why: a probe")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    ready = commands.add_parser("ready", help="probe a role: exit code 0 if it is ready, else 3 and the reasons")
     ready.add_argument("role", choices=("api", "dispatcher", "worker"))
     commands.add_parser("demo", help="start a fresh instance, ingest a small corpus, search it, stop")
     commands.add_parser("migrate", help="bring the database to the newest schema")
     for role, does in (
         ("api", "the HTTP API"),
-        ("worker", "a worker that runs ingestions"),
-        ("dispatcher", "the dispatcher and reconciler"),
+        ("worker", "an ingestion worker"),
+        ("dispatcher", "the dispatcher"),
         ("prefect", "a Prefect server"),
         ("ui", "the admin app"),
     ):
@@ -104,31 +106,32 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     key = _verbs(commands, "key", "API keys")
-    create = key.add_parser("create", help="make a key; it is shown once")
-    create.add_argument("--name", required=True)
-    create.add_argument("--org", help="organization id; the only one if absent")
+    create = key.add_parser("create", help="create a key; it is shown once")
+    create.add_argument("--name", required=True, help="what the key is called in listings")
+    create.add_argument("--org", help=_ORGANIZATION)
     create.add_argument(
-        "--scopes", help="comma-separated, such as search,documents:read; all that its bounds allow but admin if absent"
+        "--scopes",
+        help="comma-separated, such as search,documents:read; without it, all that its bounds allow except admin",
     )
     create.add_argument("--namespace", help="bind the key to this namespace")
     create.add_argument("--tenant", help="bind the key to this tenant")
-    key.add_parser("list").add_argument("--org")
-    key.add_parser("revoke", help="end a key at once").add_argument("id")
+    key.add_parser("list", help="list the keys of an organization").add_argument("--org", help=_ORGANIZATION)
+    key.add_parser("revoke", help="revoke a key at once").add_argument("id")
     org = _verbs(commands, "org", "organizations")
-    create = org.add_parser("create")
+    create = org.add_parser("create", help="create an organization")
     create.add_argument("name")
     _org_options(create)
-    org.add_parser("list")
-    update = org.add_parser("update")
+    org.add_parser("list", help="list the organizations")
+    update = org.add_parser("update", help="change the plan or limits of an organization")
     update.add_argument("id")
     _org_options(update)
     tenant = _verbs(commands, "tenant", "tenants of an organization")
-    for verb in ("create", "delete"):
-        sub = tenant.add_parser(verb)
+    for verb, does in (("create", "make a tenant known"), ("delete", "refuse a tenant's requests; its data is kept")):
+        sub = tenant.add_parser(verb, help=does)
         sub.add_argument("tenant")
-        sub.add_argument("--org")
-    tenant.add_parser("list").add_argument("--org")
-    rotate = commands.add_parser("rotate-secrets", help="seal stored secrets anew with the first of several keys")
+        sub.add_argument("--org", help=_ORGANIZATION)
+    tenant.add_parser("list", help="list the tenants of an organization").add_argument("--org", help=_ORGANIZATION)
+    rotate = commands.add_parser("rotate-secrets", help="encrypt stored secrets again with the first of several keys")
     rotate.set_defaults(verb="")
 
 
@@ -140,11 +143,11 @@ def _verbs(
 
 
 def _org_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--plan", choices=("pilot", "pro", "team", "custom"))
-    parser.add_argument("--requests", type=int, help="requests a minute, instead of the plan's")
-    parser.add_argument("--namespaces", type=int, help="how many namespaces it may have")
-    parser.add_argument("--tenants", choices=("open", "registered"))
-    parser.add_argument("--tenant-required", choices=("yes", "no"))
+    parser.add_argument("--plan", choices=("pilot", "pro", "team", "custom"), help="sets the request limit")
+    parser.add_argument("--requests", type=int, help="requests per minute, instead of the plan's")
+    parser.add_argument("--namespaces", type=int, help="most namespaces")
+    parser.add_argument("--tenants", choices=("open", "registered"), help="whether unknown tenants are accepted")
+    parser.add_argument("--tenant-required", choices=("yes", "no"), help="whether every request must name a tenant")
 
 
 if __name__ == "__main__":

@@ -46,77 +46,96 @@ class Endpoint(BaseModel):
 
 
 class Settings(BaseSettings):
-    """Every knob, with its default. `.env.example` lists them for operators."""
+    """Every setting with its default. The comments and docstrings below are what operators read: `.env.example` and
+    docs/reference/settings.md are written from them (`python tests/architecture/test_reference.py --write`)."""
 
     model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", env_file=".env", extra="ignore", frozen=True)
 
-    # Where things live
+    # Storage locations
     home: Path = PROJECT / ".retrieval"
+    """Directory of all state: embedded database, files, keys, logs, `service.json`."""
     database_url: SecretStr | None = None
-    """Another PostgreSQL with pgvector; the embedded one if absent."""
+    """PostgreSQL with pgvector, as `postgresql://user:password@host/database`; the embedded one if absent."""
     secret_key: SecretStr | None = None
-    """`id:base64` of 32 random bytes; required with a database of your own. Several, comma-separated, rotate."""
+    """Keys that encrypt stored secrets, each `id:base64` of 32 random bytes, comma-separated. The first encrypts, all
+    decrypt. Required with a database of your own; else made on first start."""
     files_directory: Path | None = None
-    """Where LOCAL file storage lies; `files` in the home if absent. Workers on other machines need the same folder."""
+    """Directory of LOCAL file storage; `files` in the home if absent. All machines need the same directory."""
 
     # Addresses
     api_host: str = "127.0.0.1"
+    """Interface on which the API listens."""
     api_port: int = Field(default=8000, ge=0, le=65535)
+    """Port of the API; 0 picks a free one."""
     prefect_port: int = Field(default=4200, ge=0, le=65535)
+    """Port of the bundled Prefect server; 0 picks a free one."""
     ui_host: str = "127.0.0.1"
-    """Where the admin app listens; put a proxy with TLS before it if it is another address."""
+    """Interface on which the admin app listens. It speaks plain HTTP: put a proxy with TLS before any other address."""
     ui_port: int = Field(default=8501, ge=0, le=65535)
+    """Port of the admin app; 0 picks a free one."""
     ui_api_url: str | None = None
-    """Where the admin app reaches the API; the API's own address if absent."""
+    """URL at which the admin app calls the API; the API's own address if absent."""
     trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
-    """Addresses of proxies before the API, comma-separated: X-Forwarded-For tells the client where they send it."""
+    """Addresses of proxies before the API, comma-separated, such as `10.0.0.5,10.1.0.0/16`. `X-Forwarded-For` is
+    believed from these addresses only."""
     public_url: str | None = None
-    """Base of links that others follow; the API's own address if absent."""
+    """URL at which clients reach the API, for signed links and OAuth redirect URIs; the API's own address if absent."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
-    """How long a link to a document's file opens."""
+    """Seconds for which a signed link to a document's file is valid."""
     prefect_api_url: str | None = None
-    """A Prefect server of your own, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
+    """API URL of your own Prefect server, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
     prefect_database_url: SecretStr | None = None
-    """PostgreSQL for the bundled Prefect server (needs pg_trgm); its own SQLite file if absent."""
+    """PostgreSQL with pg_trgm for the bundled Prefect server; an SQLite file in the home if absent."""
 
     # Processes
     api_processes: int = Field(default=1, ge=1)
+    """Number of API processes."""
     api_connections: int = Field(default=4096, ge=16)
-    """Connections that one process of the API holds; the one that waits longest makes room for a new one."""
+    """Connections that one API process holds. When full, the connection that has been idle longest is closed."""
     api_address_connections: int = Field(default=512, ge=4)
-    """The same for each client address; trusted proxies are not counted."""
+    """Connections that one API process holds for each client address; trusted proxies are exempt."""
     api_header_seconds: float = Field(default=10, gt=0)
-    """How long a client may take to send the head of a request, from its connection or its first byte on."""
+    """Seconds within which a client must send a complete request head, from the connection or its first byte on."""
     api_idle_seconds: float = Field(default=75, gt=0)
-    """How long a connection is kept between two requests, or while its client does not read; longer than a proxy's."""
+    """Seconds for which an idle connection is kept, and for which a client may not read its response. Set it higher
+    than the keep-alive time of a proxy before the API."""
     drain_seconds: float = Field(default=5, ge=0)
-    """How long an API process that is to end says so at /ready before it takes no more connections, so that a load
-    balancer sends requests elsewhere. `retrieval up`, with nothing before it, does not wait unless this is set."""
+    """Seconds for which a stopping API process answers 503 at `/ready` before it closes its listener, so that a load
+    balancer sends requests elsewhere. `retrieval up` does not wait unless this is set."""
     worker_limit: int = Field(default=2, ge=1)
-    """Flow runs at once on one worker."""
+    """Flow runs that one worker executes at the same time."""
     work_pool: str = "retrieval"
+    """Name of the work pool in Prefect."""
     worker_entrypoints: list[str] = []
-    """Flows of your own that the workers execute beside this project's, as `package.module.function`."""
+    """Flows of your own that the workers may execute, as `["package.module.function"]`."""
     database_pool: int = Field(default=8, ge=1)
+    """Most database connections of one process."""
     log_format: Literal["json", "console"] = "console"
+    """Format of log lines."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level that is logged."""
 
     # Reliability
     lease_seconds: float = 30
-    """A worker that has not renewed its lease for so long is taken for dead."""
+    """Seconds without a renewed lease after which a worker's batch is given to another worker."""
     attempts: int = Field(default=3, ge=1)
-    """How often a document may take its process with it, without getting on, before it fails alone."""
+    """How often the worker process may die or fail at the same document before that document fails."""
     batch_limit: int = Field(default=64, ge=1)
-    """Job runs of one source and scope that share a flow run where a backlog waits."""
+    """Most job runs of one source and scope that share a flow run when many are waiting."""
 
     # What namespaces may use (D11)
     allow_local_files: bool = True
+    """Allow the file storage `LOCAL`."""
     allow_pgvector: bool = True
+    """Allow the vector storage `PGVECTOR`."""
     allow_local_embeddings: bool = True
+    """Allow the embedding provider `LOCAL`."""
     allow_builtin_scraper: bool = True
+    """Allow the web scraper `BUILTIN`."""
     check_configs: bool = True
-    """Try a namespace's storage, index and model when it is created or changed (D43)."""
+    """Test a namespace's storage, index and model with real requests when it is created or changed (D43)."""
     openai_models: list[str] = ["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
+    """Embedding models of `OPENAI` that namespaces may name."""
     cohere_models: list[str] = [
         "embed-english-v3.0",
         "embed-multilingual-v3.0",
@@ -127,82 +146,107 @@ class Settings(BaseSettings):
         "embed-english-light-v2.0",
         "embed-multilingual-v2.0",
     ]
+    """Embedding models of `COHERE` that namespaces may name."""
     jina_models: list[str] = ["jina-embeddings-v3", "jina-embeddings-v4"]
+    """Embedding models of `JINA` that namespaces may name."""
 
     # Limits (D26, D41, D42)
     max_file_bytes: int = 50 * 1024 * 1024
+    """Bytes of an uploaded or fetched file."""
     max_text_bytes: int = 5 * 1024 * 1024
+    """Bytes of the text of a TEXT ingestion."""
     max_body_bytes: int = 10 * 1024 * 1024
+    """Bytes of a JSON request body."""
     max_urls: int = 1000
+    """URLs of one URL list."""
     max_links: int = 10_000
+    """Largest `maxLinks` of a sitemap or website ingestion."""
     max_paths: int = 100
+    """Entries of `includePaths`, and of `excludePaths`."""
     max_selectors: int = 50
+    """CSS selectors in one list of `scrapeOptions`."""
     max_selector_characters: int = 200
+    """Characters of one CSS selector."""
     metadata_keys: int = 50
+    """Keys of a document's metadata."""
     metadata_key_characters: int = 64
+    """Characters of one metadata key."""
     metadata_value_bytes: int = 2048
+    """Bytes of one metadata value as JSON."""
     metadata_bytes: int = 16 * 1024
+    """Bytes of a document's whole metadata as JSON."""
     namespace_limit: int = 100
+    """Namespaces of an organization without a limit of its own."""
     body_seconds: float = 30
-    """How long a client may take to send a body; a file upload gets ten times as long, unless it stands still."""
+    """Seconds within which a client must send a request body. A file upload has ten times as long, but may not pause
+    for longer than this."""
 
     # Connections (D44, D45)
     redirect_hosts: list[str] = []
-    """Hosts that clientRedirectUrl may name; any if the list is empty."""
+    """Hosts that `clientRedirectUrl` may name, as `["app.example.com"]`; an empty list allows every host."""
     oauth_endpoints: dict[str, OAuthEndpoints] = {}
-    """By connector: where its OAuth2 endpoints are, if not at the vendor's public addresses."""
+    """OAuth2 endpoints other than the vendor's public ones, by connector:
+    `{"BOX": {"authorize": "https://…", "token": "https://…", "revoke": "https://…"}}`."""
 
     # Vendors
     s3_addressing: Literal["path", "virtual"] = "path"
-    """Where a bucket's name goes: into the path, which every store takes, or into the host name."""
+    """Whether the bucket's name is sent in the path, which every S3 store accepts, or in the host name."""
     endpoints: dict[str, Endpoint] = {}
-    """By vendor (OPENAI, COHERE, JINA, PINECONE, S3, FIRECRAWL, …): the operator's own endpoint, which is trusted."""
+    """Addresses other than the vendors' public ones, by name (OPENAI, COHERE, JINA, PINECONE, S3, FIRECRAWL,
+    JINA_READER, SCRAPINGBEE, BOX, DROPBOX, GOOGLE_DRIVE, NOTION, ONEDRIVE, SHAREPOINT):
+    `{"S3": {"base_url": "https://minio.internal:9000", "ca_bundle": "/etc/ssl/house.pem"}}`. They are trusted: private
+    addresses are allowed. Stored secrets are sent to a changed address only if `replaces` names the former one:
+    `{"OPENAI": {"base_url": "https://new.internal/v1", "replaces": ["https://old.internal/v1"]}}`, where `"public"` is
+    the vendor's own. S3's entry holds for namespaces that name the same endpoint; its `ca_bundle` holds for all."""
 
-    # Fetching of addresses that users name
+    # Fetching of URLs given by users
     fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
-    """Ranges beside the public internet that may be fetched, comma-separated; a cloud's metadata addresses never."""
+    """Private ranges that may be fetched, comma-separated, such as `10.1.0.0/16,192.168.7.0/24`. Cloud metadata
+    addresses are always refused."""
     own_addresses: Annotated[list[str], NoDecode, BeforeValidator(_listed)] = []
-    """`host:port` of this installation's parts on other machines, comma-separated: never fetched, whatever is allowed.
-    The ports of this machine's, and the addresses of Prefect and the databases, are known without."""
+    """`host:port` of this installation's services on other machines, comma-separated: always refused. The ports of this
+    machine, Prefect and the databases are refused without being listed."""
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
-    """Who fetches, as sites see it; the part before the slash is the name that robots.txt may use."""
+    """User-Agent header of fetches; robots.txt is matched against the part before the slash. Adding a contact address
+    is good practice."""
     fetch_seconds: float = Field(default=60, gt=0)
-    """How long one fetch may take in all, redirects included."""
+    """Seconds that one fetch may take, redirects included."""
     fetch_host_limit: int = Field(default=4, ge=1)
-    """Requests to one host at once, per worker process."""
+    """Concurrent requests to one host, for each worker process."""
     fetch_host_delay: float = Field(default=0.25, ge=0)
-    """Seconds between two requests to one host, per worker process; a longer Crawl-delay of the site wins."""
+    """Seconds between two requests to one host, for each worker process; a longer Crawl-delay of the site wins."""
     fetch_robots: bool = True
-    """Whether robots.txt binds crawls and sitemaps, and its delay all fetching (D23, D59)."""
+    """Obey robots.txt in crawls and sitemaps, and its Crawl-delay in all fetches (D23, D59)."""
     crawl_seconds: float = Field(default=14400, gt=0)
-    """How long a scraping service may take for one website; what it has brought by then is ingested."""
+    """Seconds that a scraping service may take to crawl one website. Pages that came until then are ingested."""
 
     # Parsing and search
     readback_seconds: float = Field(default=60, ge=0)
-    """How long a vector store may take until it shows what was written; after that the document fails."""
+    """Seconds within which a vector store must list vectors that were written; else the document fails."""
     parse_seconds: float = 60
-    """Of processor time, for one file (H100)."""
+    """Seconds of CPU time for parsing one file; ten times as many of wall-clock time (H100)."""
     parse_memory_bytes: int = 512 * 1024 * 1024
+    """Bytes of memory for parsing one file."""
     page_seconds: float = Field(default=20, gt=0)
-    """How long drawing one page of a PDF may take."""
+    """Seconds for rendering one page of a PDF as an image."""
     archive_members: int = Field(default=1000, ge=1)
-    """Files that one archive or mail may hold."""
+    """Files in one archive or mail."""
     archive_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
-    """What one archive or mail may unfold to."""
+    """Unpacked bytes of one archive or mail."""
     archive_all_members: int = Field(default=5000, ge=1)
-    """Documents that one archive may become, those of the archives within it included."""
+    """Documents made from one archive, archives within it included."""
     archive_all_bytes: int = Field(default=2 * 1024 * 1024 * 1024, ge=1)
-    """What one archive may unfold to with the archives within it."""
+    """Unpacked bytes of one archive, archives within it included."""
     ocr_languages: list[str] = ["eng"]
-    """Languages of scans by tesseract's names; without it only Latin, Chinese and Japanese script is read."""
+    """Languages of scans, by tesseract's names. Without tesseract only Latin, Chinese and Japanese script is read."""
     ocr_page_seconds: float = Field(default=240, gt=0)
-    """Of processor time, for one page."""
+    """Seconds of CPU time for recognising one page; ten times as many of wall-clock time."""
     ocr_memory_bytes: int = Field(default=1536 * 1024 * 1024, ge=768 * 1024 * 1024)
-    """For each process that recognises: the packaged engine alone takes about 820 MB."""
+    """Bytes of memory for each OCR process (at most one for each core); the packaged engine needs about 820 MB."""
     ocr_pages: int = Field(default=2000, ge=1)
-    """Pages of one file that are recognised at most."""
+    """Pages of one file that are recognised."""
     keyword_language: str = "english"
-    """PostgreSQL text search configuration of the keyword side."""
+    """PostgreSQL text search configuration for keyword search."""
 
     @field_validator("secret_key")
     @classmethod
