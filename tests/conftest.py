@@ -1,12 +1,14 @@
 """What every kind of test may ask for: one real PostgreSQL for the session, and scopes of one's own in it."""
 
+import functools
 import gc
 import logging
 import shutil
 import tempfile
 from contextlib import ExitStack
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 import structlog
@@ -19,17 +21,41 @@ from retrieval.database.database import Database
 from retrieval.ports import Scope
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+# What one example takes says how busy the machine is; what must be fast has a bound of its own in its test.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+PROJECT = Path(__file__).resolve().parents[1]
+SHARED = PROJECT.parent / "shared" / "data"
 
 
-ALONE = {"e2e", "browser"}
-"""Folders whose tests start services of their own: never two of them at once."""
+HASTE = {"fsync": "off", "full_page_writes": "off"}
+"""Of the tests' PostgreSQL, which need not outlive its machine. A kill of its processes costs nothing committed; what
+fsync is for is proved in tests/e2e/test_local.py with the service's own settings."""
+
+
+@functools.cache
+def asks_prefect(file: str) -> bool:
+    """Whether tests of a file, by its path below the project, speak to the Prefect server of their worker."""
+    return file.startswith("tests/flows/") and "prefect_server" in (PROJECT / file).read_text()
+
+
+def unit_of(nodeid: str) -> str:
+    """What stays in one worker: whole services, never two of them at once; all files for which a Prefect server must be
+    started, once; any other file."""
+    file = nodeid.partition("::")[0]
+    return "services" if file.startswith("tests/e2e/") else "prefect" if asks_prefect(file) else file
 
 
 def pytest_collection_modifyitems(items):
-    """Services are started first: they take the longest."""
-    items.sort(key=lambda item: item.path.parent.name not in ALONE)
+    """The longest first: whole services, the shared one before those that tests start for themselves, then Prefect."""
+    longest = ["prefect", "services"]
+
+    def order(item):
+        unit = unit_of(item.nodeid)
+        return -longest.index(unit) if unit in longest else 1, "shared_service" not in getattr(item, "fixturenames", ())
+
+    items.sort(key=order)
 
 
 def pytest_collection_finish():
@@ -46,11 +72,10 @@ def no_leaks():
 
 
 class ByFile(LoadScopeScheduling):
-    """Shares tests out among workers: a file stays together, and whole services run one by one."""
+    """Shares tests out among workers by what stays together."""
 
     def _split_scope(self, nodeid):
-        path = PurePosixPath(nodeid.partition("::")[0])
-        return "services" if path.parent.name in ALONE else str(path)
+        return unit_of(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -63,7 +88,11 @@ def postgres_url():
     """The embedded PostgreSQL in a folder of its own, empty."""
     home = Path(tempfile.mkdtemp(prefix="rt-"))
     try:
-        yield postgres.start(home)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in HASTE.items():
+                patch.setitem(postgres._SETTINGS, name, value)
+            url = postgres.start(home)
+        yield url
     finally:
         postgres.stop(home)
         shutil.rmtree(home, ignore_errors=True)
@@ -73,21 +102,20 @@ def postgres_url():
 def database_url(postgres_url):
     """The same with the newest schema. Tests share it: each makes an organization of its own."""
     database.migrate(postgres_url)
+    with psycopg.connect(postgres_url.replace("/retrieval?", "/postgres?"), autocommit=True) as connection:
+        connection.execute("create database migrated template retrieval strategy file_copy")
     return postgres_url
 
 
 @pytest.fixture(scope="session")
-def fresh_database(postgres_url):
+def fresh_database(database_url):
     """A function that makes another migrated database, for tests that need one to themselves."""
 
     def make(name: str) -> str:
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
-            connection.execute(psycopg.sql.SQL("create database {}").format(psycopg.sql.Identifier(name)))
-        url = postgres_url.replace("/retrieval?", f"/{name}?")
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("create extension if not exists vector")
-        database.migrate(url)
-        return url
+        copied = psycopg.sql.SQL("create database {} template migrated strategy file_copy")
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute(copied.format(psycopg.sql.Identifier(name)))
+        return str(database_url.replace("/retrieval?", f"/{name}?"))
 
     return make
 
