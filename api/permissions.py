@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from retrieval.accounts.api_keys import SCOPES
-from retrieval.sources import APPS
+from retrieval.sources import CONNECTORS, slug
 
 
 class Reach(StrEnum):
@@ -64,7 +64,7 @@ def _names(scope: str) -> Permission:
     return Permission(scope, Reach.NAMES, Reach.NAMES)
 
 
-_INGESTIONS = ("text", "file", "urls", "sitemap", "website", *(name.lower().replace("_", "-") for name in APPS))
+_INGESTIONS = ("text", "file", "urls", "sitemap", "website", *map(slug, CONNECTORS))
 
 PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/namespaces": _unbound("namespaces:write"),

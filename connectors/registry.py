@@ -10,13 +10,14 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from retrieval import settings
+from retrieval import settings, sources
 from retrieval.connections import connections
 from retrieval.connections.connected_source import Connected
 from retrieval.errors import Fatal, ServiceError
 from retrieval.namespaces import destinations
 
 if TYPE_CHECKING:
+    from connectors.info import ConnectorInfo
     from retrieval.database.database import Database
     from retrieval.namespaces.namespaces import NamespaceConfig
     from retrieval.ports import (
@@ -64,15 +65,8 @@ SOURCES: dict[str, str] = {
 CRAWLERS = {("WEBSITE", "FIRECRAWL"): "connectors.web.firecrawl.site:make"}
 """Source and scraper to another `make` of that kind: the service walks websites itself."""
 
-CONNECTORS: dict[str, str] = {
-    "NOTION": "connectors.sources.notion.connector:make",
-    "GOOGLE_DRIVE": "connectors.sources.google_drive.connector:make",
-    "DROPBOX": "connectors.sources.dropbox.connector:make",
-    "ONEDRIVE": "connectors.sources.onedrive.connector:make",
-    "SHAREPOINT": "connectors.sources.sharepoint.connector:make",
-    "BOX": "connectors.sources.box.connector:make",
-}
-"""Connector, such as BOX, to `make(app, settings) -> Connector`; `app` is the namespace's config of it."""
+CONNECTORS: dict[str, str] = {name: f"connectors.sources.{name.lower()}.connector:make" for name in sources.CONNECTORS}
+"""Content service to `make(app, settings) -> Connector`; `app` is the namespace's config of it."""
 
 _made: dict[str, Any] = {}
 _lock = Lock()
@@ -147,6 +141,13 @@ def parser() -> Parser:
 def page_drawer() -> PageRenderer:
     """What draws pages of PDFs."""
     return cast("PageRenderer", importlib.import_module("connectors.parsers.pdf.page_renderer").drawer())
+
+
+@lru_cache(maxsize=1)
+def infos() -> Mapping[str, ConnectorInfo]:
+    """What each content service says of itself, in the order of `retrieval.sources.CONNECTORS`; loads no SDK."""
+    found = {name: importlib.import_module(f"connectors.sources.{name.lower()}.info").INFO for name in sources.APPS}
+    return cast("Mapping[str, ConnectorInfo]", found)
 
 
 def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> Connector:

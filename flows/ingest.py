@@ -1,4 +1,4 @@
-"""The ingestion flows, one per source, and the body they share.
+"""The ingestion flows, one per source, and the body they share. Those of content services follow from the registry.
 
 A flow's parameters are ids only: Prefect keeps and shows them in the clear.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from prefect import flow
+from prefect import Flow, flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 
+from connectors import registry
 from flows import context, endings, long_waits, report, tasks
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
@@ -25,6 +27,7 @@ from retrieval.ingestion.results import Progress
 from retrieval.jobs import batches, names, outcome, progress
 from retrieval.jobs.batches import Lease, Superseded
 from retrieval.redaction import without_query
+from retrieval.sources import slug
 
 WINDOW_DOCUMENTS = 64
 WINDOW_BYTES = 16 * 1024 * 1024
@@ -62,40 +65,20 @@ async def ingest_website(batch_id: str, attempt: int) -> State[None]:
     return await ingest(batch_id, attempt)
 
 
-@flow(name="ingest-notion", persist_result=False)
-async def ingest_notion(batch_id: str, attempt: int) -> State[None]:
-    """Pages of a Notion workspace."""
-    return await ingest(batch_id, attempt)
+def _of_connector(name: str, documents: str) -> Flow[[str, int], Any]:
+    """The flow of a content service, `ingest_google_drive` of this module for GOOGLE_DRIVE."""
+
+    async def run(batch_id: str, attempt: int) -> State[None]:
+        return await ingest(batch_id, attempt)
+
+    run.__name__ = run.__qualname__ = f"ingest_{name.lower()}"
+    run.__doc__ = f"{documents}."
+    return flow(name=f"ingest-{slug(name)}", persist_result=False)(run)
 
 
-@flow(name="ingest-google-drive", persist_result=False)
-async def ingest_google_drive(batch_id: str, attempt: int) -> State[None]:
-    """Files of a Google Drive."""
-    return await ingest(batch_id, attempt)
-
-
-@flow(name="ingest-dropbox", persist_result=False)
-async def ingest_dropbox(batch_id: str, attempt: int) -> State[None]:
-    """Files of a Dropbox."""
-    return await ingest(batch_id, attempt)
-
-
-@flow(name="ingest-onedrive", persist_result=False)
-async def ingest_onedrive(batch_id: str, attempt: int) -> State[None]:
-    """Files of a OneDrive."""
-    return await ingest(batch_id, attempt)
-
-
-@flow(name="ingest-sharepoint", persist_result=False)
-async def ingest_sharepoint(batch_id: str, attempt: int) -> State[None]:
-    """Files of document libraries of SharePoint."""
-    return await ingest(batch_id, attempt)
-
-
-@flow(name="ingest-box", persist_result=False)
-async def ingest_box(batch_id: str, attempt: int) -> State[None]:
-    """Files of a Box."""
-    return await ingest(batch_id, attempt)
+globals().update(
+    {f"ingest_{name.lower()}": _of_connector(name, info.documents) for name, info in registry.infos().items()}
+)
 
 
 async def ingest(batch_id: str, attempt: int) -> State[None]:

@@ -17,7 +17,7 @@ from prefect.states import Cancelled, Crashed
 
 from flows import prefect_login
 from retrieval.jobs.batches import Batch
-from retrieval.sources import APPS
+from retrieval.sources import CONNECTORS, slug
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -28,7 +28,7 @@ FLOWS = {
     "URLS_LIST": "ingest-urls",
     "SITEMAP": "ingest-sitemap",
     "WEBSITE": "ingest-website",
-    **{name: "ingest-" + name.lower().replace("_", "-") for name in APPS},
+    **{name: f"ingest-{slug(name)}" for name in CONNECTORS},
     "REEMBED": "reembed",
 }
 """Ingestion source to the flow, and deployment, that runs it."""

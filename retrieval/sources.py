@@ -4,25 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+CONNECTORS = ("NOTION", "GOOGLE_DRIVE", "DROPBOX", "ONEDRIVE", "SHAREPOINT", "BOX")
+"""Content services, read through a connection. Each is the package of its name in `connectors/sources` (H103)."""
+
 STORED = frozenset({"TEXT", "LOCAL_FILE"})
 """Whose raw files are the source: nobody else has them."""
 
 WEB = frozenset({"URLS_LIST", "SITEMAP", "WEBSITE"})
 """Pages of the web; their HTML is read as web pages are."""
 
-APPS: Mapping[str, str] = {
-    "NOTION": "notionConfig",
-    "GOOGLE_DRIVE": "googleDriveConfig",
-    "DROPBOX": "dropboxConfig",
-    "ONEDRIVE": "onedriveConfig",
-    "SHAREPOINT": "sharepointConfig",
-    "BOX": "boxConfig",
-}
-"""Content services, read through a connection, and the namespace's config of the app that people authorize."""
+
+def slug(name: str) -> str:
+    """A source as paths and flows spell it: GOOGLE_DRIVE is google-drive."""
+    return name.lower().replace("_", "-")
+
+
+def pascal(name: str) -> str:
+    """A source as types spell it: GOOGLE_DRIVE is GoogleDrive."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _config(name: str) -> str:
+    return f"{name[0].lower()}{pascal(name)[1:]}Config"
+
+
+APPS: Mapping[str, str] = {name: _config(name) for name in CONNECTORS}
+"""Content services and the namespace's config of the app that people authorize, such as googleDriveConfig."""
 
 DOCUMENT_TYPES: Mapping[str, str] = {
     **dict.fromkeys(sorted(WEB), "URL"),
-    **{name: f"{name}_DOCUMENT" for name in APPS},
+    **{name: f"{name}_DOCUMENT" for name in CONNECTORS},
 }
 """Sources whose job runs find out what to ingest, and the type of their documents (D16)."""
 

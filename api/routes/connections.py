@@ -33,6 +33,7 @@ from api.wire.connections import (
     UpdateConnection,
     UpdatedConnectionData,
 )
+from api.wire.parameters import EXAMPLE
 from connectors import registry
 from retrieval.connections import connections, oauth_states
 from retrieval.connections.oauth_states import Start
@@ -41,6 +42,7 @@ from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
 from retrieval.network import redirects
 from retrieval.ports import Scope, Tokens
+from retrieval.sources import slug
 from retrieval.statuses import ConnectionStatus
 
 log = structlog.get_logger()
@@ -49,9 +51,6 @@ REVOKE_SECONDS = 5.0
 """How long the vendor is given to hear that an authorization has ended."""
 RELEASE_SECONDS = 10.0
 """How long a revocation is waited for to let go of documents; the sweep does what is left."""
-
-MICROSOFT = frozenset({"ONEDRIVE", "SHAREPOINT"})
-"""Whose apps are registered in Microsoft Entra."""
 
 _operation = partial(operation, tag="Connections", invalid=ErrorCode.INVALID_REQUEST)
 _MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.CONNECTION_NOT_FOUND)
@@ -72,7 +71,7 @@ _NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
     example={
         **_NAMESPACE,
         "name": "Team drive",
-        "connector": "GOOGLE_DRIVE",
+        "connector": EXAMPLE,
         "clientRedirectUrl": "https://app.example.com/connected",
     },
 )
@@ -221,9 +220,9 @@ async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: 
 def redirect_uri(services: Services, connector: str) -> str:
     """Where the vendor sends the browser back to; apps are registered with it. Microsoft takes no 127.0.0.1."""
     base = services.settings.base_url
-    if connector in MICROSOFT:
+    if registry.infos()[connector].localhost:
         base = re.sub("^http://127\\.0\\.0\\.1(?=[:/]|$)", "http://localhost", base)
-    return f"{base}/v1/oauth/callback/{connector.lower().replace('_', '-')}"
+    return f"{base}/v1/oauth/callback/{slug(connector)}"
 
 
 async def _start(services: Services, scope: Scope, connector: str) -> Start:

@@ -11,23 +11,15 @@ from msgspec import UNSET
 from api.ingestion_operation import INVALID, ingestion_operation
 from api.operation import Call
 from api.wire.common import Answer
-from api.wire.connector_ingestion import (
-    ConnectorConfig,
-    IngestBox,
-    IngestDropbox,
-    IngestFromConnector,
-    IngestGoogleDrive,
-    IngestNotion,
-    IngestOnedrive,
-    IngestSharepoint,
-    SharepointConfig,
-)
+from api.wire.connector_ingestion import BODIES, ChosenConfig, ConnectorConfig, IngestFromConnector
 from api.wire.ingest import IngestAnswer, ingestion
+from connectors import registry
 from retrieval.connections import connections
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs import runs
 from retrieval.namespaces import namespaces
+from retrieval.sources import slug
 
 AT = "ingestConfig.config"
 
@@ -63,7 +55,7 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
 
 def _request(config: ConnectorConfig) -> dict[str, Any]:
     """What the source is told. ServiceError for a place that is named twice, or not at all."""
-    if not isinstance(config, SharepointConfig) or not config.include:
+    if not isinstance(config, ChosenConfig) or not config.include:
         return {}
     for number, place in enumerate(config.include):
         if (place.id is UNSET) == (place.path is UNSET):
@@ -78,10 +70,9 @@ def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
     async def ingest(call: Call[Any, None]) -> Answer | bytes:
         return await _ingest(call, name)
 
-    slug = source.lower()
-    ingest.__name__, ingest.__doc__ = f"ingest_{slug}", _ingest.__doc__
+    ingest.__name__, ingest.__doc__ = f"ingest_{source.lower()}", _ingest.__doc__
     return ingestion_operation(
-        f"/v1/ingest/{slug.replace('_', '-')}",
+        f"/v1/ingest/{slug(source)}",
         summary=f"Ingest from {name}",
         raises=(ErrorCode.CONNECTION_NOT_FOUND,),
         body=body,
@@ -95,11 +86,4 @@ def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:
     )(ingest)
 
 
-HANDLERS = (
-    _handler(IngestNotion, "NOTION", "Notion"),
-    _handler(IngestGoogleDrive, "GOOGLE_DRIVE", "Google Drive"),
-    _handler(IngestDropbox, "DROPBOX", "Dropbox"),
-    _handler(IngestOnedrive, "ONEDRIVE", "OneDrive"),
-    _handler(IngestSharepoint, "SHAREPOINT", "SharePoint"),
-    _handler(IngestBox, "BOX", "Box"),
-)
+HANDLERS = tuple(_handler(BODIES[name], name, info.title) for name, info in registry.infos().items())

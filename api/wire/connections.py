@@ -14,6 +14,7 @@ from retrieval.connections import connections
 from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask
+from retrieval.sources import CONNECTORS
 from retrieval.statuses import ConnectionStatus
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Team drive"])]
@@ -31,12 +32,7 @@ Masked = Annotated[str, Meta(examples=["••••a1b2"])]
 class ConnectorName(StrEnum):
     """The content services."""
 
-    NOTION = "NOTION"
-    GOOGLE_DRIVE = "GOOGLE_DRIVE"
-    DROPBOX = "DROPBOX"
-    ONEDRIVE = "ONEDRIVE"
-    SHAREPOINT = "SHAREPOINT"
-    BOX = "BOX"
+    vars().update({name: name for name in CONNECTORS})
 
 
 SyncInterval = Annotated[

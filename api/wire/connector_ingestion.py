@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct, defstruct
 
 from api.wire.ingest import ChunkConfig, Metadata, NamespaceId
+from connectors import registry
+from retrieval.sources import pascal
+
+S = TypeVar("S", bound=Struct)
+
+PLACES = 200
+"""Parts of an account that one request may choose."""
 
 ConnectionId = Annotated[
     str,
@@ -14,26 +22,6 @@ ConnectionId = Annotated[
         min_length=1,
         description="An ACTIVE connection of this connector in the namespace and tenant.",
         examples=["conn_06gzppa1c3e5g7j9m2p4r6t8w1"],
-    ),
-]
-
-
-PlaceId = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=500,
-        description="A site's `id` (host, collection and site, with commas), or the `id` of a library's drive.",
-        examples=["b!-RIj2DuyvEyV1T4NlOaMHk8XkS_I8MdFlUCq1BlcjgmhRfAj3-Z8RY2VpuvV_tpd"],
-    ),
-]
-PlacePath = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=2000,
-        description="As in the address in a browser, with or without the host; of a site, or of a library in it.",
-        examples=["sites/marketing/Shared Documents"],
     ),
 ]
 
@@ -46,103 +34,44 @@ class ConnectorConfig(Struct, rename="camel"):
     chunk_config: ChunkConfig | None = None
 
 
+class ChosenConfig(ConnectorConfig, kw_only=True):
+    """Of a service of which parts can be chosen: each by its `id` or its `path`."""
+
+    include: list[Any] | None = None
+
+
 class ConnectorIngestion(Struct, rename="camel", kw_only=True):
     """A connection with how to cut its documents. A `chunkConfig` within `config` counts where none is beside it."""
 
     config: ConnectorConfig
     chunk_config: ChunkConfig | None = None
+    source: str
 
 
-class NotionIngestion(ConnectorIngestion, kw_only=True):
-    """Pages of a Notion workspace."""
-
-    source: Literal["NOTION"]
-
-
-class GoogleDriveIngestion(ConnectorIngestion, kw_only=True):
-    """Files of a Google Drive."""
-
-    source: Literal["GOOGLE_DRIVE"]
-
-
-class DropboxIngestion(ConnectorIngestion, kw_only=True):
-    """Files of a Dropbox."""
-
-    source: Literal["DROPBOX"]
-
-
-class OnedriveIngestion(ConnectorIngestion, kw_only=True):
-    """Files of a OneDrive."""
-
-    source: Literal["ONEDRIVE"]
-
-
-class Place(Struct, rename="camel", omit_defaults=True):
-    """A site or a document library: its id at Microsoft Graph, or the path of its address. One of them."""
-
-    id: PlaceId | UnsetType = UNSET
-    path: PlacePath | UnsetType = UNSET
-
-
-class SharepointConfig(ConnectorConfig, kw_only=True):
-    """All libraries of the sites that the person follows, or those of `include`, followed or not."""
-
-    include: Annotated[list[Place], Meta(max_length=200)] | None = None
-
-
-class SharepointIngestion(ConnectorIngestion, kw_only=True):
-    """Files of document libraries of SharePoint."""
-
-    source: Literal["SHAREPOINT"]
-    config: SharepointConfig
-
-
-class BoxIngestion(ConnectorIngestion, kw_only=True):
-    """Files of a Box."""
-
-    source: Literal["BOX"]
-
-
-class IngestNotion(Struct, rename="camel"):
-    """A Notion workspace to ingest into a namespace."""
+class IngestFromConnector(Struct, rename="camel"):
+    """An account of a content service to ingest into a namespace."""
 
     namespace_id: NamespaceId
-    ingest_config: NotionIngestion
+    ingest_config: ConnectorIngestion
 
 
-class IngestGoogleDrive(Struct, rename="camel"):
-    """A Google Drive to ingest into a namespace."""
+def _body(name: str) -> type[IngestFromConnector]:
+    """The request of one content service: its source, and what of it may be chosen."""
 
-    namespace_id: NamespaceId
-    ingest_config: GoogleDriveIngestion
+    def struct(kind: str, base: type[S], about: str, *fields: tuple[Any, ...]) -> type[S]:
+        said = {"__doc__": about}
+        made = defstruct(kind, fields, bases=(base,), kw_only=True, module=__name__, namespace=said)
+        return cast("type[S]", made)
 
-
-class IngestDropbox(Struct, rename="camel"):
-    """A Dropbox to ingest into a namespace."""
-
-    namespace_id: NamespaceId
-    ingest_config: DropboxIngestion
-
-
-class IngestOnedrive(Struct, rename="camel"):
-    """A OneDrive to ingest into a namespace."""
-
-    namespace_id: NamespaceId
-    ingest_config: OnedriveIngestion
+    info, known, config = registry.infos()[name], pascal(name), ConnectorConfig
+    if chosen := info.choice:
+        places = Annotated[list[chosen.place], Meta(max_length=PLACES)] | None  # type: ignore[name-defined]
+        config = struct(f"{known}Config", ChosenConfig, chosen.scope, ("include", places, None))
+    source = ("source", Literal[name])
+    ingestion = struct(f"{known}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)
+    about = f"{info.account} to ingest into a namespace."
+    return struct(f"Ingest{known}", IngestFromConnector, about, ("ingest_config", ingestion))
 
 
-class IngestSharepoint(Struct, rename="camel"):
-    """Document libraries of SharePoint to ingest into a namespace."""
-
-    namespace_id: NamespaceId
-    ingest_config: SharepointIngestion
-
-
-class IngestBox(Struct, rename="camel"):
-    """A Box to ingest into a namespace."""
-
-    namespace_id: NamespaceId
-    ingest_config: BoxIngestion
-
-
-IngestFromConnector = IngestNotion | IngestGoogleDrive | IngestDropbox | IngestOnedrive | IngestSharepoint | IngestBox
+BODIES: Mapping[str, type[IngestFromConnector]] = {name: _body(name) for name in registry.infos()}
+"""Content service to the request of its ingestion."""

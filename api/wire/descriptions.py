@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from api.wire import connector_apps
 from api.wire.parameters import PARAMETERS
 
 
@@ -34,6 +35,7 @@ def is_described(content: Mapping[str, Any]) -> bool:
 
 
 WORDS: Mapping[str, str] = {
+    **connector_apps.WORDS,
     # Envelope and errors
     "success": "Whether the request was done: true in every answer with status 200, false in every error.",
     "message": "What happened, for people; its words may change.",
@@ -84,12 +86,6 @@ WORDS: Mapping[str, str] = {
     "vectorStorageConfig": "Where vectors are kept.",
     "embeddingModelConfig": "What embeds documents and queries.",
     "webScraperConfig": "What fetches web pages; null without one.",
-    "notionConfig": "The Notion app that users authorize; null without one.",
-    "googleDriveConfig": "The Google app that users authorize; null without one.",
-    "dropboxConfig": "The Dropbox app that users authorize; null without one.",
-    "onedriveConfig": "The Microsoft app that users authorize; null without one.",
-    "sharepointConfig": "The Microsoft app that users authorize; null without one.",
-    "boxConfig": "The Box app that users authorize; null without one.",
     "type": "Which kind of file storage.",
     "bucket": "The bucket's name.",
     "region": "The storage's region.",
@@ -104,17 +100,12 @@ WORDS: Mapping[str, str] = {
     "indexHost": "The host of the index.",
     "model": "The model's name.",
     "clientId": "The id of the app.",
-    "MicrosoftApp.tenantId": "The Microsoft Entra tenant whose accounts sign in.",
-    "ConnectorAppView.tenantId": "The Microsoft Entra tenant whose accounts sign in.",
     "clientSecret": "The secret of the app. Answers show it masked.",
     "authorizationUrl": "Where a person authorizes the connection, within ten minutes.",
-    "NotionApp.authorizationUrl": "The base of the authorization URL, if it is not the usual one.",
-    "ConnectorAppView.authorizationUrl": "The base of the authorization URL, if it is not the usual one.",
     "reembed": "Embed all documents again where the model or the index becomes another one.",
     # Ingestion
     "ingestConfig": "What to ingest, and how.",
     "source": "Where the content comes from; it must fit the path.",
-    "include": "Which sites and libraries to read, by id or path; all of them without it.",
     "JobRunSummary.source": "Where the content came from.",
     "SourceCount.source": "Where the documents came from.",
     "config": "What to take from the source.",

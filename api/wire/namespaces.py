@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import Answer, Identified, Listing, Timestamp
-from api.wire.connector_apps import (
-    ConnectorApp,
-    ConnectorAppView,
-    GoogleDriveApp,
-    MicrosoftApp,
-    NotionApp,
-    Secret,
-    Text,
-)
-from retrieval.namespaces.namespaces import CONNECTORS, NamespaceConfig
-from retrieval.security.secrets import mask
+from api.wire.connector_apps import ConnectorAppView, masked, views, with_apps
+from retrieval.namespaces.namespaces import NamespaceConfig
 
+Text = Annotated[str, Meta(min_length=1, max_length=2048)]
+Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Product manuals"])]
 
 
@@ -112,6 +104,7 @@ EmbeddingModel = OpenAIModel | CohereModel | JinaModel | LocalModel
 WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper
 
 
+@with_apps(lambda app: app | None, None)
 class CreateNamespace(Struct, rename="camel", kw_only=True):
     """A namespace to create. Credentials are stored encrypted."""
 
@@ -120,28 +113,22 @@ class CreateNamespace(Struct, rename="camel", kw_only=True):
     vector_storage_config: VectorStore
     embedding_model_config: EmbeddingModel
     web_scraper_config: WebScraper | None = None
-    notion_config: NotionApp | None = None
-    google_drive_config: GoogleDriveApp | None = None
-    dropbox_config: ConnectorApp | None = None
-    onedrive_config: MicrosoftApp | None = None
-    sharepoint_config: MicrosoftApp | None = None
-    box_config: ConnectorApp | None = None
 
 
-class UpdateNamespace(Struct, rename="camel", kw_only=True):
-    """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
+@with_apps(lambda app: app | UnsetType | None, UNSET)
+class _Changes(Struct, rename="camel", kw_only=True):
+    """What may be changed at any time."""
 
     name: Name | UnsetType = UNSET
     file_storage_config: FileStorage | UnsetType = UNSET
     vector_storage_config: VectorStore | UnsetType = UNSET
     embedding_model_config: EmbeddingModel | UnsetType = UNSET
     web_scraper_config: WebScraper | UnsetType | None = UNSET
-    notion_config: NotionApp | UnsetType | None = UNSET
-    google_drive_config: GoogleDriveApp | UnsetType | None = UNSET
-    dropbox_config: ConnectorApp | UnsetType | None = UNSET
-    onedrive_config: MicrosoftApp | UnsetType | None = UNSET
-    sharepoint_config: MicrosoftApp | UnsetType | None = UNSET
-    box_config: ConnectorApp | UnsetType | None = UNSET
+
+
+class UpdateNamespace(_Changes, kw_only=True):
+    """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
+
     reembed: bool = False
     """With another embedding model or vector store: embed all documents again, search with the old until then."""
 
@@ -176,8 +163,9 @@ class WebScraperView(Struct, rename="camel", omit_defaults=True):
     api_key: Annotated[str, Meta(examples=["••••1234"])] | UnsetType = UNSET
 
 
-class Namespace(Struct, rename="camel", kw_only=True):
-    """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
+@with_apps(lambda _: ConnectorAppView | UnsetType | None, UNSET)
+class _Shown(Struct, rename="camel", kw_only=True):
+    """What of a namespace answers show before its times."""
 
     id: str
     identifier: str
@@ -187,12 +175,11 @@ class Namespace(Struct, rename="camel", kw_only=True):
     vector_storage_config: VectorStorageView | UnsetType = UNSET
     embedding_model_config: EmbeddingModelView | UnsetType = UNSET
     web_scraper_config: WebScraperView | UnsetType | None = UNSET
-    notion_config: ConnectorAppView | UnsetType | None = UNSET
-    google_drive_config: ConnectorAppView | UnsetType | None = UNSET
-    dropbox_config: ConnectorAppView | UnsetType | None = UNSET
-    onedrive_config: ConnectorAppView | UnsetType | None = UNSET
-    sharepoint_config: ConnectorAppView | UnsetType | None = UNSET
-    box_config: ConnectorAppView | UnsetType | None = UNSET
+
+
+class Namespace(_Shown, kw_only=True):
+    """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
+
     created_at: Timestamp | UnsetType = UNSET
     updated_at: Timestamp | UnsetType = UNSET
 
@@ -205,9 +192,6 @@ class Namespace(Struct, rename="camel", kw_only=True):
     def of(cls, namespace: NamespaceConfig) -> Namespace:
         """The one place that says what of a namespace is echoed, and what masked."""
         scraper = namespace.web_scraper
-        apps: dict[str, ConnectorAppView | None] = {
-            _snake(name): _app(namespace.connectors.get(name)) for name in CONNECTORS
-        }
         return cls(
             id=namespace.id,
             identifier=namespace.id,
@@ -216,10 +200,10 @@ class Namespace(Struct, rename="camel", kw_only=True):
             file_storage_config=msgspec.convert(namespace.file_storage, FileStorageView),
             vector_storage_config=msgspec.convert(namespace.vector_storage, VectorStorageView),
             embedding_model_config=msgspec.convert(namespace.embedding_model, EmbeddingModelView),
-            web_scraper_config=msgspec.convert(_masked(scraper), WebScraperView) if scraper else None,
+            web_scraper_config=msgspec.convert(masked(scraper), WebScraperView) if scraper else None,
             created_at=Timestamp.of(namespace.created_at),
             updated_at=Timestamp.of(namespace.updated_at),
-            **apps,
+            **views(namespace.connectors),
         )
 
 
@@ -259,15 +243,3 @@ class NamespaceDeletedAnswer(Answer, kw_only=True):
     """The namespace is gone from every answer; what it stored follows in the background."""
 
     data: DeletedNamespace
-
-
-def _app(config: Mapping[str, Any] | None) -> ConnectorAppView | None:
-    return msgspec.convert(_masked(config), ConnectorAppView) if config else None
-
-
-def _masked(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: mask(value) if key in {"apiKey", "clientSecret"} else value for key, value in config.items()}
-
-
-def _snake(name: str) -> str:
-    return "".join("_" + c.lower() if c.isupper() else c for c in name)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from retrieval.sources import CONNECTORS, slug
+
+EXAMPLE = next(name for name in CONNECTORS if slug(name) != name.lower())
+"""A content service whose spellings differ."""
+
 PARAMETERS: Mapping[str, str] = {
     "namespace_id": "The namespace's id.",
     "ingest_job_run_id": "The job run's id.",
@@ -11,7 +16,7 @@ PARAMETERS: Mapping[str, str] = {
     "connection_id": "The connection's id.",
     "key_id": "The API key's id.",
     "tenant_id": "The tenant's name.",
-    "connector": "The content service, such as `google-drive` or `GOOGLE_DRIVE`.",
+    "connector": f"The content service, such as `{slug(EXAMPLE)}` or `{EXAMPLE}`.",
     "kind": "The file as it came, or the parsed text.",
     "state": "What the service gave the content service to send back.",
     "code": "What the content service gives in exchange for tokens.",

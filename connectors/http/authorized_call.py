@@ -1,6 +1,6 @@
 """Requests in the name of a connection: a refused token is renewed once, a rate limit is waited for.
 
-box.call(tokens, request)
+policy.call(tokens, request)
     └─ retries: 429 pauses every thread of the connection, passing trouble is tried again, both end
         └─ token: fresh from the connection's row; after a 401 renewed under its lock, then FAILED
 """

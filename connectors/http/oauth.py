@@ -73,7 +73,7 @@ Send = Callable[["OAuth", str, dict[str, str]], Any]
 def make(
     connector: str, service: Service, app: Mapping[str, Any], settings: Settings, send: Send | None = None
 ) -> OAuth:
-    """The flow of a namespace's app. Where the settings name endpoints, those; a Notion app may bring its own page."""
+    """The flow of a namespace's app. Where the settings name endpoints, those; an app may bring its own page."""
     own = settings.oauth_endpoints.get(connector)
     authorize = app.get("authorizationUrl") or (own and own.authorize) or service.authorize
     token, revoke = (own and own.token) or service.token, (own and own.revoke) or service.revoke

@@ -1,1 +1,1 @@
-"""Microsoft Graph: what OneDrive and SharePoint have in common."""
+"""Microsoft Graph: what the content services behind it have in common."""

@@ -1,4 +1,4 @@
-"""Microsoft Graph over HTTP: what OneDrive and SharePoint have in common.
+"""Microsoft Graph over HTTP: what the content services behind it have in common.
 
 Graph answers with absolute links. The token goes to Graph's own address alone: a link that leads elsewhere is refused,
 and the pre-signed address of a download is asked without it.

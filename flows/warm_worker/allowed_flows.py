@@ -1,4 +1,4 @@
-"""Which flows a worker executes: those that prefect.yaml names, and what its operator names beside them.
+"""Which flows a worker executes: those of prefect.yaml and of content services, and what its operator names besides.
 
 Whoever can write to Prefect's server can put a deployment into the pool. A worker holds the database's password and
 the key of stored secrets, so it runs nothing that a deployment brings along: no pull steps, no storage, no command and
@@ -7,12 +7,15 @@ no variables. What it refuses ends as Failed, named Refused, with the reason.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from connectors import registry
 from retrieval import settings
+from retrieval.sources import slug
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -24,9 +27,20 @@ JOB_VARIABLES = frozenset({"grace_seconds", "child_runs", "child_megabytes"})
 
 @lru_cache(maxsize=1)
 def plan() -> dict[str, Any]:
-    """prefect.yaml: the work pool, and the deployments with their entrypoints."""
+    """prefect.yaml: the work pool, and the deployments with their entrypoints; those of content services beside it."""
     found: dict[str, Any] = yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())
-    return found
+    return {**found, "deployments": [*found["deployments"], *_connectors(found["work_pool"]["name"])]}
+
+
+def _connectors(pool: str) -> Iterator[dict[str, Any]]:
+    for name, info in registry.infos().items():
+        yield {
+            "name": f"ingest-{slug(name)}",
+            "entrypoint": f"flows.ingest.ingest_{name.lower()}",
+            "description": f"{info.documents}. What there is to ingest is found out first.",
+            "tags": ["ingestion"],
+            "work_pool": {"name": pool},
+        }
 
 
 @lru_cache(maxsize=1)

@@ -50,7 +50,7 @@ class NamespaceConfig:
     embedding_model: Config = field(repr=False)
     web_scraper: Config | None = field(repr=False)
     connectors: Mapping[str, Config] = field(repr=False)
-    """By the contract's field names, such as `notionConfig`."""
+    """Of content services, by the contract's field names."""
     dimensions: int | None
     created_at: datetime
     updated_at: datetime

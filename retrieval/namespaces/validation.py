@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.namespaces.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, WEB_SCRAPER, Config
+from retrieval.namespaces.namespaces import (
+    CONNECTORS,
+    EMBEDDING_MODEL,
+    FILE_STORAGE,
+    VECTOR_STORAGE,
+    WEB_SCRAPER,
+    Config,
+)
 from retrieval.network import service_urls
 from retrieval.settings import Settings
 
@@ -55,7 +62,7 @@ def models(settings: Settings) -> Mapping[str, list[str]]:
 _ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
     (FILE_STORAGE, "endpoint", ErrorCode.STORAGE_CONFIG_ERROR, service_urls.require_service),
     (VECTOR_STORAGE, "indexHost", ErrorCode.VECTOR_DB_CONFIG_ERROR, service_urls.require_service),
-    ("notionConfig", "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require),
+    *((app, "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require) for app in CONNECTORS),
 )
 """Every address of a config: where it stands, the code of its area, what it must be."""
 

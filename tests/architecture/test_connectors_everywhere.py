@@ -4,12 +4,12 @@ import ast
 from pathlib import Path
 
 import pytest
-import yaml
 
 from api.routes.connector_ingestion import HANDLERS
 from api.wire.connections import ConnectorName
 from connectors import registry
 from flows import prefect_client
+from flows.warm_worker import allowed_flows
 from retrieval.namespaces import namespaces
 from retrieval.sources import APPS
 from tests.connectors.sources.test_connectors import ACCOUNTS
@@ -35,9 +35,9 @@ def tables_of(path):
 
 
 def test_every_list_of_connectors_names_the_same_ones():
-    deployments = yaml.safe_load((PROJECT / "prefect.yaml").read_text())["deployments"]
+    deployments = allowed_flows.plan()["deployments"]
     wanted = set(APPS)
-    assert set(registry.CONNECTORS) == wanted
+    assert set(registry.CONNECTORS) == set(registry.infos()) == wanted
     assert set(ACCOUNTS) == wanted | {"MEMORY"}
     assert {one.value for one in ConnectorName} == wanted
     assert set(namespaces.CONNECTORS) == set(APPS.values())

@@ -12,12 +12,13 @@ from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.box import files
 from connectors.sources.box.client import BoxSession, Closed, Missing
+from connectors.sources.box.info import INFO
 from connectors.sources.box.listing import Walk
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SERVICE = Service(
-    name="Box",
+    name=INFO.title,
     authorize="https://account.box.com/api/oauth2/authorize",
     token="https://api.box.com/oauth2/token",  # noqa: S106
     pkce=False,

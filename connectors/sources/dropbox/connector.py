@@ -14,12 +14,13 @@ from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.dropbox import files, listing
 from connectors.sources.dropbox.client import DropboxSession
+from connectors.sources.dropbox.info import INFO
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
 SERVICE = Service(
-    name="Dropbox",
+    name=INFO.title,
     authorize="https://www.dropbox.com/oauth2/authorize",
     token="https://api.dropboxapi.com/oauth2/token",  # noqa: S106
     extra={"scope": " ".join(SCOPES), "token_access_type": "offline"},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.http import oauth
 from connectors.http.oauth import OAuth, Service
+from connectors.sources.google_drive.info import INFO
 from retrieval.errors import Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 READ = "https://www.googleapis.com/auth/drive.readonly"
 SERVICE = Service(
-    name="Google Drive",
+    name=INFO.title,
     authorize="https://accounts.google.com/o/oauth2/v2/auth",
     token="https://oauth2.googleapis.com/token",  # noqa: S106
     extra={

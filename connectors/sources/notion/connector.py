@@ -12,6 +12,7 @@ from connectors.http.oauth import Auth, OAuth, Service
 from connectors.sources.notion import files, pages, transport
 from connectors.sources.notion.content import TOO_LARGE, Content
 from connectors.sources.notion.cursor import NotionCursor
+from connectors.sources.notion.info import INFO
 from connectors.sources.notion.listing import NotionListing
 from connectors.sources.notion.paths import Paths
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit, Wire
@@ -20,7 +21,7 @@ from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SERVICE = Service(
-    name="Notion",
+    name=INFO.title,
     authorize="https://api.notion.com/v1/oauth/authorize",
     token="https://api.notion.com/v1/oauth/token",  # noqa: S106
     extra={"owner": "user"},

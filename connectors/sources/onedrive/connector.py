@@ -11,11 +11,12 @@ from connectors.http.oauth import OAuth
 from connectors.microsoft_graph import auth, changes
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
+from connectors.sources.onedrive.info import INFO
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 NAME: Final = "ONEDRIVE"
-TITLE: Final = "OneDrive"
+TITLE: Final = INFO.title
 MINE: Final = Drive()
 
 

@@ -13,12 +13,13 @@ from connectors.microsoft_graph import auth, changes
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.sharepoint import listing
+from connectors.sources.sharepoint.info import INFO
 from connectors.sources.sharepoint.sites import Libraries, Sites
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 NAME: Final = "SHAREPOINT"
-TITLE: Final = "SharePoint"
+TITLE: Final = INFO.title
 
 
 def make(app: Mapping[str, Any], settings: Settings) -> SharePoint:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from itertools import count
 
 import pytest
-import yaml
 from prefect.exceptions import FailedRun
 
 from connectors import registry
 from flows import ingest, prefect_client
-from retrieval import ids, settings, sources
+from flows.warm_worker import allowed_flows
+from retrieval import ids, sources
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover, download, items, results
 from retrieval.jobs import batches, runs
@@ -316,10 +316,7 @@ def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, m
 
 
 def test_every_source_has_a_flow_and_a_deployment():
-    deployed = {
-        entry["name"]: entry["entrypoint"]
-        for entry in yaml.safe_load((settings.PROJECT / "prefect.yaml").read_text())["deployments"]
-    }
+    deployed = {entry["name"]: entry["entrypoint"] for entry in allowed_flows.plan()["deployments"]}
     assert set(deployed) >= set(prefect_client.FLOWS.values())
     assert set(prefect_client.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", *sources.FETCHED}
     for name in prefect_client.FLOWS.values():

@@ -1,0 +1,67 @@
+"""What a content service says of itself, once: contract, flows, deployments and forms are made of it.
+
+`connectors/sources/<name>/info.py` has it as `INFO`. The API reads it when it starts, so that it needs no vendor's SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, get_args
+
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from retrieval.namespaces.secret_fields import NAMES
+
+Text = Annotated[str, Meta(min_length=1, max_length=2048)]
+Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
+HttpsUrl = Annotated[str, Meta(pattern=r"^https://\S+$", max_length=2048)]
+
+
+class ConnectorApp(Struct, rename="camel", omit_defaults=True):
+    """The app of {services} that users authorize."""  # `services`: the titles of those that have such an app
+
+    client_id: Text
+    client_secret: Secret
+
+
+class Place(Struct, rename="camel", omit_defaults=True):
+    """A part of an account that a request may choose: by its id at the service or by a path, one of them."""
+
+    id: str | UnsetType = UNSET
+    path: str | UnsetType = UNSET
+
+
+class Choice(Struct, frozen=True):
+    """Of a connector with `choosing`: `place` describes one part, `about` the field `include`, `scope` all of it."""
+
+    place: type[Place]
+    about: str
+    scope: str
+
+
+class ConnectorInfo(Struct, frozen=True, kw_only=True):
+    """A content service in the words that people read. ValueError where a secret of the app would not be sealed."""
+
+    title: str
+    """Its name, such as Google Drive; its section in docs/connectors.md bears it."""
+    account: str
+    """What is ingested, such as "A Google Drive"."""
+    documents: str
+    """What a document is, such as "Files of a Google Drive"."""
+    vendor: str = ""
+    """Where apps are registered, if that is not `title`."""
+    app: type[ConnectorApp] = ConnectorApp
+    """What the namespace's config of the app holds: a subclass with more fields, optional ones UNSET."""
+    fields: Mapping[str, str] = {}
+    """What those fields mean, by their names in the contract; `apiKey` is known."""
+    choice: Choice | None = None
+    localhost: bool = False
+    """Whether apps may name `http://localhost` as redirect URI but not `http://127.0.0.1`."""
+
+    def __post_init__(self) -> None:
+        for one in structs.fields(self.app):
+            if (Secret in (one.type, *get_args(one.type))) != (one.encode_name in NAMES):
+                raise ValueError(
+                    f"{self.title}: {one.encode_name} must be a Secret and stand in retrieval/namespaces/"
+                    "secret_fields.py, or neither: only the names there are sealed at rest."
+                )

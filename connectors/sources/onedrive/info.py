@@ -1,0 +1,16 @@
+"""What OneDrive says of itself."""
+
+from __future__ import annotations
+
+from connectors.info import ConnectorInfo
+from connectors.microsoft_graph.app import FIELDS, MicrosoftApp
+
+INFO = ConnectorInfo(
+    title="OneDrive",
+    account="A OneDrive",
+    documents="Files of a OneDrive",
+    vendor="Microsoft",
+    app=MicrosoftApp,
+    fields=FIELDS,
+    localhost=True,
+)
