@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from local import postgres
 from retrieval.database import database
 from retrieval.search import bm25
+from retrieval.sources import CONNECTORS
 
 RESULTS = Path(__file__).resolve().parent / "results" / "ui_pages.json"
 COMMAND = Path(sys.executable).with_name("retrieval")
@@ -52,7 +53,7 @@ WORDS = [
     "pump",
 ]
 STATES = (("SUCCESS", 94), ("FAILED", 4), ("QUEUED", 1), ("PROCESSING", 1))
-SOURCES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", "GOOGLE_DRIVE")
+SOURCES = ("TEXT", "LOCAL_FILE", "URLS_LIST", "WEBSITE", CONNECTORS[0])
 
 
 @dataclass(frozen=True, slots=True)

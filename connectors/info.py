@@ -43,11 +43,11 @@ class ConnectorInfo(Struct, frozen=True, kw_only=True):
     """A content service in the words that people read. ValueError where a secret of the app would not be sealed."""
 
     title: str
-    """Its name, such as Google Drive; its section in docs/connectors.md bears it."""
+    """Its name for people; its section in docs/connectors.md bears it."""
     account: str
-    """What is ingested, such as "A Google Drive"."""
+    """What is ingested, with its article."""
     documents: str
-    """What a document is, such as "Files of a Google Drive"."""
+    """What its documents are."""
     vendor: str = ""
     """Where apps are registered, if that is not `title`."""
     app: type[ConnectorApp] = ConnectorApp

@@ -66,7 +66,7 @@ async def ingest_website(batch_id: str, attempt: int) -> State[None]:
 
 
 def _of_connector(name: str, documents: str) -> Flow[[str, int], Any]:
-    """The flow of a content service, `ingest_google_drive` of this module for GOOGLE_DRIVE."""
+    """The flow of a content service: `ingest_<name>` of this module."""
 
     async def run(batch_id: str, attempt: int) -> State[None]:
         return await ingest(batch_id, attempt)

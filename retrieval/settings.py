@@ -193,7 +193,7 @@ class Settings(BaseSettings):
     """Whether the bucket's name is sent in the path, which every S3 store accepts, or in the host name."""
     endpoints: dict[str, Endpoint] = {}
     """Addresses other than the vendors' public ones, by name (OPENAI, COHERE, JINA, PINECONE, S3, FIRECRAWL,
-    JINA_READER, SCRAPINGBEE, BOX, DROPBOX, GOOGLE_DRIVE, NOTION, ONEDRIVE, SHAREPOINT):
+    JINA_READER, SCRAPINGBEE, and every `connector` of the contract):
     `{"S3": {"base_url": "https://minio.internal:9000", "ca_bundle": "/etc/ssl/house.pem"}}`. They are trusted: private
     addresses are allowed. Stored secrets are sent to a changed address only if `replaces` names the former one:
     `{"OPENAI": {"base_url": "https://new.internal/v1", "replaces": ["https://old.internal/v1"]}}`, where `"public"` is

@@ -94,6 +94,11 @@ class Api:
             _read(response)
         return response.content
 
+    def described(self) -> Json:
+        """The API's OpenAPI document, which comes without the envelope of other answers."""
+        response = self._answered("GET", "/openapi.json")
+        return dict(response.json()) if response.is_success else _object(_read(response))
+
     def _send(self, method: str, path: str, **options: Any) -> ApiResponse:
         return _read(self._answered(method, path, **options))
 

@@ -34,7 +34,7 @@ _APPS = {info.app: _wire(info.app) for info in registry.infos().values()}
 
 
 def with_apps(kind: Callable[[type[Struct]], Any], default: Any) -> Callable[[type[S]], type[S]]:
-    """The struct with a field for each content service's app, such as `google_drive_config`; `kind`: its type."""
+    """The struct with a field for each content service's app, `<name>_config`; `kind`: its type."""
 
     def made(struct: type[S]) -> type[S]:
         apps = [(f"{name.lower()}_config", kind(_APPS[info.app]), default) for name, info in registry.infos().items()]

@@ -1,10 +1,12 @@
-"""A content service is known under one name wherever its name stands: what docs/adding-a-connector.md lists."""
+"""A content service has one name wherever it stands, and stands in few places (docs/adding-a-connector.md)."""
 
-import ast
+import re
 from pathlib import Path
 
 import pytest
 
+from api.app import HANDLERS as APP_HANDLERS
+from api.openapi.document import document
 from api.routes.connector_ingestion import HANDLERS
 from api.wire.connections import ConnectorName
 from connectors import registry
@@ -13,37 +15,29 @@ from flows.warm_worker import allowed_flows
 from retrieval.namespaces import namespaces
 from retrieval.sources import APPS
 from tests.connectors.sources.test_connectors import ACCOUNTS
+from ui.parts import services
 
 PROJECT = Path(__file__).resolve().parents[2]
-GUIDE = (PROJECT / "docs" / "adding-a-connector.md").read_text()
+TREES = ("api", "bench", "connectors", "flows", "local", "migrations", "retrieval", "ui")
+KINDS = {".py", ".html", ".js", ".mako", ".sh", ".service"}
+LISTED = ("pyproject.toml", "prefect.yaml", "Makefile")
 
 
 def slug(name):
     return name.lower().replace("_", "-")
 
 
-def tables_of(path):
-    """The keys of each dictionary, and the elements of each tuple, that a module assigns on top."""
-    found = {}
-    for node in ast.parse((PROJECT / path).read_text()).body:
-        target = getattr(node, "target", None) or (getattr(node, "targets", None) or [None])[0]
-        value = getattr(node, "value", None)
-        parts = getattr(value, "keys", None) or getattr(value, "elts", None)
-        if isinstance(target, ast.Name) and parts:
-            found[target.id] = {part.value for part in parts if isinstance(part, ast.Constant)}
-    return found
-
-
+@pytest.mark.decision("H105")
 def test_every_list_of_connectors_names_the_same_ones():
     deployments = allowed_flows.plan()["deployments"]
     wanted = set(APPS)
     assert set(registry.CONNECTORS) == set(registry.infos()) == wanted
-    assert set(ACCOUNTS) == wanted | {"MEMORY"}
+    assert set(ACCOUNTS) == wanted
     assert {one.value for one in ConnectorName} == wanted
     assert set(namespaces.CONNECTORS) == set(APPS.values())
     assert {f"ingest-{slug(name)}" for name in APPS} <= {one["name"] for one in deployments}
     assert wanted <= set(prefect_client.FLOWS)
-    assert wanted <= tables_of("ui/parts/labels.py")["SOURCES"]
+    assert set(dict(services.read(document(APP_HANDLERS)))) == wanted
 
 
 @pytest.mark.parametrize("name", APPS)
@@ -52,11 +46,32 @@ def test_each_has_an_operation_and_a_section(name):
     headings = [
         line for line in (PROJECT / "docs" / "connectors.md").read_text().splitlines() if line.startswith("## ")
     ]
-    title = registry.authorizer(name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load()).service.name
+    title = registry.infos()[name].title
+    service = registry.authorizer(name, {"clientId": "c", "clientSecret": "s"}, registry.settings.load()).service
+    assert service.name == title
     assert f"## {title}" in headings
 
 
-def test_the_guide_shows_the_connector_that_is_tested():
-    """Its code is that of the smallest one, word for word."""
-    shown = GUIDE.split("```python\n")[1].split("```")[0]
-    assert shown in (PROJECT / "tests" / "standins" / "memory.py").read_text()
+def spelled(name, title):
+    """All spellings of a content service: of its contract name as it stands, of others wherever they begin a word."""
+    pascal = "".join(word.capitalize() for word in name.split("_"))
+    camel = pascal[0].lower() + pascal[1:]
+    parts = "[ _-]?".join(name.lower().split("_"))
+    plain = rf"(?i:\b{parts})" if len(name) > 3 else rf"(?:ingest|sources)[-_./]{parts}\b|\b{parts}sdk"
+    return re.compile(
+        rf"\b{name}\b|\b{name}_DOCUMENT|\b{re.escape(title)}\b|{pascal}[A-Z]|[a-z]{pascal}\b|{camel}Config|{plain}"
+    )
+
+
+@pytest.mark.decision("H103")
+@pytest.mark.parametrize("name", APPS)
+def test_a_name_stands_in_its_package_and_hardly_anywhere_else(name):
+    """Beside its line in the suite: the registry, and where its SDK is declared."""
+    package = PROJECT / "connectors" / "sources" / name.lower()
+    files = [path for tree in TREES for path in (PROJECT / tree).rglob("*") if path.suffix in KINDS]
+    files = [path for path in files if package not in path.parents] + [PROJECT / path for path in LISTED]
+    assert len(files) > 100
+    wanted = spelled(name, registry.infos()[name].title)
+    found = [str(path.relative_to(PROJECT)) for path in files if wanted.search(path.read_text())]
+    assert "retrieval/sources.py" in found
+    assert len(found) <= 3, found

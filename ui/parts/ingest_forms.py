@@ -11,14 +11,14 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import frame
-from ui.parts.labels import SOURCES, title
+from ui.parts.labels import sources, title
 
 OCR = {"Text layer only": "BASIC_PARSER", "Recognise scans and pictures": "STANDARD_OCR"}
 
 
 def show(who: session.Person, namespace: str) -> None:
     """The choice of kind, and its form."""
-    kind = st.selectbox("From", list(SOURCES), format_func=title, key="ingest_kind")
+    kind = st.selectbox("From", list(sources()), format_func=title, key="ingest_kind")
     with st.form("ingest", border=False):
         wanted = _fields(who, namespace, kind)
         metadata = st.text_input("Metadata (JSON object)", placeholder='{"team": "docs"}')
@@ -104,13 +104,13 @@ def _send(who: session.Person, namespace: str, wanted: Wanted, metadata: str, ch
             form |= {"ocrConfig": json.dumps({"strategy": wanted.ocr})}
             form |= {"metadata": json.dumps(extra)} if extra is not None else {}
             data = who.api.upload(
-                f"/v1/ingest/{SOURCES[wanted.kind].path}", form, file.name, file.getvalue(), file.type or ""
+                f"/v1/ingest/{sources()[wanted.kind].path}", form, file.name, file.getvalue(), file.type or ""
             ).data
         else:
             config = wanted.config | ({"metadata": extra} if extra is not None else {})
             request = {"source": wanted.kind, "config": config, "chunkConfig": chunks}
             data = who.api.post(
-                f"/v1/ingest/{SOURCES[wanted.kind].path}", {"namespaceId": namespace, "ingestConfig": request}
+                f"/v1/ingest/{sources()[wanted.kind].path}", {"namespaceId": namespace, "ingestConfig": request}
             )
     except ApiError as error:
         frame.show(error)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from ui.parts import services
+
 Color = Literal["red", "orange", "blue", "green", "gray", "violet"]
 
 STATUS: dict[str, tuple[str, Color, str]] = {
@@ -35,27 +37,25 @@ STAGES = ("found", "fetched", "parsed", "chunked", "embedded", "upserted")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where content comes from: its name, the last part of its ingestion path, and the config of its app, if any."""
+    """Where content comes from: its name, and the last part of its ingestion path."""
 
     title: str
     path: str
-    app: str | None = None
 
 
-SOURCES = {
+_SOURCES = {
     "TEXT": Source("Text", "text"),
     "LOCAL_FILE": Source("File", "file"),
     "URLS_LIST": Source("URL list", "urls"),
     "SITEMAP": Source("Sitemap", "sitemap"),
     "WEBSITE": Source("Website", "website"),
-    "NOTION": Source("Notion", "notion", "notionConfig"),
-    "GOOGLE_DRIVE": Source("Google Drive", "google-drive", "googleDriveConfig"),
-    "DROPBOX": Source("Dropbox", "dropbox", "dropboxConfig"),
-    "ONEDRIVE": Source("OneDrive", "onedrive", "onedriveConfig"),
-    "SHAREPOINT": Source("SharePoint", "sharepoint", "sharepointConfig"),
-    "BOX": Source("Box", "box", "boxConfig"),
 }
-"""Every source that people start an ingestion of, in the order in which they are offered."""
+"""The sources beside content services."""
+
+
+def sources() -> dict[str, Source]:
+    """Every source that people start an ingestion of, in the order in which they are offered."""
+    return _SOURCES | {name: Source(one.title, one.path) for name, one in services.known().items()}
 
 
 def moment(value: dict[str, Any] | None) -> datetime | None:
@@ -101,7 +101,7 @@ def milliseconds(value: float | None) -> str:
 
 def title(value: str) -> str:
     """A source or connector as people name it."""
-    known = SOURCES.get(value)
+    known = _SOURCES.get(value) or services.known().get(value)
     return known.title if known else value.replace("_", " ").capitalize()
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame
+from ui.parts import frame, services
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -29,17 +29,8 @@ MODELS: Mapping[str, tuple[str, ...]] = {
 TOLD = {"LOCAL": " · on this service's own disk", "PGVECTOR": " · in this service's own PostgreSQL"}
 """What the values without an account mean."""
 SCRAPERS = ("BUILTIN", "FIRECRAWL", "JINA", "SCRAPINGBEE", "none")
-APPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "notionConfig": ("Notion", ("clientId", "clientSecret")),
-    "googleDriveConfig": ("Google Drive", ("clientId", "clientSecret", "apiKey")),
-    "dropboxConfig": ("Dropbox", ("clientId", "clientSecret")),
-    "onedriveConfig": ("OneDrive", ("clientId", "clientSecret", "tenantId")),
-    "sharepointConfig": ("SharePoint", ("clientId", "clientSecret", "tenantId")),
-    "boxConfig": ("Box", ("clientId", "clientSecret")),
-}
 REEMBEDS = frozenset({"vectorStorageConfig", "embeddingModelConfig"})
 """What the stored vectors depend on."""
-OPTIONAL = frozenset({"tenantId"})
 SECRET = frozenset({"secretAccessKey", "accessKeyId", "apiKey", "clientSecret"})
 _SAVES = "namespace_saves"
 MASKED_WITH_TAIL = 12
@@ -53,7 +44,8 @@ TITLES = {
 LABELS = {
     "clientId": "Client ID",
     "clientSecret": "Client secret",
-    "tenantId": "Tenant ID (optional)",
+    "tenantId": "Tenant ID",
+    "authorizationUrl": "Authorization URL",
     "apiKey": "API key",
     "accessKeyId": "Access key ID",
     "secretAccessKey": "Secret access key",
@@ -96,9 +88,10 @@ def show(who: session.Person, space: Json | None) -> Json | None:
         places["embeddingModelConfig"] = st.container()
         body |= _scraper(choice, space)
         places["webScraperConfig"] = st.container()
-        with st.expander("OAuth apps for connections (Notion, Drive, Dropbox, OneDrive, SharePoint, Box)"):
-            for area, (title, names) in APPS.items():
-                body |= _app(area, title, names, space)
+        known = services.known().values()
+        with st.expander(f"OAuth apps for connections ({', '.join(one.title for one in known)})"):
+            for service in known:
+                body |= _app(service, space)
         reembed = space is not None and _reembed()
         if not st.form_submit_button("Test and save", type="primary", icon=":material/save:", key=f"{place}.save"):
             return None
@@ -241,26 +234,29 @@ def _scraper(choice: _Choice, space: Json | None) -> Json:
     return {"webScraperConfig": {"provider": provider, **({"apiKey": key} if key else {})}}
 
 
-def _app(area: str, title: str, fields: tuple[str, ...], space: Json | None) -> Json:
+def _app(service: services.Service, space: Json | None) -> Json:
     """An app by its area; nothing where it stays as it is. A secret that was not typed is sent masked, and is kept."""
+    area, fields = service.app, service.fields
     stored = (space or {}).get(area) or {}
-    st.markdown(title)
+    st.markdown(service.title)
     places = st.columns(len(fields))
     typed = {}
     for place, field in zip(places, fields, strict=True):
         with place:
-            typed[field] = _field(area, field, space)
+            typed[field] = _field(area, field, space, optional=field in service.optional)
     if _as_stored(typed, stored):
         return {}
     kept = {field: stored.get(field, "") for field in fields if field in SECRET}
     unasked = {field: value for field, value in stored.items() if field not in fields}
     sent = {field: value or kept.get(field, "") for field, value in typed.items()}
-    return {area: {**unasked, **{field: value for field, value in sent.items() if value or field not in OPTIONAL}}}
+    return {
+        area: {**unasked, **{field: value for field, value in sent.items() if value or field not in service.optional}}
+    }
 
 
-def _field(area: str, field: str, space: Json | None) -> str:
+def _field(area: str, field: str, space: Json | None, *, optional: bool = False) -> str:
     """One text field; a secret is typed hidden and never filled in."""
-    label, key = LABELS.get(field, field), f"{_place(space)}.{area}.{field}"
+    label, key = LABELS.get(field, field) + (" (optional)" if optional else ""), f"{_place(space)}.{area}.{field}"
     stored = (space or {}).get(area) or {}
     if field in SECRET:
         hint = "stored; type a new one to replace it" if stored else ""

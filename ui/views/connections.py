@@ -6,8 +6,8 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import authorization, frame, pager, removals, status
-from ui.parts.labels import SOURCES, ago, count, title
+from ui.parts import authorization, frame, pager, removals, services, status
+from ui.parts.labels import ago, count, title
 from ui.parts.text import plain
 
 PAGE = 20
@@ -53,7 +53,7 @@ def _connect(who: session.Person, namespace: str) -> None:
         spaces = {space["id"]: space for space in session.namespaces(who)}
         space = spaces.get(namespace, {})
         # A bound key is not shown the apps: then each may be tried.
-        ready = [name for name, source in SOURCES.items() if source.app and space.get(source.app, True)]
+        ready = [name for name, service in services.known().items() if space.get(service.app, True)]
         if not ready:
             st.info(
                 "This namespace has no app of a content service yet. Add its client id and secret under Namespaces."
@@ -117,8 +117,9 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
         and ingest.button("Ingest now", key=f"ingest-{key}", width="stretch")
     ):
         _ingest(who, namespace, connection)
-    if state == "ACTIVE" and who.may("ingest:write") and connection["connector"] == "SHAREPOINT":
-        _choice(key)
+    service = services.known().get(connection["connector"])
+    if state == "ACTIVE" and who.may("ingest:write") and service and service.choice:
+        _choice(key, service.choice)
     if not who.may("connections:write") or state == "REVOKED":
         return
     wanted = again.button("Authorize again", key=f"again-{key}", width="stretch")
@@ -130,14 +131,14 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
         _revoke(who, namespace, connection)
 
 
-def _choice(connection_id: str) -> None:
-    """Which sites and libraries "Ingest now" takes, and every scheduled run after it."""
-    with st.expander("Choose sites and libraries", icon=":material/checklist:"):
+def _choice(connection_id: str, choice: services.Choice) -> None:
+    """Which parts of the account "Ingest now" takes, and every scheduled run after it."""
+    with st.expander(choice.about.partition(",")[0], icon=":material/checklist:"):
         st.text_area(
             "One address a line",
             key=f"include-{connection_id}",
-            placeholder="https://contoso.sharepoint.com/sites/plans\nsites/marketing/Shared Documents",
-            help="As the browser shows it, of a site or of a library. Empty: all sites that the person follows.",
+            placeholder="\n".join(choice.examples),
+            help=f"{choice.path} Empty: all of them.",
         )
 
 
@@ -184,7 +185,7 @@ def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
     request = {"source": connector, "config": config}
     try:
         data = who.api.post(
-            f"/v1/ingest/{SOURCES[connector].path}", {"namespaceId": namespace, "ingestConfig": request}
+            f"/v1/ingest/{services.known()[connector].path}", {"namespaceId": namespace, "ingestConfig": request}
         )
     except ApiError as error:
         frame.show(error)

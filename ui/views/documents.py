@@ -11,22 +11,13 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import chunk_viewer, frame, history, metadata_filter, pager, status, tabs
-from ui.parts.labels import SOURCES, ago, count, counted, number, size, title
+from ui.parts import chunk_viewer, frame, history, metadata_filter, pager, services, status, tabs
+from ui.parts.labels import ago, count, counted, number, size, sources, title
 from ui.parts.text import csv_bytes, plain
 
 PAGE = 50
-TYPES = (
-    "TEXT",
-    "FILE",
-    "URL",
-    "NOTION_DOCUMENT",
-    "GOOGLE_DRIVE_DOCUMENT",
-    "DROPBOX_DOCUMENT",
-    "ONEDRIVE_DOCUMENT",
-    "SHAREPOINT_DOCUMENT",
-    "BOX_DOCUMENT",
-)
+TYPES = ("TEXT", "FILE", "URL")
+"""Beside those of content services."""
 STATES = ("QUEUED", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED", "QUEUED_FOR_RESYNC", "BACKLOG")
 FILTERS = ("status", "source", "type", "external", "metadata", "archive", "removal")
 LINKS = {"rawFileUrl": True, "parsedTextFileUrl": True}
@@ -80,14 +71,16 @@ def _filters() -> Json | None:
     ):
         one, two, three = st.columns(3)
         states = one.multiselect("Status", STATES, default=_listed("status", STATES))
-        sources = two.multiselect("Source", SOURCES, default=_listed("source", SOURCES), format_func=title)
-        types = three.multiselect("Type", TYPES, default=_listed("type", TYPES))
+        known = sources()
+        taken = two.multiselect("Source", known, default=_listed("source", known), format_func=title)
+        kinds = (*TYPES, *(f"{name}_DOCUMENT" for name in services.known()))
+        types = three.multiselect("Type", kinds, default=_listed("type", kinds))
         left, right = st.columns(2)
         external = left.text_input("External ids (commas between)", value=session.parameter("external") or "")
         archive = right.text_input("Packed into the document (id)", value=session.parameter("archive") or "")
         wanted = metadata_filter.show("metadata")
         waiting = st.toggle("Gone at the source, removal to confirm", value=session.parameter("removal") == "yes")
-    chosen = {"status": states, "source": sources, "type": types}
+    chosen = {"status": states, "source": taken, "type": types}
     session.remember(
         **{name: ",".join(values) for name, values in chosen.items()},
         external=external,
@@ -100,7 +93,7 @@ def _filters() -> Json | None:
         return None
     return {
         "documentIngestionStatuses": states,
-        "documentIngestionSources": sources,
+        "documentIngestionSources": taken,
         "documentTypes": types,
         "documentExternalIds": [part.strip() for part in external.split(",") if part.strip()],
         "documentArchiveIds": [archive.strip()] if archive.strip() else [],

@@ -6,8 +6,8 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, namespace_form, pager, status
-from ui.parts.labels import SOURCES, ago, count
+from ui.parts import frame, namespace_form, pager, services, status
+from ui.parts.labels import ago, count
 from ui.parts.text import plain
 
 PAGE = 50
@@ -21,7 +21,7 @@ AREAS = {
     "vectorStorageConfig": "vectors",
     "embeddingModelConfig": "embedding model",
     "webScraperConfig": "web pages",
-} | {source.app: source.title for source in SOURCES.values() if source.app}
+}
 
 
 def main() -> None:
@@ -123,7 +123,7 @@ def _configuration(who: session.Person, space: Json) -> None:
             st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=place)
     rows = [
         {"For": title, "By": str(config.get("type") or config.get("provider") or "app"), "With": _details(config)}
-        for area, title in AREAS.items()
+        for area, title in (AREAS | {one.app: one.title for one in services.known().values()}).items()
         if (config := space.get(area))
     ]
     if not rows:

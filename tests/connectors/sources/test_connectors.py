@@ -17,7 +17,6 @@ from tests.standins import faults
 from tests.standins.place import APP, TestTokens, words
 
 ACCOUNTS = {
-    "MEMORY": "tests.standins.memory:serving",
     "BOX": "tests.standins.box:serving",
     "ONEDRIVE": "tests.standins.onedrive:serving",
     "SHAREPOINT": "tests.standins.sharepoint:serving",
@@ -43,8 +42,6 @@ LIMITS = {
 def account(request, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     module, _, name = ACCOUNTS[request.param].partition(":")
-    if request.param == "MEMORY":
-        monkeypatch.setitem(registry.CONNECTORS, "MEMORY", "tests.standins.memory:make")
     with getattr(importlib.import_module(module), name)() as made:
         yield made
 

@@ -29,7 +29,7 @@ TEXTS = {
 }
 
 
-@pytest.fixture(params=ACCOUNTS)
+@pytest.fixture(params=dict.fromkeys(["MEMORY", *ACCOUNTS]))
 def account(request, monkeypatch):
     if request.param == "MEMORY":  # in the place of another, since the service knows no more
         monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")

@@ -1,0 +1,69 @@
+"""docs/adding-a-connector.md, carried out: its blocks are put into a copy of the project, whose suite then passes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+COPIED = ("api", "connectors", "docs", "flows", "local", "migrations", "retrieval", "tests", "ui")
+FILES = ("pyproject.toml", "prefect.yaml", "README.md")
+
+
+def blocks():
+    """Language, file and text of each block that names a file."""
+    guide = (PROJECT / "docs" / "adding-a-connector.md").read_text()
+    return re.findall(r"^```(python|diff) (\S+)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+
+
+def apply(language, file, text):
+    """Write the file, or replace the lines that the diff shows, which must stand there once."""
+    if language == "python":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return
+    lines = text.splitlines(keepends=True)
+    before, after = ("".join(line[1:] or "\n" for line in lines if line[0] != sign) for sign in "+-")
+    content = file.read_text()
+    assert content.count(before) == 1, f"{file.name} has no such lines: {before}"
+    file.write_text(content.replace(before, after))
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """The project with what the guide adds."""
+    root = tmp_path_factory.mktemp("guide")
+    for name in COPIED:
+        shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(PROJECT / name, root / name)
+    for language, path, text in blocks():
+        apply(language, root / path, text)
+    return root
+
+
+def run(copied, *command):
+    environment = {**os.environ, "PYTHONPATH": str(copied)}
+    return subprocess.run(
+        command, cwd=copied, env=environment, capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+@pytest.mark.decision("H104")
+def test_a_connector_that_follows_the_guide_passes_the_suite(copied):
+    tests = ("tests/connectors/sources/test_connectors.py", "tests/architecture/test_connectors_everywhere.py")
+    options = ("-q", "-p", "no:cacheprovider", "-n0", "-k", "(MEMORY or every_list) and not stands_in")
+    done = run(copied, sys.executable, "-m", "pytest", *options, *tests)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 15, done.stdout
+
+
+def test_its_imports_keep_to_the_walls(copied):
+    done = run(copied, str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
