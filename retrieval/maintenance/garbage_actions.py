@@ -101,7 +101,15 @@ def _partition(db: Database, stores: Stores, row: Row) -> None:
     db.rows("delete from partitions where id = %(partition_id)s", row)
 
 
-_BULK: tuple[LiteralString, ...] = ("postings", "term_counts", "chunks", "embeddings")
+_BULK: tuple[LiteralString, ...] = (
+    "postings",
+    "posting_blocks",
+    "posting_changes",
+    "posting_packs",
+    "term_counts",
+    "chunks",
+    "embeddings",
+)
 _SLICE: LiteralString = """
     with gone as (
         delete from TABLE where ctid = any(array(

@@ -1,4 +1,6 @@
-"""Index builds of large scopes: one at a time, small ones first, each within a time that doubles when it is exceeded.
+"""Upkeep of large scopes: their posting lists are packed, and their stores build indexes.
+
+Index builds: one at a time, small ones first, each within a time that doubles when it is exceeded.
 
 Small scopes come first, and each has its time: what is not done by then is put back, and has twice as long when its
 turn comes again, so that one that takes very long keeps the others waiting once and not for ever.
@@ -11,12 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import psycopg
 import structlog
 
 from retrieval.database.database import Database
 from retrieval.errors import StepError
 from retrieval.maintenance.garbage_actions import Stores
 from retrieval.ports import Scope
+from retrieval.search import packing
 
 log = structlog.get_logger()
 
@@ -34,18 +38,22 @@ class _PutBack:
 
 
 class Upkeep:
-    """One thread that goes round the large scopes."""
+    """Two threads that go round the large scopes: one packs posting lists, one builds indexes, which may take hours."""
 
     def __init__(self, db: Database, stores: Callable[[str], Stores]) -> None:
         """`stores`: by namespace id."""
         self._db = db
         self._stores = stores
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
+        self._packer = ThreadPoolExecutor(1, thread_name_prefix="packing")
         self._round: Future[None] | None = None
+        self._packing: Future[None] | None = None
         self._back: dict[int, _PutBack] = {}
 
     def begin(self) -> bool:
-        """Go round once, in the background; False while the round before is under way."""
+        """Go round once, in the background; False while the round of builds before is under way."""
+        if self._packing is None or self._packing.done():
+            self._packing = self._packer.submit(self._pack)
         if self._round is not None and not self._round.done():
             return False
         self._round = self._thread.submit(self._go_round)
@@ -53,12 +61,36 @@ class Upkeep:
 
     def wait(self, seconds: float | None = None) -> None:
         """Until the round is over; TimeoutError if it is not by then."""
+        if self._packing is not None:
+            self._packing.result(seconds)
         if self._round is not None:
             self._round.result(seconds)
 
     def close(self) -> None:
         """Nothing more is begun; what was begun ends by itself."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for thread in (self._thread, self._packer):
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    def _pack(self) -> None:
+        """Pack the posting lists of the large scopes, and of those that were large once."""
+        try:
+            packing.prune(self._db)
+            rows = self._db.rows(
+                """
+                select p.id from partitions p join namespaces n on n.id = p.namespace_id
+                where n.deleted_at is null and p.chunks >= %(large)s
+                   or p.id in (select partition_id from posting_packs) order by p.chunks
+                """,
+                {"large": LARGE},
+            )
+        except psycopg.Error as error:
+            log.warning("upkeep.postponed", reason=type(error).__name__)
+            return
+        for row in rows:
+            try:
+                packing.keep(self._db, int(row["id"]))
+            except psycopg.Error as error:
+                log.warning("packing.postponed", partition=row["id"], reason=type(error).__name__)
 
     def _go_round(self) -> None:
         try:

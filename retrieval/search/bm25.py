@@ -51,12 +51,15 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A chunk and its BM25 score."""
+    """A chunk, its BM25 score, and its place among the best (from 1) if it is one of them."""
 
     chunk_id: int
     score: float
+    rank: int | None = None
 
 
+PLAN_ONCE: LiteralString = "set local plan_cache_mode = force_generic_plan"
+"""For statements whose planning takes longer than running them, and whose plan is the same for every query."""
 POINTS: LiteralString = (
     f"t.weight * p.tf * {K1 + 1}::float8 / (p.tf + {K1 * (1 - B)}::float8 + %(slope)s::float8 * p.length)"
 )
@@ -77,6 +80,10 @@ _INDEX: LiteralString = f"""
     counted as (
         insert into term_counts (partition_id, term, chunks)
         select %(partition)s, term, count(*) from made group by term order by term
+    ),
+    told as (
+        insert into posting_changes (partition_id, removed, chunks)
+        select %(partition)s, false, array_agg(distinct chunk_id) from made having count(*) > 0
     )
     select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from made
 """
@@ -88,6 +95,10 @@ REMOVE: LiteralString = """
     counted as (
         insert into term_counts (partition_id, term, chunks)
         select partition_id, term, -count(*) from gone group by partition_id, term
+    ),
+    told as (
+        insert into posting_changes (partition_id, removed, chunks)
+        select partition_id, true, array_agg(distinct chunk_id) from gone group by partition_id
     )
     select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from gone
 """
@@ -223,7 +234,7 @@ def best(connection: Connection[Row], query: Terms, n: int, where: DocumentFilte
     condition, params = _condition(where)
     statement = _BEST.replace("POINTS", POINTS).replace("WHERE", condition)
     rows = connection.execute(statement, {**params, **query.params(), "partition": query.partition, "n": n}).fetchall()
-    return [Scored(row["chunk_id"], row["score"]) for row in rows]
+    return [Scored(row["chunk_id"], row["score"], place) for place, row in enumerate(rows, 1)]
 
 
 def _condition(where: DocumentFilter | None) -> tuple[LiteralString, dict[str, Any]]:

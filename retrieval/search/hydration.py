@@ -10,6 +10,8 @@ from retrieval.database.page_map import PLACED
 from retrieval.filters import DocumentFilter
 from retrieval.search import bm25
 
+Place = tuple[str, int, int]
+"""Of a chunk: document, generation and index."""
 FEW = 2_000
 """Visible chunks up to which a filter's documents are compared one by one, without the vector store."""
 HALF: LiteralString = "10.0"
@@ -42,24 +44,26 @@ _HYDRATE: LiteralString = """
         group by 1, 2, 3
     ),
     words as (
-        select * from unnest(%(chunks)s::bigint[], %(scores)s::float8[]) with ordinality w(chunk_id, score, rank)
+        select * from unnest(%(chunks)s::bigint[], %(scores)s::float8[], %(ranks)s::int[]) w(chunk_id, score, rank)
     ),
     exact as (select * from unnest(%(exact)s::bigint[]) with ordinality x(chunk_id, rank)),
     proposed as (
         select document_id, generation, index from near
         union
-        select c.document_id, c.generation, c.index from chunks c
-        where c.id in (select chunk_id from words union select chunk_id from exact)
+        select c.document_id, c.generation, c.index
+        from (select chunk_id from words where rank is not null union select chunk_id from exact) i
+        cross join lateral (select document_id, generation, index from chunks where id = i.chunk_id limit 1) c
     ),
     open as materialized (
         select d.id, d.active_generation, p.generation, p.index
-        from proposed p join documents d on d.id = p.document_id
+        from proposed p cross join lateral (select * from documents where id = p.document_id limit 1) d
         where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and FILTER
     ),
     visible as materialized (
-        select c.id, c.document_id, c.generation, c.index, c.embedding_key from open o
-        join chunks c on c.document_id = o.id and c.generation = o.active_generation and c.index = o.index
-        where o.generation = o.active_generation
+        select c.* from open o cross join lateral (
+            select id, document_id, generation, index, embedding_key from chunks
+            where document_id = o.id and generation = o.active_generation and index = o.index limit 1
+        ) c where o.generation = o.active_generation
         union
         select c.* from (select distinct id, active_generation from open where generation <> active_generation) o
         cross join lateral (
@@ -69,7 +73,7 @@ _HYDRATE: LiteralString = """
     ),
     SCORED parts as materialized (
         select c.id, c.document_id, c.index, SEMANTIC as semantic, KEYWORD as bm25,
-               coalesce(n.rank, x.rank::int) as semantic_rank, w.rank::int as keyword_rank
+               coalesce(n.rank, x.rank::int) as semantic_rank, w.rank as keyword_rank
         from visible c
         left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
         left join words w on w.chunk_id = c.id
@@ -87,22 +91,30 @@ _HYDRATE: LiteralString = """
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
 """
-_PLAN_ONCE: LiteralString = "set local plan_cache_mode = force_generic_plan"
-"""Planning it takes longer than running it, and the plan is the same for every query."""
 _SEMANTIC: LiteralString = f"""coalesce((
             select least(1.0, greatest(0.0, 1 - ({_DISTANCE}))) from embeddings e
             where e.partition_id = %(partition)s and e.key = c.embedding_key
         ), 0.0::float8)"""
 _SCORED: LiteralString = f"""scored as (
-        select p.chunk_id, sum({bm25.POINTS}) as score
-        from unnest(%(terms)s::text[], %(weights)s::float8[]) t(term, weight)
+        select p.chunk_id, sum({bm25.POINTS} order by t.place) as score
+        from unnest(%(terms)s::text[], %(weights)s::float8[]) with ordinality t(term, weight, place)
         cross join lateral (
             select chunk_id, tf, length from postings
             where partition_id = %(partition)s and term = t.term
               and chunk_id = any(array(select id from visible except select chunk_id from words))
         ) p group by p.chunk_id
     ),"""
-"""The BM25 scores of those candidates that the keyword side did not propose."""
+"""The BM25 scores of those candidates that came without one: of a filtered search, and what became visible since."""
+
+
+def places(vector_ids: Sequence[str]) -> list[Place]:
+    """Vector ids, `document#generation#index`, taken apart; without whatever else lies in the store."""
+    found = []
+    for vector_id in vector_ids:
+        parts = vector_id.rsplit("#", 2)
+        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
+            found.append((parts[0], int(parts[1]), int(parts[2])))
+    return found
 
 
 def of_documents(
@@ -119,7 +131,7 @@ def hydrate(
     db: Database,
     partition: int,
     *,
-    near: Sequence[str],
+    near: Sequence[Place],
     exact: Sequence[int],
     words: Sequence[bm25.Scored],
     terms: bm25.Terms,
@@ -130,10 +142,10 @@ def hydrate(
 ) -> list[Row]:
     """The `limit` best of the candidates that may be shown, with the fields of `search.Hit`, best first.
 
-    near: vector ids, nearest first; exact: chunk ids, nearest first; words: by BM25; weights: semantic, keyword.
+    near: places of vectors, nearest first; exact: chunk ids, nearest first; words: by BM25, those with a rank
+    proposed, the others scored only; weights: semantic, keyword.
     """
     condition, params = where.sql("d") if where is not None else ("true", {})
-    keys = [key for key in map(_key, near) if key is not None]
     statement = (
         _HYDRATE.replace("FILTER", condition)
         .replace("SEMANTIC", _SEMANTIC if values is not None else "0.0::float8")
@@ -146,11 +158,12 @@ def hydrate(
     )
     params |= {
         "partition": partition,
-        "documents": [key[0] for key in keys],
-        "generations": [key[1] for key in keys],
-        "indexes": [key[2] for key in keys],
+        "documents": [key[0] for key in near],
+        "generations": [key[1] for key in near],
+        "indexes": [key[2] for key in near],
         "chunks": [one.chunk_id for one in words],
         "scores": [one.score for one in words],
+        "ranks": [one.rank for one in words],
         "exact": list(exact),
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],
@@ -161,16 +174,8 @@ def hydrate(
     if terms.names:
         params |= terms.params()
     with db.transaction() as connection:
-        connection.execute(_PLAN_ONCE)
+        connection.execute(bm25.PLAN_ONCE)
         return connection.execute(statement, params, prepare=True).fetchall()
-
-
-def _key(vector_id: str) -> tuple[str, int, int] | None:
-    """`document#generation#index`, taken apart; None for anything else that lies in the store."""
-    parts = vector_id.rsplit("#", 2)
-    if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].isdecimal():
-        return None
-    return parts[0], int(parts[1]), int(parts[2])
 
 
 def _vector(values: Sequence[float]) -> dict[str, Any]:

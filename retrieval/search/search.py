@@ -27,7 +27,9 @@ from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.search import bm25 as keyword
-from retrieval.search.hydration import hydrate, of_documents
+from retrieval.search.hydration import Place, hydrate, of_documents, places
+from retrieval.search.query_vectors import QueryVectors
+from retrieval.search.ranking import rank
 
 CANDIDATES = 100
 """Best of each side that are scored, more if more results are asked for."""
@@ -35,6 +37,7 @@ SPARE = 10
 """Candidates beyond `top_k`, for those that fall away."""
 MOST = 10_000
 """Where asking a vector store for more ends; also the most that one of the hosted stores answers."""
+_QUERIES = QueryVectors()
 _PARTITION: LiteralString = """
     select p.id from partitions p
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
@@ -118,9 +121,17 @@ def run(
         if embedder is None or vectors is None:
             raise ValueError("A semantic search needs an embedder and a vector store.")
         with clock("embed_ms"):
-            values = [float(value) for value in embedder.embed([query.text], "query")[0]]
+            values = _QUERIES.embed(embedder, scope, query.text)
     search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values)
     return SearchResult(_hits(query, search.rows()), clock.spent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What the keyword side says: its best, and the scores of what the vectors are near to."""
+
+    terms: keyword.Terms
+    scored: Sequence[keyword.Scored] = ()
 
 
 @dataclass(slots=True)
@@ -140,33 +151,45 @@ class _Search:
         """The `top_k` best, asking the vector store for more while hits are missing because candidates fell away."""
         both = self.query.semantic_weight > 0 and self.query.keyword_weight > 0
         wanted = max(CANDIDATES if both else 0, self.query.top_k + SPARE)
-        terms, words = self._by_words(wanted)
         exact = self._exact(wanted)
+        words: _Words | None = None
         while True:
-            near = self._by_meaning(wanted) if exact is None else []
+            matches = self._by_meaning(wanted) if exact is None else []
+            near = places(matches)
+            words = words or self._by_words(wanted, near)
             with self.clock("hydrate_ms"):
                 rows = hydrate(
                     self.db,
                     self.partition,
                     near=near,
                     exact=exact or [],
-                    words=words,
-                    terms=terms,
+                    words=words.scored,
+                    terms=words.terms,
                     values=self.values,
                     weights=(self.query.semantic_weight, self.query.keyword_weight),
                     where=self.query.where,
                     limit=self.query.top_k,
                 )
-            if len(rows) >= self.query.top_k or len(near) < wanted or wanted >= MOST:
+            if len(rows) >= self.query.top_k or len(matches) < wanted or wanted >= MOST:
                 return rows
             wanted = min(wanted * 4, MOST)
 
-    def _by_words(self, wanted: int) -> tuple[keyword.Terms, list[keyword.Scored]]:
+    def _by_words(self, wanted: int, near: Sequence[Place]) -> _Words:
+        """The keyword side, and in the same pass the scores of what the vector store has proposed."""
         if self.query.keyword_weight <= 0:
-            return keyword.Terms(self.partition), []
+            return _Words(keyword.Terms(self.partition))
+        where = self.query.where
         with self.clock("keyword_ms"), self.db.transaction() as connection:
             terms = keyword.terms(connection, self.partition, self.query.text, self.language)
-            return terms, keyword.best(connection, terms, wanted, self.query.where)
+            if not terms.names:
+                return _Words(terms)
+            if where is not None and where.restricts():
+                return _Words(terms, keyword.best(connection, terms, wanted, where))
+            connection.execute(keyword.PLAN_ONCE)
+            ranking = rank(connection, terms, near)
+            best = ranking.best(wanted)
+            others = set(ranking.near) - {one.chunk_id for one in best}
+            return _Words(terms, [*best, *ranking.of(sorted(others))])
 
     def _exact(self, wanted: int) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few; None: ask the vector store."""

@@ -8,6 +8,7 @@ from typing import Any
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Identity,
     Index,
@@ -15,7 +16,7 @@ from sqlalchemy import (
     SmallInteger,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from retrieval.database.schema.columns import (
@@ -138,6 +139,35 @@ class Posting(SQLModel, table=True):
     chunk_id: int = Field(sa_column=Column(BigInteger, primary_key=True))
     tf: int = Field(sa_column=Column(SmallInteger, nullable=False))
     length: int = Field(nullable=False)
+
+
+class PostingBlock(SQLModel, table=True):
+    """Postings of one frequent term, packed; what `posting_changes` names is not to be believed (`search.packing`)."""
+
+    __tablename__ = "posting_blocks"
+    partition_id: int = number_column(primary_key=True)
+    term: str = text_column(primary_key=True)
+    block: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    body: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class PostingChange(SQLModel, table=True):
+    """Chunks whose postings one transaction has added, or removed, since they were packed."""
+
+    __tablename__ = "posting_changes"
+    partition_id: int = number_column(primary_key=True)
+    change: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    removed: bool = Field(sa_column=Column(Boolean, nullable=False))
+    chunks: list[int] = Field(sa_column=Column(ARRAY(BigInteger), nullable=False))
+
+
+class PostingPack(SQLModel, table=True):
+    """A partition whose frequent terms are packed: the number that chunk ids are counted from, and when all were."""
+
+    __tablename__ = "posting_packs"
+    partition_id: int = number_column(primary_key=True)
+    base: int = Field(sa_column=Column(BigInteger, nullable=False))
+    packed_at: datetime | None = time_column(nullable=True)
 
 
 class TermCount(SQLModel, table=True):

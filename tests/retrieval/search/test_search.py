@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
-from retrieval.search import search
+from retrieval.search import ranking, search
 from retrieval.search.search import Query
 
 WORDS = "pressure", "wing", "boundary", "layer"
@@ -86,7 +86,7 @@ def test_both_parts_are_computed_whichever_side_proposed_a_chunk(library, find):
 def test_a_chunk_that_the_vectors_alone_proposed_gets_its_keyword_score(library, find, monkeypatch):
     library.put(["wing", "wing wing"], [axis(0.9), axis(0.8)])
     full = {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))}
-    monkeypatch.setattr(search.keyword, "best", lambda *_: [])
+    monkeypatch.setattr(ranking.Ranking, "best", lambda *_: [])
     assert {hit.content: hit.keyword for hit in find("wing", **hybrid(0.5))} == pytest.approx(full)
 
 

@@ -1,0 +1,291 @@
+"""Keyword side and fusion against both written out plainly, while lists are packed, changed and packed again."""
+
+import math
+import random
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from retrieval.search import bm25, packing, ranking, search
+from retrieval.search.search import Query
+
+WORDS = [f"term{number}" for number in range(40)]
+ODDS = [1 / (number + 1) for number in range(40)]
+
+
+def oracle(bags, query):
+    """BM25 by key of each bag of words that holds one of the query's."""
+    average = sum(bag.total() for bag in bags.values()) / max(len(bags), 1)
+    scores = Counter()
+    for word in set(query.split()):
+        df = sum(word in bag for bag in bags.values())
+        weight = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
+        for key, bag in bags.items():
+            if tf := bag[word]:
+                scores[key] += weight * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * bag.total() / average))
+    return scores
+
+
+class Shelf:
+    """A scope and what a reader should find in it."""
+
+    def __init__(self, library, dice):
+        self.library, self.dice, self.texts = library, dice, {}
+        self.versions = Counter()
+
+    def text(self):
+        return " ".join(self.dice.choices(WORDS, ODDS, k=self.dice.randint(1, 40)))
+
+    def add(self):
+        texts = [self.text() for _ in range(self.dice.randint(1, 6))]
+        self.texts[self.library.put(texts)] = texts
+
+    def replace(self):
+        document = self.dice.choice(list(self.texts))
+        self.versions[document] += 1
+        self.texts[document] = [self.text() for _ in range(self.dice.randint(1, 6))]
+        self.library.put(self.texts[document], document_id=document, generation=1 + self.versions[document])
+
+    def remove(self):
+        document = self.dice.choice(list(self.texts))
+        self.texts.pop(document)
+        self.library.flip(document, 10_000)
+
+    def take_out_and_put_back(self):
+        document = self.dice.choice(list(self.texts))
+        self.library.flip(document, 10_000)
+        if self.dice.random() < 0.5:
+            self.pack()
+        self.library.flip(document, 1 + self.versions[document])
+
+    def pack(self):
+        packing.keep(self.library.db, self.library.partition)
+
+    def prune(self):
+        packing.prune(self.library.db)
+
+    def found(self, query):
+        with self.library.db.transaction() as connection:
+            terms = bm25.terms(connection, self.library.partition, query, "english")
+            ranked, plain = ranking.rank(connection, terms).best(10_000), bm25.best(connection, terms, 10_000)
+        rows = self.library.db.rows(
+            "select id, document_id, index from chunks where id = any(%(ids)s)",
+            {"ids": [one.chunk_id for one in ranked]},
+        )
+        names = {row["id"]: (row["document_id"], row["index"]) for row in rows}
+        assert [one.score for one in ranked] == pytest.approx([one.score for one in plain], rel=1e-12)
+        assert {one.chunk_id for one in ranked} == {one.chunk_id for one in plain}
+        return {names[one.chunk_id]: one.score for one in ranked}
+
+    def expected(self, query):
+        bags = {
+            (document, index): Counter(text.split())
+            for document, texts in self.texts.items()
+            for index, text in enumerate(texts)
+        }
+        return oracle(bags, query)
+
+
+def packed(library):
+    return library.db.row(
+        "select count(*) as blocks, coalesce(sum(length(body)) / 8, 0)::int as postings from posting_blocks"
+        " where partition_id = %(partition)s",
+        {"partition": library.partition},
+    )
+
+
+@pytest.mark.decision("H115")
+@pytest.mark.parametrize("seed", range(6))
+def test_scores_are_bm25_whatever_was_packed_and_changed_meanwhile(library, monkeypatch, seed):
+    dice = random.Random(seed)
+    monkeypatch.setattr(packing, "FREQUENT", dice.choice([1, 5, 20]))
+    monkeypatch.setattr(packing, "STALE", dice.choice([2, 50]))
+    monkeypatch.setattr(packing, "_CHANGES", dice.choice([1, 100]))
+    monkeypatch.setattr(ranking, "CHANGES", dice.choice([3, 1_000]))
+    monkeypatch.setattr(ranking, "ADDED", dice.choice([0, 10, 5_000]))
+    monkeypatch.setattr(ranking, "SPAN", dice.choice([-1, 4_000_000]))
+    shelf = Shelf(library, dice)
+    steps = [shelf.add, shelf.add, shelf.replace, shelf.remove, shelf.take_out_and_put_back, shelf.pack, shelf.prune]
+    for _ in range(12):
+        shelf.add()
+    for _ in range(40):
+        dice.choice(steps if len(shelf.texts) > 3 else [shelf.add])()
+        query = " ".join(dice.sample(WORDS, dice.randint(1, 6)))
+        assert shelf.found(query) == pytest.approx(shelf.expected(query), rel=1e-9)
+    shelf.pack()
+    assert packed(library)["postings"] > 0
+
+
+def many(library, count, dice):
+    """Documents of one chunk each, in bulk."""
+    texts = [" ".join(dice.choices(WORDS, ODDS, k=dice.randint(5, 40))) for _ in range(count)]
+    document = library.put([])
+    with library.db.transaction() as connection:
+        rows = connection.execute(
+            'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
+            " embedding_key) select %(partition)s, %(document)s, 1, n - 1, 0, length(text), 1, text, ''::bytea"
+            " from unnest(%(texts)s::text[]) with ordinality t(text, n) returning id, index",
+            {"partition": library.partition, "document": document, "texts": texts},
+        ).fetchall()
+        more = bm25.index(connection, library.partition, [row["id"] for row in rows], "english")
+        connection.execute(
+            "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
+            {"chunks": more[0], "terms": more[1], "id": library.partition},
+        )
+    return {row["id"]: Counter(texts[row["index"]].split()) for row in rows}
+
+
+def scores(library, query):
+    with library.db.transaction() as connection:
+        terms = bm25.terms(connection, library.partition, query, "english")
+        return {one.chunk_id: one.score for one in ranking.rank(connection, terms).best(100_000)}
+
+
+@pytest.mark.decision("H115")
+def test_only_terms_of_a_thousand_chunks_are_packed_and_all_are_found(library):
+    bags = many(library, 3_000, random.Random(1))
+    packing.keep(library.db, library.partition)
+    counts = Counter(word for bag in bags.values() for word in bag)
+    frequent = [word for word, count in counts.items() if count >= 1_000]
+    assert 0 < len(frequent) < len(counts)
+    held = library.db.rows(
+        "select distinct term from posting_blocks where partition_id = %(p)s", {"p": library.partition}
+    )
+    assert {row["term"] for row in held} == set(frequent)
+    assert packed(library)["postings"] == sum(counts[word] for word in frequent)
+    for query in ("term0 term1 term39", "term0", "term30 term38"):
+        assert scores(library, query) == pytest.approx(oracle(bags, query))
+
+
+def test_what_is_added_while_lists_are_packed_is_found_as_soon_as_it_is_committed(library, database_url):
+    bags = many(library, 2_000, random.Random(2))
+    with library.db.transaction() as connection:
+        chunk = connection.execute(
+            'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
+            " embedding_key) values (%(p)s, 'late', 1, 0, 0, 1, 1, 'term0 term0 term1', '') returning id",
+            {"p": library.partition},
+        ).fetchone()["id"]
+        more = bm25.index(connection, library.partition, [chunk], "english")
+        worker = threading.Thread(target=packing.keep, args=(library.db, library.partition))
+        worker.start()
+        worker.join(30)
+        assert not worker.is_alive()
+        assert packed(library)["postings"] > 0
+        connection.execute(
+            "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(id)s",
+            {"chunks": more[0], "terms": more[1], "id": library.partition},
+        )
+    bags[chunk] = Counter(["term0", "term0", "term1"])
+    assert scores(library, "term0 term1") == pytest.approx(oracle(bags, "term0 term1"))
+    packing.keep(library.db, library.partition)
+    assert scores(library, "term0 term1") == pytest.approx(oracle(bags, "term0 term1"))
+
+
+def test_packing_that_was_interrupted_begins_again_and_shows_nothing_twice(library, monkeypatch):
+    bags = many(library, 2_500, random.Random(3))
+    monkeypatch.setattr(packing, "_AT_ONCE", 1)
+    with monkeypatch.context() as broken:
+        broken.setattr(packing, "_DONE", "select 1 / 0")
+        with pytest.raises(Exception, match="division"):
+            packing.keep(library.db, library.partition)
+    assert scores(library, "term0 term3") == pytest.approx(oracle(bags, "term0 term3"))
+    packing.keep(library.db, library.partition)
+    bags |= many(library, 50, random.Random(4))
+    packing.keep(library.db, library.partition)
+    assert scores(library, "term0 term3") == pytest.approx(oracle(bags, "term0 term3"))
+
+
+def test_a_removed_text_leaves_the_blocks_within_a_day(library):
+    bags = many(library, 2_000, random.Random(5))
+    packing.keep(library.db, library.partition)
+    gone = list(bags)[:10]
+    with library.db.transaction() as connection:
+        fewer = bm25.remove(connection, gone)
+        connection.execute(
+            "update partitions set chunks = chunks - %(chunks)s, terms = terms - %(terms)s where id = %(id)s",
+            {"chunks": fewer[0], "terms": fewer[1], "id": library.partition},
+        )
+    bags = {chunk: bag for chunk, bag in bags.items() if chunk not in gone}
+    assert scores(library, "term0 term1") == pytest.approx(oracle(bags, "term0 term1"))
+    before = packed(library)["postings"]
+    packing.keep(library.db, library.partition)
+    assert packed(library)["postings"] == before
+    library.db.rows(
+        "update posting_packs set packed_at = now() - interval '25 hours' where partition_id = %(p)s",
+        {"p": library.partition},
+    )
+    packing.keep(library.db, library.partition)
+    assert packed(library)["postings"] < before
+    assert scores(library, "term0 term1") == pytest.approx(oracle(bags, "term0 term1"))
+
+
+def test_changes_of_scopes_without_packed_lists_are_not_kept(library):
+    for _ in range(5):
+        library.put(["term0 term1"])
+    packing.prune(library.db)
+    rows = library.db.rows("select 1 from posting_changes where partition_id = %(p)s", {"p": library.partition})
+    assert rows == []
+
+
+class Given:
+    """The model: a vector by text."""
+
+    provider, model, dimensions, batch_size, calls, max_tokens = "TEST", "given", 8, 8, 1, 256
+
+    def __init__(self, values):
+        self.values = values
+
+    def embed(self, texts, _kind):
+        return [self.values for _ in texts]
+
+    def check(self):
+        pass
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("at", ["rows", "blocks"])
+def test_a_hybrid_search_is_the_fusion_of_the_best_hundred_of_each_side(library, monkeypatch, weight, at):
+    """400 chunks, so that most are in the candidates of one side alone."""
+    monkeypatch.setattr(packing, "FREQUENT", 10)
+    dice, numbers = random.Random(7), np.random.default_rng(7)
+    bags, near, names = {}, {}, []
+    query, asked = "term1 term5 term9 term20", numbers.normal(size=8)
+    asked /= np.linalg.norm(asked)
+    for _ in range(20):
+        texts = [" ".join(dice.choices(WORDS, ODDS, k=dice.randint(5, 40))) for _ in range(20)]
+        vectors = numbers.normal(size=(20, 8))
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        document = library.put(texts, vectors.tolist())
+        for index, text in enumerate(texts):
+            key = document, index
+            names.append(key)
+            bags[key] = Counter(text.split())
+            near[key] = max(0.0, float(vectors[index].astype(np.float16).astype(float) @ asked))
+    if at == "blocks":
+        packing.keep(library.db, library.partition)
+        assert packed(library)["postings"] > 100
+    words = oracle(bags, query)
+    keyword = {key: words[key] / (words[key] + 10) for key in names}
+    wanted = 100 if 0 < weight < 1 else 20
+    candidates = set()
+    if weight > 0:
+        candidates |= set(sorted(names, key=lambda key: -near[key])[:wanted])
+    if weight < 1:
+        candidates |= set(sorted(words, key=lambda key: (-words[key], names.index(key)))[:wanted])
+    fused = {key: weight * near[key] + (1 - weight) * keyword[key] for key in candidates}
+    best = sorted(fused, key=lambda key: (-fused[key], key))[:10]
+    hits = search.run(
+        library.db,
+        library.scope,
+        Query(query, semantic_weight=weight, keyword_weight=1 - weight),
+        embedder=Given(asked.tolist()),
+        vectors=library.store,
+    ).hits
+    assert [hit.score for hit in hits] == pytest.approx([fused[key] for key in best], abs=1e-3)
+    assert {(hit.document_id, hit.index): hit.score for hit in hits} == pytest.approx(
+        {(hit.document_id, hit.index): fused[hit.document_id, hit.index] for hit in hits}, abs=1e-3
+    )
+    if weight == 0:
+        assert [(hit.document_id, hit.index) for hit in hits] == best
