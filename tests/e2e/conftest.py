@@ -1,5 +1,11 @@
-"""A whole service of real processes: started by its own command, spoken to over HTTP, stopped at the end."""
+"""Whole services of real processes: started by their own command, spoken to over HTTP, stopped at the end.
 
+`service` is one for all files that do not harm it, with a namespace of its own for each file. Tests that kill, stop or
+set up one start their own by `new_service`.
+"""
+
+import copy
+import importlib
 import json
 import os
 import re
@@ -8,12 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
 from local import log_errors
+from retrieval.namespaces.namespaces import EMBEDDED
+from retrieval.sources import APPS
+from tests.standins import embedding_server
 
 COMMAND = Path(sys.executable).with_name("retrieval")
 
@@ -33,6 +43,8 @@ class Service:
             **{f"RETRIEVAL_{name.upper()}": value for name, value in settings.items()},
         }
         self.client = httpx.Client(timeout=30)
+        self.told: set[str] = set()
+        """Error lines that have failed a test already."""
         # How runs and their tasks ended is told by Prefect at this level; it is no error of the worker's.
         self._expected: list[tuple[str, str]] = [("worker", r"(Flow|Task) run '.*' - Finished in state")]
 
@@ -57,7 +69,7 @@ class Service:
                 for line in lines
                 if not any(re.search(pattern, line) for pattern in patterns)
             ]
-        return found
+        return [error for error in found if error not in self.told]
 
     def run(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -82,6 +94,20 @@ class Service:
     def down(self) -> None:
         done = self.run("down")
         assert done.returncode == 0, done.stdout + done.stderr
+
+    def remove(self) -> None:
+        """Stop it, whatever is left of it, with its home; nothing if that was done."""
+        self.client.close()
+        if self.home.exists():
+            self.run("down")
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def in_a_new_namespace(self, name: str) -> "Service":
+        """The same instance, spoken to about a namespace of its own on the embedded defaults."""
+        made = self.ok(self.client.post("/v1/namespaces", json={"name": name, **EMBEDDED}))
+        view = copy.copy(self)
+        view.info = self.info | {"namespaceId": made["namespace"]["id"]}
+        return view
 
     def prefect(self) -> httpx.Client:
         """A new client of Prefect's API, signed in; whoever asks for it closes it."""
@@ -185,14 +211,61 @@ def _starting():
     yield make
     errors = []
     for service in started:
-        service.client.close()
         errors += service.unexpected_errors()
-        service.run("down")
-        shutil.rmtree(service.home, ignore_errors=True)
+        service.remove()
     assert not errors, "\n".join(errors)
 
 
+@pytest.fixture(scope="session")
+def accounts():
+    """An account on loopback at each content service, all in this process."""
+    from tests.connectors.sources.test_connectors import ACCOUNTS
+
+    with ExitStack() as stack:
+        made = {}
+        for name in APPS:
+            module, _, function = ACCOUNTS[name].partition(":")
+            made[name] = stack.enter_context(getattr(importlib.import_module(module), function)())
+        yield made
+
+
+@pytest.fixture(scope="session")
+def openai():
+    with embedding_server.running("OPENAI") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def shared_service(accounts, openai):
+    """The service of all files that leave it as it was; its settings lead to the vendors on loopback."""
+    endpoints, logins = {"OPENAI": {"base_url": openai.base_url}}, {}
+    for account in accounts.values():
+        endpoints |= {name: value.model_dump(mode="json") for name, value in account.settings.endpoints.items()}
+        logins |= {name: value.model_dump(mode="json") for name, value in account.settings.oauth_endpoints.items()}
+    made = Service(
+        Path(tempfile.mkdtemp(prefix="rt-e2e-")),
+        endpoints=json.dumps(endpoints),
+        oauth_endpoints=json.dumps(logins),
+        fetch_allow="127.0.0.0/8",
+        fetch_host_delay="0",
+    )
+    try:
+        made.up()
+        yield made
+    finally:
+        made.remove()
+
+
 @pytest.fixture(scope="module")
-def service(service_of_module):
-    """One service for all tests of a file, which do not break it."""
-    return service_of_module()
+def service(shared_service, request):
+    """The shared service with a namespace for this file; errors in its logs fail the file that met them.
+
+    It ends with the last file that asks for it, so that it takes nothing from those that follow.
+    """
+    yield shared_service.in_a_new_namespace(request.path.stem)
+    errors = shared_service.unexpected_errors()
+    shared_service.told.update(errors)
+    users = [item for item in request.session.items if "shared_service" in item.fixturenames]
+    if users[-1].path == request.path:
+        shared_service.remove()
+    assert not errors, "\n".join(errors)

@@ -1,15 +1,12 @@
 """Each content service through the real processes: authorized as by a browser, ingested, kept in step, revoked."""
 
-import importlib
 import json
-from contextlib import ExitStack
 
 import httpx
 import pytest
 
 from retrieval.namespaces.namespaces import EMBEDDED
 from retrieval.sources import APPS
-from tests.connectors.sources.test_connectors import ACCOUNTS
 from tests.standins.place import APP
 
 TEXTS = {
@@ -24,32 +21,6 @@ APP_OF = {
     for connector in APPS
 }
 CANARIES = ("canary-access", "canary-refresh", APP["clientSecret"])
-
-
-@pytest.fixture(scope="module")
-def accounts():
-    """Every vendor's account on loopback, in one process."""
-    with ExitStack() as stack:
-        made = {}
-        for name in APPS:
-            module, _, function = ACCOUNTS[name].partition(":")
-            made[name] = stack.enter_context(getattr(importlib.import_module(module), function)())
-        yield made
-
-
-def as_json(accounts, field):
-    found = {}
-    for account in accounts.values():
-        found |= {name: value.model_dump(mode="json") for name, value in getattr(account.settings, field).items()}
-    return json.dumps(found)
-
-
-@pytest.fixture(scope="module")
-def connected(service_of_module, accounts):
-    """A service whose settings lead to the accounts."""
-    return service_of_module(
-        endpoints=as_json(accounts, "endpoints"), oauth_endpoints=as_json(accounts, "oauth_endpoints")
-    )
 
 
 def connect(service, namespace, connector, **fields):
@@ -68,8 +39,8 @@ def connect(service, namespace, connector, **fields):
 
 
 @pytest.mark.parametrize("connector", APPS)
-def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(connected, accounts, connector):
-    service, account = connected, accounts[connector]
+def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(service, accounts, connector):
+    account = accounts[connector]
     body = {"name": connector, **EMBEDDED, APPS[connector]: APP_OF[connector]}
     data = service.ok(service.client.post("/v1/namespaces", json=body))
     namespace = data["namespace"]["id"]
@@ -111,9 +82,9 @@ def test_a_connection_is_authorized_ingested_kept_in_step_and_revoked(connected,
 
 
 @pytest.mark.slow
-def test_a_schedule_that_prefect_fires_ingests_a_changed_file(connected, accounts):
+def test_a_schedule_that_prefect_fires_ingests_a_changed_file(service, accounts):
     """Nobody asks for an ingestion: Prefect's scheduler makes the runs, of which the shortest interval is a minute."""
-    service, account = connected, accounts["BOX"]
+    account = accounts["BOX"]
     made = service.ok(
         service.client.post("/v1/namespaces", json={"name": "nightly", **EMBEDDED, APPS["BOX"]: APP_OF["BOX"]})
     )
@@ -133,11 +104,11 @@ def test_a_schedule_that_prefect_fires_ingests_a_changed_file(connected, account
     service.ok(service.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": namespace}))
 
 
-def test_no_token_and_no_secret_lies_in_the_open(connected, accounts):
+def test_no_token_and_no_secret_lies_in_the_open(service, accounts):
     """After all of the above: not in Prefect's database, not in a log, not in a plain file of the home."""
     spoken = [token.removesuffix(" expired") for account in accounts.values() for token in account.good]
     assert spoken
-    for file in sorted(connected.home.rglob("*")):
+    for file in sorted(service.home.rglob("*")):
         if file.is_file() and "postgres" not in file.parts:
             content = file.read_bytes()
             assert not [one for one in (*CANARIES, *spoken) if one.encode() in content], file

@@ -36,8 +36,7 @@ def site(tmp_path):
         thread.join()
 
 
-def test_list_sitemap_and_website_are_found(new_service, site):
-    service = new_service(fetch_allow="127.0.0.1/32", fetch_host_delay="0")
+def test_list_sitemap_and_website_are_found(service, site):
     answer = service.client.patch(
         f"/v1/namespaces/{service.namespace}", json={"webScraperConfig": {"provider": "BUILTIN"}}
     )
