@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,8 @@ from retrieval.database.database import Database, Row
 from retrieval.errors import Skippable
 from retrieval.ingestion import items
 from retrieval.ingestion.chunking import titles
-from retrieval.ingestion.chunking.titles import titled
+from retrieval.ingestion.chunking.former import Piece
+from retrieval.ingestion.chunking.titles import Former, titled
 from retrieval.ingestion.items import Item, Key
 from retrieval.ingestion.parse import read_text
 from retrieval.jobs import batches
@@ -39,9 +41,12 @@ def run(
     cut: list[tuple[Item, Mapping[str, Any], list[Chunk]]] = []
     failures: dict[Key, str] = {}
     kept = time.monotonic()
-    for item in items.at_stage(db, lease, window, Stage.PARSED):
+    work = items.at_stage(db, lease, window, Stage.PARSED)
+    before = _visible(db, work, embedder)
+    for item in work:
         try:
-            chunks, found = _cut(item, files, tokenizer, embedder)
+            former = _former(db, item, before.get(item.key.document_id), tokenizer, embedder)
+            chunks, found = _cut(item, files, tokenizer, embedder, former)
         except Skippable as error:
             failures[item.key] = str(error)
             continue
@@ -69,13 +74,46 @@ def embedding_key(text: str, embedder: Embedder) -> bytes:
     return hashlib.blake2b((model + text).encode(), digest_size=16).digest()
 
 
+def _visible(db: Database, work: Sequence[Item], embedder: Embedder) -> dict[str, Row]:
+    """By document, the visible generation and how it was embedded, if that was with this model."""
+    rows = db.rows(
+        """
+        select id, active_generation as generation, embedding from documents
+        where id = any(%(ids)s) and active_generation > 0 and embedding @> %(model)s::jsonb
+        """,
+        {"ids": [item.key.document_id for item in work], "model": json.dumps(_model(embedder))},
+    )
+    return {row["id"]: row for row in rows}
+
+
+def _former(db: Database, item: Item, visible: Row | None, tokenizer: Tokenizer, embedder: Embedder) -> Former | None:
+    """The visible chunks that would be embedded as they were: same model, and same title before them."""
+    if visible is None:
+        return None
+    rows = db.rows(
+        """
+        select content, embedding_key,
+               least(length(content), greatest(0, lag("end", 1, 0) over (order by index) - start)) as shared
+        from chunks where document_id = %(document)s and generation = %(generation)s order by index
+        """,
+        {"document": item.key.document_id, "generation": visible["generation"]},
+    )
+    title = titles.of(item.title, tokenizer, embedder.max_tokens)
+    same = [row for row in rows if row["embedding_key"] == embedding_key(titled(title, row["content"]), embedder)]
+    used = visible["embedding"]
+    return Former([Piece(row["content"], row["shared"]) for row in same], used["chunkSize"], used["chunkOverlap"])
+
+
+def _model(embedder: Embedder) -> dict[str, Any]:
+    return {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
+
+
 def _cut(
-    item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder
+    item: Item, files: FileStore, tokenizer: Tokenizer, embedder: Embedder, former: Former | None
 ) -> tuple[list[Chunk], Mapping[str, Any]]:
     text = read_text(files, item.parsed_key or "")
-    cut = titles.split(
-        Parsed(text, item.title, item.pages), tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens
-    )
+    parsed = Parsed(text, item.title, item.pages)
+    cut = titles.split(parsed, tokenizer, item.chunk_size, item.chunk_overlap, embedder.max_tokens, former)
     chunks = cut.chunks
     if not chunks:
         raise Skippable(
@@ -88,13 +126,7 @@ def _cut(
         "tokenCount": sum(chunk.tokens for chunk in chunks),
         "embeddingCount": len(chunks),
     }
-    embedding = {
-        "provider": embedder.provider,
-        "model": embedder.model,
-        "dimensions": embedder.dimensions,
-        "chunkSize": cut.size,
-        "chunkOverlap": cut.overlap,
-    }
+    embedding = {**_model(embedder), "chunkSize": cut.size, "chunkOverlap": cut.overlap}
     return chunks, {"properties": properties, "embedding": embedding, "title": cut.title}
 
 

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable
 
-from retrieval.ingestion.chunking import boundaries, units
-from retrieval.ingestion.chunking.boundaries import Boundaries
-from retrieval.ingestion.chunking.graphemes import LONGEST, is_cut, last_cut, next_cut
+from retrieval.ingestion.chunking import former, units
+from retrieval.ingestion.chunking.cutter import Cutter
+from retrieval.ingestion.chunking.former import Piece
 from retrieval.ingestion.chunking.units import Units
 from retrieval.ports import Chunk, Parsed, Tokenizer
-
-_WORD_REACH: Final = 128
-"""Tokens to look back for the space before a word; a longer word is cut."""
-_TAIL, _TAIL_SHARE = 16, 20
-"""A paragraph, line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it. Of the few
-the overlap is taken off, for it holds again what was torn."""
-_GIVEN_SHARE: Final = 4
-"""One part in so many of an overlap may be given up for it to begin at a sentence, line or paragraph."""
-_CJK: Final = "\u2e80"
 
 
 def effective_size(requested: int, overlap: int, max_tokens: int) -> tuple[int, int]:
@@ -29,108 +19,31 @@ def effective_size(requested: int, overlap: int, max_tokens: int) -> tuple[int, 
     return max_tokens, overlap * max_tokens // requested
 
 
-def split(parsed: Parsed, tokenizer: Tokenizer, size: int, overlap: int, *, tokens: Units | None = None) -> list[Chunk]:
+def split(
+    parsed: Parsed,
+    tokenizer: Tokenizer,
+    size: int,
+    overlap: int,
+    *,
+    tokens: Units | None = None,
+    before: Iterable[Piece] = (),
+) -> list[Chunk]:
     """Chunks of at most `size` tokens that share at most `overlap` with the one before; blank text gives none.
 
     Cuts before a heading in the second half, else near the end between paragraphs, lines, sentences or words, and
     never cuts a character: one that has more than `size` tokens is a chunk of its own. `tokens`: of the text, if known.
+    `before`: chunks of a former version, of this size and overlap; what the text still holds of them is kept.
     """
     if not 0 <= overlap < size:
         raise ValueError("The overlap must be at least 0 and less than the size.")
     if not parsed.text.strip():
         return []
-    cutter = _Cutter(parsed.text, tokens or units.read(parsed.text, tokenizer), size, overlap)
+    cutter = Cutter(parsed.text, tokens or units.read(parsed.text, tokenizer), size, overlap)
     chunks: list[Chunk] = []
-    for start, end in cutter.ranges():
+    for start, end in former.ranges(cutter, before):
         count = cutter.units.count(start, end)
         chunks.append(Chunk(len(chunks), parsed.text[start:end], start, end, _page(parsed.pages, start), count))
     return chunks
-
-
-class _Cutter:
-    """One text with its tokens and boundaries. Positions are character offsets, counts are tokens."""
-
-    def __init__(self, text: str, tokens: Units, size: int, overlap: int) -> None:
-        self.text, self.size, self.overlap = text, size, overlap
-        self.units = tokens
-        small = len(self.units.starts) <= size
-        self.marks: Boundaries = boundaries.Boundaries((), [], []) if small else boundaries.find(text)
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Start and end of each chunk, blank margins left out."""
-        start = cut = 0
-        while cut < len(self.text):
-            end = self._end(start, cut)
-            if end > self._limit(start):
-                start, end = cut, self._end(cut, cut)
-            chunk = _trimmed(self.text, start, end)
-            if chunk[0] < chunk[1] and chunk[1] > cut:
-                yield chunk
-            start, cut = self._next_start(start, end), end
-
-    def _end(self, start: int, cut: int) -> int:
-        """Where the chunk ends that begins at `start` and must bring something new beyond `cut`."""
-        limit = self._limit(start)
-        if limit >= len(self.text):
-            return limit
-        if limit <= cut:
-            return next_cut(self.text, cut)
-        last = self.units.last(limit)
-        half = self.units.starts[(self.units.last(cut) + last + 1) // 2]
-        tail = max(half, self.units.starts[max(0, last - max(_TAIL - self.overlap, self.size // _TAIL_SHARE))])
-        best = self.marks.heading(max(half, cut + 1), limit) or self.marks.best(max(tail, cut + 1), limit)
-        chosen = best if best is not None else self._inside_a_sentence(cut, half, limit)
-        if is_cut(self.text, chosen, cut):
-            return chosen
-        return last_cut(self.text, cut, chosen) or (limit if limit - cut > LONGEST else next_cut(self.text, cut))
-
-    def _limit(self, start: int) -> int:
-        """The furthest place at which a chunk may end that begins at `start`."""
-        beyond = self.units.first(start) + self.size
-        return self.units.starts[beyond] if beyond < len(self.units.starts) else len(self.text)
-
-    def _inside_a_sentence(self, cut: int, half: int, limit: int) -> int:
-        """A place between words, or before the heading or table row that would be torn apart; else after a token."""
-        starts = self.units.starts
-        last = self.units.last(limit)
-        nearest = map(starts.__getitem__, range(last, max(self.units.last(half), last - _WORD_REACH), -1))
-        word = next((place for place in nearest if place > cut and _between_words(self.text, place)), limit)
-        torn = self.marks.inside(word)
-        if torn and torn[0] > cut and self.units.count(*torn) <= self.size:
-            return torn[0]
-        return word
-
-    def _next_start(self, previous: int, cut: int) -> int:
-        """Where the next chunk begins: `overlap` tokens before the cut, or at the next sentence, or else word."""
-        last = self.units.last(cut)
-        first = max(last - self.overlap, self.units.last(previous + 1))
-        if first >= last or cut >= len(self.text):
-            return cut
-        starts = self.units.starts
-        near = (place for place in starts[first : min(last, first + _WORD_REACH)] if self.units.first(place) >= first)
-        allowed = (place for place in near if is_cut(self.text, place, previous))
-        nearest = next(allowed, cut)
-        if nearest != cut and not _between_words(self.text, nearest):
-            nearest = next((place for place in allowed if _between_words(self.text, place)), nearest)
-        whole = self.marks.first(nearest, starts[first + (last - first) // _GIVEN_SHARE])
-        if whole is not None and whole < cut and is_cut(self.text, whole, previous):
-            return whole
-        torn = self.marks.inside(nearest)
-        return torn[1] if torn and torn[1] < cut and is_cut(self.text, torn[1], previous) else nearest
-
-
-def _between_words(text: str, position: int) -> bool:
-    before, after = text[position - 1], text[position]
-    return before.isspace() or after.isspace() or before >= _CJK or after >= _CJK
-
-
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The range without the blanks at its ends."""
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return start, end
 
 
 def _page(pages: tuple[int, ...], start: int) -> int | None:

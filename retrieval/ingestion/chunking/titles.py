@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from retrieval.ingestion.chunking import split as cutting
 from retrieval.ingestion.chunking import units
+from retrieval.ingestion.chunking.former import Piece
 from retrieval.ports import Chunk, Parsed, Tokenizer
 
 MOST_TOKENS: Final = 32
@@ -28,14 +30,34 @@ class Cut:
     overlap: int
 
 
-def split(parsed: Parsed, tokenizer: Tokenizer, requested: int, overlap: int, max_tokens: int) -> Cut:
-    """Chunks that fit the model together with their title; only where one would not, all are cut smaller."""
-    title = usable(parsed.title, tokenizer, min(MOST_TOKENS, max_tokens // 8))
+@dataclass(frozen=True, slots=True)
+class Former:
+    """Chunks of the version before, and the size and overlap that they were made with."""
+
+    pieces: Sequence[Piece]
+    size: int
+    overlap: int
+
+
+def split(
+    parsed: Parsed,
+    tokenizer: Tokenizer,
+    requested: int,
+    overlap: int,
+    max_tokens: int,
+    former: Former | None = None,
+) -> Cut:
+    """Chunks that fit the model together with their title; only where one would not, all are cut smaller.
+
+    Those of `former` that the text still holds are kept where they were made with the size and overlap of now.
+    """
+    title = of(parsed.title, tokenizer, max_tokens)
     line = cost(title, tokenizer)
     tokens = units.read(parsed.text, tokenizer)
     for room in (max_tokens, max_tokens - line):
         size, shared = cutting.effective_size(requested, overlap, room)
-        chunks = cutting.split(parsed, tokenizer, size, shared, tokens=tokens)
+        before = former.pieces if former and (former.size, former.overlap) == (size, shared) else ()
+        chunks = cutting.split(parsed, tokenizer, size, shared, tokens=tokens, before=before)
         if size + line <= max_tokens or not any(
             chunk.tokens + line > max_tokens and titled(title, chunk.text) != chunk.text for chunk in chunks
         ):
@@ -49,6 +71,11 @@ def titled(title: str, text: str) -> str:
         return text
     opening = " ".join(text[: 2 * len(title) + 32].split()).lstrip("#*_= ").casefold()
     return text if opening.startswith(title.casefold()) else f"{title}\n{text}"
+
+
+def of(title: str, tokenizer: Tokenizer, max_tokens: int) -> str:
+    """The title as it stands before chunks for a model that reads so many tokens."""
+    return usable(title, tokenizer, min(MOST_TOKENS, max_tokens // 8))
 
 
 def usable(title: str, tokenizer: Tokenizer, most: int = MOST_TOKENS) -> str:

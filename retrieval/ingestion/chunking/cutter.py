@@ -1,0 +1,142 @@
+"""Where a text is cut: at the best boundary near the end of the size, and where the overlap that follows begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from retrieval.ingestion.chunking import boundaries
+from retrieval.ingestion.chunking.boundaries import Boundaries
+from retrieval.ingestion.chunking.graphemes import LONGEST, is_cut, last_cut, next_cut
+from retrieval.ingestion.chunking.units import Units
+
+_WORD_REACH: Final = 128
+"""Tokens to look back for the space before a word; a longer word is cut."""
+_TAIL, _TAIL_SHARE = 16, 20
+"""A line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it. Of the few the overlap
+is taken off, for it holds again what was torn."""
+_SPARED: Final = 5
+"""Half so many overlaps may be lost for a chunk to end between two parts, after which nothing is repeated. At a fifth
+of overlap, as by default, that is the second half of the size; without one such an end spares nothing."""
+GIVEN_SHARE: Final = 4
+"""One part in so many of an overlap may be given up for it to begin at a sentence, line or paragraph."""
+_BLANKS: Final = 64
+"""Characters to look for the end of a part on each side of a cut."""
+_CJK: Final = "\u2e80"
+
+Range = tuple[int, int]
+"""Start and end, as offsets of characters."""
+
+
+class Cutter:
+    """One text with its tokens and boundaries. Positions are character offsets, counts are tokens."""
+
+    def __init__(self, text: str, tokens: Units, size: int, overlap: int, marks: Boundaries | None = None) -> None:
+        self.text, self.size, self.overlap = text, size, overlap
+        self.units = tokens
+        small = len(self.units.starts) <= size
+        self.marks = marks or (Boundaries() if small else boundaries.find(text))
+
+    def sized(self, size: int, overlap: int) -> Cutter:
+        """The same text, cut by another size and overlap; neither is larger than here."""
+        return Cutter(self.text, self.units, size, overlap, self.marks)
+
+    def ranges(self, start: int = 0, cut: int = 0, stop: int | None = None) -> Iterator[Range]:
+        """Each chunk of what lies between `cut` and `stop`, blank margins left out; the first begins at `start`."""
+        stop = len(self.text) if stop is None else stop
+        while cut < stop:
+            end = self._end(start, cut, stop)
+            if end > self._limit(start):
+                start, end = cut, self._end(cut, cut, stop)
+            chunk = _trimmed(self.text, start, end)
+            if chunk[0] < chunk[1] and chunk[1] > cut:
+                yield chunk
+            start, cut = self.next_start(start, end), end
+
+    def is_blank(self, start: int, end: int) -> bool:
+        """Is there nothing to read in this range, which may be empty?"""
+        return start >= end or self.text[start:end].isspace()
+
+    def _end(self, start: int, cut: int, stop: int) -> int:
+        """Where the chunk ends that begins at `start` and must bring something new beyond `cut`; at most `stop`."""
+        limit = self._limit(start)
+        if limit >= stop:
+            return stop
+        if limit <= cut:
+            return next_cut(self.text, cut)
+        last = self.units.last(limit)
+        half = self.units.starts[(self.units.last(cut) + last + 1) // 2]
+        tail = max(half, self.units.starts[max(0, last - max(_TAIL - self.overlap, self.size // _TAIL_SHARE))])
+        spared = max(half, self.units.starts[max(0, last - self.overlap * _SPARED // 2)])
+        best = (
+            self.marks.heading(max(half, cut + 1), limit)
+            or self.marks.part(max(spared, cut + 1), limit)
+            or self.marks.best(max(tail, cut + 1), limit)
+        )
+        chosen = best if best is not None else self._inside_a_sentence(cut, half, limit)
+        if is_cut(self.text, chosen, cut):
+            return chosen
+        return last_cut(self.text, cut, chosen) or (limit if limit - cut > LONGEST else next_cut(self.text, cut))
+
+    def _limit(self, start: int) -> int:
+        """The furthest place at which a chunk may end that begins at `start`."""
+        beyond = self.units.first(start) + self.size
+        return self.units.starts[beyond] if beyond < len(self.units.starts) else len(self.text)
+
+    def _blanks(self, position: int) -> Range:
+        """The range of blanks around a position, or what is near of it."""
+        start = end = position
+        while start > max(0, position - _BLANKS) and self.text[start - 1].isspace():
+            start -= 1
+        while end < min(len(self.text), position + _BLANKS) and self.text[end].isspace():
+            end += 1
+        return start, end
+
+    def _inside_a_sentence(self, cut: int, half: int, limit: int) -> int:
+        """A place between words, or before the heading or table row that would be torn apart; else after a token."""
+        starts = self.units.starts
+        last = self.units.last(limit)
+        nearest = map(starts.__getitem__, range(last, max(self.units.last(half), last - _WORD_REACH), -1))
+        word = next((place for place in nearest if place > cut and between_words(self.text, place)), limit)
+        torn = self.marks.inside(word)
+        if torn and torn[0] > cut and self.units.count(*torn) <= self.size:
+            return torn[0]
+        return word
+
+    def next_start(self, previous: int, cut: int) -> int:
+        """Where the next chunk begins: `overlap` tokens before the cut, or at the next sentence, or else word.
+
+        After a cut between parts it begins there: such a cut tears nothing that would have to be said again.
+        """
+        if self.marks.is_between_parts(*self._blanks(cut)):
+            return cut
+        last = self.units.last(cut)
+        first = max(last - self.overlap, self.units.last(previous + 1))
+        if first >= last or cut >= len(self.text):
+            return cut
+        starts = self.units.starts
+        near = (place for place in starts[first : min(last, first + _WORD_REACH)] if self.units.first(place) >= first)
+        allowed = (place for place in near if is_cut(self.text, place, previous))
+        nearest = next(allowed, cut)
+        if nearest != cut and not between_words(self.text, nearest):
+            nearest = next((place for place in allowed if between_words(self.text, place)), nearest)
+        whole = self.marks.first(nearest, starts[first + (last - first) // GIVEN_SHARE])
+        if whole is not None and whole < cut and is_cut(self.text, whole, previous):
+            return whole
+        torn = self.marks.inside(nearest)
+        return torn[1] if torn and torn[1] < cut and is_cut(self.text, torn[1], previous) else nearest
+
+
+def between_words(text: str, position: int) -> bool:
+    """Is one of the two characters around this place no part of a word, or of a script without spaces?"""
+    before, after = text[position - 1], text[position]
+    return before.isspace() or after.isspace() or before >= _CJK or after >= _CJK
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The range without the blanks at its ends."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end

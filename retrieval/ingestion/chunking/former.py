@@ -1,0 +1,182 @@
+"""Cutting a text that was cut before: chunks of the former version that it still holds stay as they were.
+
+A cut follows from the one before it, so that a changed word would move all that come after. Chunks that stand in the
+text as they did are found again, wherever they are by now, and only what lies between them is cut.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from retrieval.ingestion.chunking.cutter import GIVEN_SHARE, Cutter, Range, between_words
+from retrieval.ingestion.chunking.graphemes import LONGEST, is_cut
+
+_SHORT, _LONG = 32, 256
+"""Characters by which a chunk is looked up. Shorter ones are not: they are as soon embedded again."""
+_ALIKE: Final = 16
+"""Of chunks that begin alike so many are looked for."""
+_REACH: Final = 64
+"""So many places are looked at for one that brings something new."""
+_FEW: Final = 4
+"""A gap of so few new chunks is cut with care; longer ones as a new text is."""
+_JOINED: Final = 4
+"""So many chunks on each side of a gap may be cut again with it, if that makes no more new ones."""
+_ROOM: Final = (1.0, 1.1, 1.2, 1.35)
+"""Of an even share of the gap: sizes to try, so that its last chunk is not a small rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A chunk of the former version, and how many of its first characters the one before it held too."""
+
+    text: str
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a former chunk stands in the text: its range, and where the one before it should end, at least and best."""
+
+    start: int
+    end: int
+    least: int
+    best: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A chunk that was chosen, and the start and end of the one before it."""
+
+    chunk: Range
+    before: Range
+    is_kept: bool
+
+
+def ranges(cutter: Cutter, pieces: Iterable[Piece]) -> list[Range]:
+    """Start and end of each chunk: the former pieces where the text has them, the rest cut in between."""
+    places = list(_places(cutter, pieces))
+    return _Path(cutter, places).ranges() if places else list(cutter.ranges())
+
+
+class _Path:
+    """A way through the text that uses its places, with as few new chunks between them as will do."""
+
+    def __init__(self, cutter: Cutter, places: Sequence[_Place]) -> None:
+        self.cutter, self.places = cutter, places
+        self.slim = cutter.sized(cutter.size, _kept_share(cutter.overlap))
+        self.starts = [place.start for place in places]
+        self.steps: list[_Step] = []
+
+    def ranges(self) -> list[Range]:
+        before = (0, 0)
+        while not self.cutter.is_blank(before[1], len(self.cutter.text)):
+            place = self._next(before, before[1])
+            if place is not None and self.cutter.is_blank(before[1], place.least if before[1] else place.start):
+                self.steps.append(_Step((place.start, place.end), before, is_kept=True))
+            elif not self._fill(before, place):
+                break
+            before = self.steps[-1].chunk
+        return [step.chunk for step in self.steps]
+
+    def _next(self, before: Range, beyond: int) -> _Place | None:
+        """The first place that ends after `beyond` and shares with the chunk `before` no more than it may."""
+        units = self.cutter.units
+        shared = units.starts[max(0, units.last(before[1]) - self.cutter.overlap)] if before[1] else 0
+        first = bisect_left(self.starts, max(shared, before[0] + 1 if before[1] else 0))
+        return next((place for place in self.places[first : first + _REACH] if place.end > beyond), None)
+
+    def _fill(self, before: Range, place: _Place | None) -> bool:
+        """Cut what lies before `place`, with kept neighbours where that makes no new chunk more; False: nothing to."""
+        gap = self._gap(before, place)
+        for _ in range(_JOINED if len(gap) <= _FEW else 0):
+            further = place and self._next(before, place.end)
+            if place is None or not (joined := self._gap(before, further, len(gap))):
+                break
+            gap, place = joined, further
+        for _ in range(_JOINED if len(gap) <= _FEW else 0):
+            last = self.steps[-1] if self.steps else None
+            if last is None or not last.is_kept or not (joined := self._gap(last.before, place, len(gap))):
+                break
+            gap = joined
+            before = self.steps.pop().before
+        for chunk in gap:
+            self.steps.append(_Step(chunk, before, is_kept=False))
+            before = chunk
+        return bool(gap)
+
+    def _gap(self, before: Range, place: _Place | None, most: int | None = None) -> list[Range]:
+        """New chunks after `before` up to `place`; none if that takes more than `most`."""
+        full = self._cut(self.cutter, before, place.best if place else len(self.cutter.text), most)
+        if place is None or len(full) == 1 or len(full) > _FEW + 1:
+            return full
+        slim = self._cut(self.slim, before, place.least, most)
+        return slim if slim and (not full or len(slim) < len(full)) else full
+
+    def _cut(self, cutter: Cutter, before: Range, stop: int, most: int | None) -> list[Range]:
+        """Chunks of about one size; none if there are more than `most`."""
+        start = cutter.next_start(*before) if before[1] else 0
+        found = list(islice(cutter.ranges(start, before[1], stop), most and most + 1))
+        if most is not None and len(found) > most:
+            return []
+        if 1 < len(found) <= _FEW:
+            new = cutter.units.count(start, stop) - cutter.overlap
+            for room in _ROOM:
+                size = cutter.overlap + int(room * -(-new // len(found)))
+                if not cutter.overlap < size < cutter.size:
+                    break
+                even = list(islice(cutter.sized(size, cutter.overlap).ranges(start, before[1], stop), len(found) + 1))
+                if len(even) == len(found):
+                    return even
+        return found
+
+
+def _kept_share(overlap: int) -> int:
+    return overlap - overlap // GIVEN_SHARE
+
+
+def _places(cutter: Cutter, pieces: Iterable[Piece]) -> Iterator[_Place]:
+    """Where former chunks stand in the text, by their start; at each start the longest."""
+    text, units = cutter.text, cutter.units
+    known: dict[str, list[Piece]] = defaultdict(list)
+    for piece in {piece.text: piece for piece in pieces if len(piece.text) >= _SHORT}.values():
+        known[piece.text[:_SHORT]].append(piece)
+        if len(piece.text) >= _LONG:
+            known[piece.text[:_LONG]].append(piece)
+    for start in _word_starts(cutter):
+        if text[start : start + _SHORT] not in known:
+            continue
+        alike = known.get(text[start : start + _LONG], [])[:_ALIKE] + known[text[start : start + _SHORT]][:_ALIKE]
+        there = [piece for piece in alike if text.startswith(piece.text, start)]
+        there = [piece for piece in there if _fits(cutter, start, start + len(piece.text))]
+        if there:
+            piece = max(there, key=lambda piece: len(piece.text))
+            best = start + piece.shared
+            least = units.first(start) + _kept_share(units.count(start, best))
+            held = units.starts[least] if piece.shared and least < len(units.starts) else best
+            yield _Place(start, start + len(piece.text), min(held, best), best)
+
+
+def _word_starts(cutter: Cutter) -> Iterator[int]:
+    """Each place where a token begins that may be the first of a chunk, without the blanks before it."""
+    text, reached = cutter.text, -1
+    for start in cutter.units.starts:
+        if start <= reached:
+            continue
+        reached = start
+        while reached < len(text) and text[reached].isspace():
+            reached += 1
+        if reached < len(text):
+            yield reached
+
+
+def _fits(cutter: Cutter, start: int, end: int) -> bool:
+    """Is this a chunk that begins and ends between words and is no longer than it may be?"""
+    text = cutter.text
+    at_start = start == 0 or (between_words(text, start) and is_cut(text, start, max(0, start - LONGEST)))
+    at_end = end == len(text) or (between_words(text, end) and is_cut(text, end, max(start, end - LONGEST)))
+    return at_start and at_end and cutter.units.count(start, end) <= cutter.size
