@@ -11,9 +11,9 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
-from prefect.utilities.callables import parameter_schema
 
 from flows import prefect_login
+from flows.prefect_internals import engine
 from flows.warm_worker import allowed_flows
 from flows.warm_worker.worker import WarmWorker
 from retrieval import settings
@@ -74,7 +74,7 @@ async def _deploy(client: PrefectClient, deployment: dict[str, Any], *, pool: st
         entrypoint=deployment["entrypoint"],
         pull_steps=[],
         work_pool_name=pool,
-        parameter_openapi_schema=parameter_schema(flow).model_dump(),
+        parameter_openapi_schema=engine.parameters(flow),
         enforce_parameter_schema=True,
     )
 

@@ -10,45 +10,15 @@ under its own address alone (`flows/bundled_prefect/own_address.py`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
-
-from prefect.server.api import server
-from prefect.server.database.configurations import AioSqliteConfiguration
-
 from flows.bundled_prefect.own_address import OwnAddress
-
-if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
-
-_begin = AioSqliteConfiguration.begin_transaction
-_create = server.create_app
-
-
-@asynccontextmanager
-async def _begin_immediate(
-    self: AioSqliteConfiguration,
-    session: AsyncSession,
-    with_for_update: bool = False,  # noqa: ARG001, FBT001, FBT002  (Prefect's signature)
-) -> AsyncGenerator[AsyncSessionTransaction, None]:
-    async with _begin(self, session, with_for_update=True) as transaction:
-        yield transaction
-
-
-def _create_app(*, final: bool = False, **options: Any) -> Any:
-    """Prefect's application; `final` for the one that listens. Others of the process speak to theirs in memory."""
-    app = _create(final=final, **options)
-    return OwnAddress(app) if final else app
+from flows.prefect_internals import server
 
 
 def main() -> None:
     """Prefect's own command line."""
-    AioSqliteConfiguration.begin_transaction = _begin_immediate  # type: ignore[method-assign]
-    server.create_app = _create_app  # type: ignore[assignment]
-    from prefect.cli import app
-
-    app()
+    server.begin_transactions_immediately()
+    server.wrap_application(OwnAddress)
+    server.run_command_line()
 
 
 if __name__ == "__main__":

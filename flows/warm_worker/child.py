@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import multiprocessing
 import os
 import resource
@@ -17,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.prefect_internals import engine
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from uuid import UUID
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prefect import Flow
     from prefect.client.orchestration import SyncPrefectClient
 
-PRELOAD = ("prefect.engine", "prefect.flow_engine", "flows.ingest")
+PRELOAD = (*engine.MODULES, "flows.ingest")
 """Imported once, before the children are forked. A missing module is left out; one that fails is an error."""
 
 CANCEL_SIGNAL = signal.SIGUSR1
@@ -103,45 +103,30 @@ def _follow_worker() -> None:
 
 
 def _cancel(_signal: int, _frame: object) -> None:
-    from prefect._internal.control_listener import _set_intent
-    from prefect.exceptions import TerminationSignal
-
-    _set_intent("cancel")
-    raise TerminationSignal(signal.SIGTERM)
+    engine.end_as_cancelled()
 
 
 def _execute(order: Order, client: SyncPrefectClient, flows: dict[str, Flow[..., Any]]) -> bool:
-    from prefect.engine import handle_engine_signals
     from prefect.flows import load_flow_from_entrypoint
-    from prefect.logging.loggers import flow_run_logger
 
     os.environ.update(order.environment)
     try:
-        with handle_engine_signals(order.run_id):
+        with engine.engine_signals(order.run_id):
             run = client.read_flow_run(order.run_id)
-            log = flow_run_logger(run)
+            log = engine.run_logger(run)
             if order.code not in flows:
                 try:
                     flows[order.code] = load_flow_from_entrypoint(order.entrypoint, use_placeholder_flow=False)
                 except Exception:
                     log.exception("The flow of this run could not be loaded")
                     raise
-            _run(flows[order.code], run, log)
+            engine.execute(flows[order.code], run, log)
     except SystemExit as ended:
         return not ended.code
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
     return True
-
-
-def _run(flow: Flow[..., Any], run: Any, log: Any) -> None:
-    """Drive the engine on this thread, so that it can catch SIGTERM. A failed flow is a state here, no exception."""
-    from prefect.flow_engine import run_flow
-
-    outcome = run_flow(flow, flow_run=run, error_logger=log, return_type="state")
-    if inspect.iscoroutine(outcome):
-        asyncio.run(outcome)
 
 
 def _resident_bytes() -> int:

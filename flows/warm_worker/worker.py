@@ -21,11 +21,12 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowR
 from prefect.client.schemas.objects import State, StateType
 from prefect.exceptions import InfrastructureNotAvailable, ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Failed, Scheduled
-from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
+from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorkerResult
 from pydantic import Field, PrivateAttr
 
 from flows import prefect_login
 from flows.prefect_client import INTERRUPTED
+from flows.prefect_internals.worker import ClaimingWorker
 from flows.warm_worker import allowed_flows, children
 from flows.warm_worker.certificates import spare_certificates
 from flows.warm_worker.child import CANCEL_SIGNAL, ChildReport, Order
@@ -96,7 +97,7 @@ class Job:
     cancelled: anyio.Event
 
 
-class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
+class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
     """Polls a work pool and hands each flow run to a warm child."""
 
     type = "warm"
@@ -110,7 +111,6 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         super().__init__(work_pool_name, limit=limit, **options)
         self._children = children.Children(limit)
         self._jobs: dict[UUID, Job] = {}
-        self._claimed: set[UUID] = set()
 
     async def setup(self) -> None:
         """Start the children, then everything else: a worker that cannot run flows does not take any."""
@@ -129,11 +129,11 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
         """Ends running runs (each in `run`), gives back what has not begun, and leaves no process."""
         interrupted: set[UUID] = set()
         try:
-            interrupted = self._submitting_flow_run_ids
+            interrupted = self.submitting
             await super().teardown(*exc_info)
         finally:
             await self._end_children()
-            await self._give_back(interrupted & self._claimed)
+            await self._give_back(interrupted & self.claimed)
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
         """One poll: replace dead children, look for cancellations of our runs, then take new runs."""
@@ -149,7 +149,7 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
             return await self._refuse(flow_run.id, configuration.refusal, task_status)
         child = await self._children.take()
         job = self._jobs[flow_run.id] = Job(child, anyio.Event())
-        self._claimed.discard(flow_run.id)
+        self.claimed.discard(flow_run.id)
         code: int | None = None
         try:
             if task_status is not None:
@@ -186,21 +186,12 @@ class WarmWorker(BaseWorker[WarmConfiguration, WarmVariables, WarmResult]):
 
     async def _refuse(self, run_id: UUID, reason: str, task_status: TaskStatus[Any] | None) -> WarmResult:
         """A deployment that is not ours lies in our pool: no child ever hears of its run."""
-        self._claimed.discard(run_id)
+        self.claimed.discard(run_id)
         if task_status is not None:
             task_status.started("refused")
         log.warning("worker.run_refused", flow_run_id=str(run_id), reason=reason)
         await self.client.set_flow_run_state(run_id, Failed(name="Refused", message=reason), force=True)
         return WarmResult(identifier="refused", status_code=0)
-
-    async def _propose_pending_state(self, flow_run: FlowRun) -> bool:
-        """Shielded: an answer lost to a shutdown would leave the run Pending for ever."""
-        ours = False
-        with anyio.move_on_after(SETTLE_SECONDS, shield=True):
-            ours = await super()._propose_pending_state(flow_run)
-        if ours:
-            self._claimed.add(flow_run.id)
-        return ours
 
     async def _execute(self, job: Job, order: Order) -> ChildReport | None:
         """The child's answer; None if it died or the run was cancelled."""
