@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from litestar import Litestar, Request, Response
-from litestar.connection import ASGIConnection
 from litestar.datastructures import State
-from litestar.handlers import BaseRouteHandler
 
 from api import html_pages, request_context
-from api.auth import Authenticator, unauthorized
+from api.auth import Authenticator
 from api.errors import render, understand
+from api.guards import GUARDS
 from api.links import Links
 from api.middleware import RequestMiddleware
 from api.operation import Operation
@@ -100,7 +99,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     router = Litestar(
         route_handlers=HANDLERS,
         exception_handlers={Exception: _on_error},
-        guards=[_with_a_caller],
+        guards=GUARDS,
         lifespan=[lifespan],
         state=State({"services": services, "handlers": HANDLERS}),
         openapi_config=None,
@@ -109,12 +108,6 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         debug=False,
     )
     return RequestMiddleware(router, Authenticator(database, ring), settings.trusted_proxies)
-
-
-async def _with_a_caller(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """By the route that was matched, whatever the path looked like: no operation of the contract runs for nobody."""
-    if "operation" in handler.opt and request_context.of(connection.scope).caller is None:
-        raise unauthorized()
 
 
 def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -1,6 +1,7 @@
 """One operation of the API: a thin handler with everything said about it in one place.
 
-The order of checks is that of D48: key and rate (the middleware), tenant, scope, body, and then the handler's look-ups.
+The order of checks is that of D48: key and rate (the middleware), tenant and scope (`api/guards.py`), body, and then
+the handler's look-ups.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler, route
 
-from api import auth, decode, permissions, request_context, request_limits
+from api import decode, permissions, request_context, request_limits
 from api import idempotency as idempotent
 from api.auth import Caller
 from api.permissions import Permission, Reach
@@ -156,9 +157,8 @@ def operation(
     def register(handler: Callable[[Call[Any, Any]], Awaitable[Answer | bytes]]) -> HTTPRouteHandler:
         async def handle(request: Request[Any, Any, Any]) -> Response[bytes]:
             services = cast("Services", request.app.state.services)
-            caller = cast("Caller", request_context.of(request.scope).caller)
-            tenant = _tenant(caller, about.tenant)
-            reach = auth.allow(caller, about.permission)
+            context = request_context.of(request.scope)
+            caller, tenant = cast("Caller", context.caller), context.tenant
             query = read_query(request.scope["query_string"])
             content = await _json(request, services, about.invalid) if about.body else b""
             call: Call[Any, Any] = Call(
@@ -170,7 +170,7 @@ def operation(
                 content=content,
                 path=_path(request),
                 request=request,
-                reach=reach,
+                reach=context.reach,
                 asked=idempotent.asked(request.scope, caller, tenant, content, about.invalid) if retried else None,
             )
             return answer(await call.recall(call.asked) or await handler(call), about.media_type)
@@ -188,10 +188,6 @@ def answer(content: Answer | bytes, media_type: str = "application/json") -> Res
     """200 with a JSON body, always (D03); bytes are one that was given before, or of another media type."""
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(body, media_type=media_type, status_code=200)
-
-
-def _tenant(caller: Caller, use: TenantUse) -> str:
-    return "" if use is TenantUse.IGNORED else auth.tenant_of(caller, may_be_new=use is TenantUse.MADE)
 
 
 async def _json(request: Request[Any, Any, Any], services: Services, invalid: ErrorCode) -> bytes:

@@ -1,4 +1,4 @@
-"""One request and its answer: what the door knows about it and handlers may use."""
+"""One request and its answer: what the middleware and the guards know about it and handlers may use."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from typing import cast
 from litestar.types import Scope as AsgiScope
 
 from api.auth import Caller, Rate
+from api.permissions import Reach
 
 _KEY = "retrieval.request_context"
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """`caller` and `rate` are there once the request has been authenticated; `code` once an error was answered."""
+    """`caller` and `rate` are there once the request has been authenticated; `code` once an error was answered.
+
+    `tenant` and `reach` are set by the guards: for whom the operation acts ("" without a tenant), and what the key gets
+    of it (None for an organization-wide key).
+    """
 
     request_id: str
     caller: Caller | None = None
     rate: Rate | None = None
     code: str | None = None
     status: int = 0
+    tenant: str = ""
+    reach: Reach | None = None
 
 
 def attach(scope: AsgiScope, context: RequestContext) -> None:

@@ -166,7 +166,7 @@ def test_a_key_bound_to_a_tenant_acts_for_it_alone(org):
         assert_error(bound.get(path, headers={"X-Tenant-ID": "bob"}), 403, "FORBIDDEN")
 
 
-@pytest.mark.decision("D48")
+@pytest.mark.decision("D48", "H121")
 def test_the_order_of_checks(organization):
     """401, 429, tenant, 403, body shape, look-up: each request below has all that comes later wrong, too."""
     org = organization(tenant_required=True)

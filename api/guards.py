@@ -1,0 +1,43 @@
+"""Litestar guards of every operation, in the order of D48: a caller, its tenant, its scope; then the body is read."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from api import auth, request_context
+from api.operation import Operation, TenantUse
+from api.request_context import RequestContext
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+async def has_a_caller(connection: Connection, handler: BaseRouteHandler) -> None:
+    """By the route that was matched, whatever the path looked like: no operation of the contract runs for nobody."""
+    if "operation" in handler.opt and _context(connection).caller is None:
+        raise auth.unauthorized()
+
+
+async def acts_for_a_tenant(connection: Connection, handler: BaseRouteHandler) -> None:
+    """The tenant to act for, into the request's context; the rules of D40 and D57."""
+    about: Operation | None = handler.opt.get("operation")
+    if about is not None and about.tenant is not TenantUse.IGNORED:
+        context = _context(connection)
+        context.tenant = auth.tenant_of(cast("auth.Caller", context.caller), may_be_new=about.tenant is TenantUse.MADE)
+
+
+async def holds_the_scope(connection: Connection, handler: BaseRouteHandler) -> None:
+    """What the key gets of the operation, into the request's context; 403 without the scope or out of its bounds."""
+    about: Operation | None = handler.opt.get("operation")
+    if about is not None:
+        context = _context(connection)
+        context.reach = auth.allow(cast("auth.Caller", context.caller), about.permission)
+
+
+GUARDS = (has_a_caller, acts_for_a_tenant, holds_the_scope)
+
+
+def _context(connection: Connection) -> RequestContext:
+    return request_context.of(connection.scope)
