@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -15,6 +14,8 @@ import structlog
 from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
+
+from retrieval.database.statements import LoopConnection, StatementPool, can_be_read
 
 Row = DictRow
 Params = dict[str, Any]
@@ -78,7 +79,7 @@ class Database:
         self._size = size
         self._limits = LIMITS[role] if role else None
         self._pool: ConnectionPool[Connection[Row]] | None = None
-        self._async_pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
+        self._async_pool: StatementPool | None = None
         self._opening = Lock()
         self._joined: ContextVar[AsyncConnection[Row] | None] = ContextVar("joined", default=None)
 
@@ -138,6 +139,8 @@ class Database:
         if joined is not None:
             return await _fetch(joined, statement, params)
         pool = await self._async_connections()
+        if params is not None:
+            return await pool.rows(statement, params)
         async with pool.connection() as connection:
             return await _fetch(connection, statement, params)
 
@@ -162,23 +165,25 @@ class Database:
                 )
             return self._pool
 
-    async def _async_connections(self) -> AsyncConnectionPool[AsyncConnection[Row]]:
+    async def _async_connections(self) -> StatementPool:
         """Opening twice does nothing, so whoever comes while it opens may just as well open it."""
         if self._async_pool is None:
-            self._async_pool = AsyncConnectionPool(
-                self._url,
-                connection_class=AsyncConnection[Row],
-                kwargs={"row_factory": dict_row, "autocommit": True},
-                min_size=1,
-                max_size=self._size,
-                timeout=WAIT,
-                reconnect_timeout=RECONNECT,
-                check=_async_check,
-                configure=self._async_configure,
-                open=False,
+            self._async_pool = StatementPool(
+                AsyncConnectionPool(
+                    self._url,
+                    connection_class=LoopConnection,
+                    kwargs={"row_factory": dict_row, "autocommit": True},
+                    min_size=1,
+                    max_size=self._size,
+                    timeout=WAIT,
+                    reconnect_timeout=RECONNECT,
+                    check=_async_check,
+                    configure=self._async_configure,
+                    open=False,
+                )
             )
-        if self._async_pool.closed:
-            await self._async_pool.open(wait=False)
+        if self._async_pool.pool.closed:
+            await self._async_pool.pool.open(wait=False)
         return self._async_pool
 
     def _configure(self, connection: Connection[Row]) -> None:
@@ -222,22 +227,15 @@ async def _fetch(connection: AsyncConnection[Row], statement: LiteralString, par
 
 def _check(connection: Connection[Any]) -> None:
     """Refuse a connection that the server has closed while it lay in the pool; the pool makes another."""
-    if _has_ended(connection.fileno()):
+    if can_be_read(connection.fileno()):
         connection.close()
         raise OperationalError("the connection was closed while it was idle")
 
 
 async def _async_check(connection: AsyncConnection[Any]) -> None:
-    if _has_ended(connection.fileno()):
+    if can_be_read(connection.fileno()):
         await connection.close()
         raise OperationalError("the connection was closed while it was idle")
-
-
-def _has_ended(socket: int) -> bool:
-    """Told without asking the server: nothing is due on an idle connection, so one that can be read has ended."""
-    poll = select.poll()
-    poll.register(socket, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def migrate(url: str) -> None:
