@@ -1,0 +1,123 @@
+"""Requests an organization may make in a minute: counted exactly in the database, lent to a process in blocks.
+
+Each lent number is a place in the minute's count that one request may take, so no more than the limit is ever let in,
+however many processes there are. A block is at most a hundredth of the limit and a sixteenth of what is left: small
+limits, and the end of every limit, are counted one by one. What was lent and is not used for a second goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import LiteralString
+
+import structlog
+
+from retrieval.database.database import AWAY, Database
+
+log = structlog.get_logger()
+
+MOST = 64
+"""Requests that are lent at once."""
+
+IDLE_SECONDS = 1.0
+"""What is not used for so long goes back."""
+
+_REMEMBERED = 4096
+_RETURN: LiteralString = """
+    update rate_windows w set requests = greatest(0, least(w.requests, o.requests_per_minute) - %(unused)s)
+    from organizations o
+    where w.caller = %(organization)s and w.minute = %(minute)s
+      and o.id = w.caller and o.requests_per_minute = %(limit)s
+"""
+"""Nothing is given back where the minute is over or the limit was changed meanwhile."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """`places`: of `minute`, not yet taken, the next one last. `block`: how many to ask for next."""
+
+    minute: int = -1
+    limit: int = 0
+    places: list[int] = field(default_factory=list)
+    block: int = 1
+    used_at: float = 0.0
+
+
+class RateLeases:
+    """What this process was lent, by organization."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._leases: OrderedDict[str, Lease] = OrderedDict()
+        self._returning: asyncio.Task[None] | None = None
+
+    def take(self, organization: str) -> tuple[int, int] | None:
+        """A minute and a place in it, if there is one at hand; whoever takes it uses it or puts it back."""
+        lease = self._leases.get(organization)
+        if lease is None or not lease.places:
+            return None
+        lease.used_at = time.monotonic()
+        return lease.minute, lease.places.pop()
+
+    def put_back(self, organization: str, minute: int, place: int) -> None:
+        """It was not used."""
+        lease = self._leases.get(organization)
+        if lease is not None and lease.minute == minute:
+            lease.places.append(place)
+
+    def wanted(self, organization: str | None) -> int:
+        """How many to ask for: more each time that a block did not last for a second."""
+        lease = self._leases.get(organization) if organization else None
+        return 1 if lease is None else lease.block
+
+    def lend(self, organization: str, minute: int, last: int, count: int, limit: int) -> int:
+        """Keep the places up to `last` that were just counted, but the first of them, which is the answer."""
+        first = last - count + 1
+        lease = self._leases.get(organization)
+        if lease is None:
+            lease = self._leases[organization] = Lease()
+            self._forget_old()
+        self._leases.move_to_end(organization)
+        now = time.monotonic()
+        if lease.minute != minute:
+            lease.places.clear()
+            lease.minute = minute
+        lease.places[:0] = range(min(last, limit), first, -1)
+        was_quick = now - lease.used_at < IDLE_SECONDS
+        most = max(1, min(MOST, limit // 100, (limit - last) // 16))
+        lease.block = min(most, lease.block * 2 if was_quick else 1)
+        lease.limit, lease.used_at = limit, now
+        if lease.places and (self._returning is None or self._returning.done()):
+            self._returning = asyncio.create_task(self._return_idle())
+        return first
+
+    async def close(self) -> None:
+        """Give everything back."""
+        if self._returning is not None:
+            self._returning.cancel()
+        await self._return(float("inf"))
+
+    def _forget_old(self) -> None:
+        for organization in list(self._leases)[: max(0, len(self._leases) - _REMEMBERED)]:
+            if not self._leases[organization].places:
+                del self._leases[organization]
+
+    async def _return_idle(self) -> None:
+        while any(lease.places for lease in self._leases.values()):
+            await asyncio.sleep(IDLE_SECONDS / 2)
+            await self._return(time.monotonic() - IDLE_SECONDS)
+
+    async def _return(self, before: float) -> None:
+        """What was used last before that time."""
+        for organization, lease in list(self._leases.items()):
+            if not lease.places or lease.used_at >= before:
+                continue
+            unused, lease.places, lease.block = len(lease.places), [], 1
+            what = {"organization": organization, "minute": lease.minute, "unused": unused, "limit": lease.limit}
+            try:
+                await self._db.async_rows(_RETURN, what)
+            except AWAY as error:
+                log.warning("rates.not_returned", reason=type(error).__name__)
