@@ -74,6 +74,7 @@ HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 
 def create_app(settings: Settings, database: Database, ring: KeyRing) -> RequestMiddleware:
     """The application. It opens the database on the first request, so it starts while the database is away."""
+    authenticator = Authenticator(database, ring)
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
     times = SearchTimes(database)
@@ -91,6 +92,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         yield
         writing.cancel()
         await times.write()
+        await authenticator.close()
         await database.async_close()
         database.close()
         threads.shutdown(wait=False, cancel_futures=True)
@@ -107,7 +109,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         request_max_body_size=None,
         debug=False,
     )
-    return RequestMiddleware(router, Authenticator(database, ring), settings.trusted_proxies)
+    return RequestMiddleware(router, authenticator, settings.trusted_proxies)
 
 
 def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -1,5 +1,6 @@
-"""Authentication: one statement looks up the key, counts the request and looks up the tenant. Failed attempts are
-counted apart.
+"""Authentication: one statement looks up key and tenant, and counts the request where no count was lent.
+
+Lent counts are in `api/rates.py`; failed attempts are counted apart.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import LiteralString
 from api.client_addresses import LIMIT, AddressCounts
 from api.errors import understand
 from api.permissions import Permission, Reach
+from api.rates import RateLeases
 from retrieval.accounts import tenants
 from retrieval.database.database import AWAY, Database, Row
 from retrieval.errors import ErrorCode, ServiceError
@@ -62,26 +64,30 @@ class Credentials:
     address: str
 
 
-_AUTHENTICATE: LiteralString = """
-    with caller as (
-        select k.id, k.organization_id, k.scopes, k.namespace_id, k.tenant, o.requests_per_minute, o.tenants,
-               o.tenant_required
-        from api_keys k join organizations o on o.id = k.organization_id
-        where k.hash = %(hash)s and k.revoked_at is null
-    ),
+_LOOK_UP: LiteralString = """
+    select k.id, k.organization_id, k.scopes, k.namespace_id, k.tenant, o.requests_per_minute, o.tenants,
+           o.tenant_required, floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
+           exists (select from tenants t where t.organization_id = k.organization_id and t.id = %(tenant)s)
+               as tenant_known
+    from api_keys k join organizations o on o.id = k.organization_id
+    where k.hash = %(hash)s and k.revoked_at is null
+"""
+_COUNT: LiteralString = (
+    "with caller as ("
+    + _LOOK_UP
+    + """),
     counted as (
         insert into rate_windows as w (caller, minute, requests)
-        select organization_id, floor(extract(epoch from clock_timestamp()) / 60)::bigint, 1 from caller
+        select organization_id, minute, %(count)s::int from caller
         on conflict (caller) do update set
-            requests = case when w.minute >= excluded.minute then least(w.requests, 1000000000) + 1 else 1 end,
+            requests = case when w.minute >= excluded.minute then least(w.requests, 1000000000) else 0 end
+                       + excluded.requests,
             minute = greatest(w.minute, excluded.minute)
         returning minute, requests
     )
-    select counted.minute, counted.requests, caller.*,
-           exists (select from tenants t where t.organization_id = caller.organization_id and t.id = %(tenant)s)
-               as tenant_known
-    from counted, caller
+    select counted.requests, counted.minute as counted_minute, caller.* from counted, caller
 """
+)
 """Nothing is found, and nothing written, for what is no valid key."""
 
 
@@ -93,7 +99,9 @@ class Authenticator:
         self._ring = ring
         self._pepper: bytes | None = None
         self._opening = asyncio.Lock()
-        self._last: OrderedDict[bytes, Rate] = OrderedDict()
+        self._last: OrderedDict[bytes, tuple[str, Rate]] = OrderedDict()
+        """By the hash of a key: its organization, and what was last said of its rate."""
+        self._leases = RateLeases(db)
         self._addresses = AddressCounts(db)
 
     async def authenticate(self, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
@@ -103,14 +111,43 @@ class Authenticator:
         key_hash = b""
         try:
             key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
-            row = await self._db.async_row(_AUTHENTICATE, {"hash": key_hash, "tenant": credentials.tenant})
+            row, minute, place = await self._find(key_hash, credentials.tenant)
         except AWAY as error:
-            return self._last.get(key_hash) or unknown_rate(), understand(error)
+            return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), understand(error)
         if row is None:
             return await self._stranger(credentials.address)
-        rate = _rate(row["minute"], row["requests"], row["requests_per_minute"])
-        self._remember(key_hash, rate)
-        return rate, _over(rate) if row["requests"] > rate.limit else _caller(row, credentials.tenant)
+        rate = _rate(minute, place, row["requests_per_minute"])
+        self._remember(key_hash, row["organization_id"], rate)
+        return rate, _over(rate) if place > rate.limit else _caller(row, credentials.tenant)
+
+    async def close(self) -> None:
+        """Give back what this process was lent of the rates."""
+        await self._leases.close()
+
+    async def _find(self, key_hash: bytes, tenant: str | None) -> tuple[Row | None, int, int]:
+        """The row of a valid key, the minute and the request's place in it. The key is looked up each time."""
+        what = {"hash": key_hash, "tenant": tenant}
+        organization = self._last[key_hash][0] if key_hash in self._last else None
+        if organization is not None and (lent := self._leases.take(organization)) is not None:
+            minute, place = lent
+            used = False
+            try:
+                row = await self._db.async_row(_LOOK_UP, what)
+                used = row is not None
+            finally:
+                if not used:
+                    self._leases.put_back(organization, minute, place)
+            if row is None or row["minute"] == minute:
+                return row, minute, place
+        count = self._leases.ask(organization)
+        try:
+            row = await self._db.async_row(_COUNT, {**what, "count": count})
+        finally:
+            self._leases.asked(organization, count)
+        if row is None:
+            return None, 0, 0
+        minute, limit = row["counted_minute"], row["requests_per_minute"]
+        return row, minute, self._leases.lend(row["organization_id"], minute, row["requests"], count, limit)
 
     async def _stranger(self, address: str) -> tuple[Rate, ServiceError]:
         """Whoever brings no valid key is counted by address (D58)."""
@@ -129,8 +166,8 @@ class Authenticator:
                     )
         return self._pepper
 
-    def _remember(self, key_hash: bytes, rate: Rate) -> None:
-        self._last[key_hash] = rate
+    def _remember(self, key_hash: bytes, organization: str, rate: Rate) -> None:
+        self._last[key_hash] = organization, rate
         self._last.move_to_end(key_hash)
         if len(self._last) > _REMEMBERED:
             self._last.popitem(last=False)

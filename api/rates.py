@@ -37,13 +37,17 @@ _RETURN: LiteralString = """
 
 @dataclass(slots=True)
 class Lease:
-    """`places`: of `minute`, not yet taken, the next one last. `block`: how many to ask for next."""
+    """`places`: of `minute`, not yet taken, the next one last. `block`: how many to ask for next.
+
+    `asking`: that a block is under way, so that requests which come at the same time ask for one each.
+    """
 
     minute: int = -1
     limit: int = 0
     places: list[int] = field(default_factory=list)
     block: int = 1
     used_at: float = 0.0
+    asking: bool = False
 
 
 class RateLeases:
@@ -68,10 +72,19 @@ class RateLeases:
         if lease is not None and lease.minute == minute:
             lease.places.append(place)
 
-    def wanted(self, organization: str | None) -> int:
-        """How many to ask for: more each time that a block did not last for a second."""
+    def ask(self, organization: str | None) -> int:
+        """How many to ask for, more each time that a block did not last for a second; `asked` once that has ended."""
         lease = self._leases.get(organization) if organization else None
-        return 1 if lease is None else lease.block
+        if lease is None or lease.asking or lease.block == 1:
+            return 1
+        lease.asking = True
+        return lease.block
+
+    def asked(self, organization: str | None, count: int) -> None:
+        """The question for so many has ended, whatever came of it."""
+        lease = self._leases.get(organization) if organization else None
+        if lease is not None and count > 1:
+            lease.asking = False
 
     def lend(self, organization: str, minute: int, last: int, count: int, limit: int) -> int:
         """Keep the places up to `last` that were just counted, but the first of them, which is the answer."""

@@ -116,8 +116,9 @@ async def load(port: int, head: bytes, body: bytes, clients: int, seconds: float
     loop = asyncio.get_running_loop()
     deadline = time.perf_counter() + seconds
     made = [Client(head, body, deadline, loop.create_future()) for _ in range(clients)]
-    for client in made:
-        await loop.create_connection(lambda client=client: client, "127.0.0.1", port)
+    waiting = iter(made)
+    for _ in made:
+        await loop.create_connection(lambda: next(waiting), "127.0.0.1", port)
     await asyncio.gather(*(client.ended for client in made))
     return [took for client in made for took in client.times]
 

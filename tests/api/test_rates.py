@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from api.auth import Authenticator
+from retrieval.accounts import api_keys, organizations
 from retrieval.database import database as databases
 from tests.api.process import running
 from tests.api.support import assert_error, client_of
@@ -129,3 +130,62 @@ def test_a_database_that_goes_between_count_and_work_keeps_the_count(org, monkey
     assert int(answer.headers["retry-after"]) >= 1
     assert answer.headers["x-ratelimit-limit"] == before.headers["x-ratelimit-limit"]
     assert int(answer.headers["x-ratelimit-remaining"]) < int(before.headers["x-ratelimit-limit"])
+
+
+def _ask_for(org, addresses: tuple[str, ...], clients: int, each: int) -> list[httpx.Response]:
+    """So many requests of so many clients at once, spread over the addresses."""
+
+    def client(number: int) -> list[httpx.Response]:
+        with client_of(addresses[number % len(addresses)], org.api_key) as session:
+            return [session.get("/v1/keys/current") for _ in range(each)]
+
+    with ThreadPoolExecutor(clients) as pool:
+        return [answer for found in pool.map(client, range(clients)) for answer in found]
+
+
+@pytest.mark.decision("H123")
+def test_lent_counts_let_in_the_limit_and_never_more(organization, api_database, ring, tmp_path):
+    limit = 600
+    org = organization(requests_per_minute=limit)
+    with running(tmp_path, api_database, ring) as (one, _, _), running(tmp_path, api_database, ring) as (two, _, _):
+        wait_for_a_fresh_minute(40)
+        answers = _ask_for(org, (one, two), 8, 100)
+    windows = {answer.headers["x-ratelimit-reset"] for answer in answers}
+    for window in windows:
+        here = [answer for answer in answers if answer.headers["x-ratelimit-reset"] == window]
+        allowed = [int(answer.headers["x-ratelimit-remaining"]) for answer in here if answer.status_code == 200]
+        assert len(allowed) == len(set(allowed)) <= limit
+        if len(here) > limit + 50:
+            assert len(allowed) == limit
+    assert {answer.status_code for answer in answers} <= {200, 429}
+
+
+@pytest.mark.decision("H123")
+def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_once(org):
+    wait_for_a_fresh_minute(30)
+    minute = int(time.time()) // 60
+    for _ in range(100):
+        assert org.client.get("/v1/keys/current").status_code == 200
+
+    def counted() -> int:
+        row = org.db.row("select minute, requests from rate_windows where caller = %(id)s", {"id": org.id})
+        assert row is not None
+        assert row["minute"] == minute
+        return int(row["requests"])
+
+    assert counted() > 100
+    deadline = time.monotonic() + 10
+    while counted() != 100:
+        assert time.monotonic() < deadline, counted()
+        time.sleep(0.1)
+    used = org.client.get("/v1/keys/current")
+    assert int(used.headers["x-ratelimit-limit"]) - int(used.headers["x-ratelimit-remaining"]) == 101
+    for _ in range(20):
+        org.client.get("/v1/keys/current")
+    organizations.update(org.db, org.id, requests_per_minute=110)
+    assert org.client.get("/v1/keys/current").status_code == 429
+    organizations.update(org.db, org.id, requests_per_minute=10_000)
+    assert org.client.get("/v1/keys/current").status_code == 200
+    for key in api_keys.list_all(org.db, org.id):
+        assert api_keys.revoke(org.db, org.id, key.id)
+    assert_error(org.client.get("/v1/keys/current"), 401, "UNAUTHORIZED")
