@@ -120,17 +120,21 @@ def _revoke_a_key(page: Page) -> None:
 
 
 def _album(browser: Browser, service, namespace: str, album: Path) -> None:
-    """Every page at both widths, opened by its address as a colleague's link would be."""
+    """Every page at both widths, opened by its address as a colleague's link would be; the browser has been here."""
     for width in WIDTHS:
+        context = browser.new_context(viewport={"width": width, "height": 900})
         for path in PAGES:
-            page = browser.new_page(viewport={"width": width, "height": 900})
+            page = context.new_page()
             page.set_default_timeout(SECONDS)
             joint = "&" if "?" in path else "?"
             _sign_in(page, service, f"{path}{joint}namespace={namespace}")
             expect(page.locator("h1").first).to_be_visible()
-            page.wait_for_timeout(1500)
+            expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
+            expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+            page.wait_for_timeout(300)
             expect(page.get_by_text("encountered an error")).to_have_count(0)
             overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert overflow <= 0, f"{path} is {overflow} pixels too wide at {width}"
             page.screenshot(path=album / f"{path.partition('?')[0] or 'overview'}-{width}.png", full_page=True)
             page.close()
+        context.close()
