@@ -28,21 +28,25 @@ OPERATIONS = [found.ok() for found in schema.get_all_operations()]
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
 def test_every_operation(operation, base, org):
-    """The cases are made here as `schema.parametrize` makes them: for all operations that takes half a minute of each
-    collection of the tests."""
     headers = {"Authorization": f"Bearer {org.api_key}"}
 
     def ask(case):
         checks = [check for check in CHECKS if check is not not_a_server_error or may_not_be_unavailable(case)]
         case.call_and_validate(base_url=base, headers=headers, checks=checks)
 
+    with_all_cases(schema, operation, ask, EXAMPLES)
+
+
+def with_all_cases(described, operation, ask, examples):
+    """Call `ask` with the cases that `schema.parametrize` makes, made when the test runs: for all operations that takes
+    half a minute of each collection of the tests."""
     build_operation_test(
-        config=schema.config,
+        config=described.config,
         operation=operation,
         test_func=ask,
         given_kwargs={},
-        feedback=FeedbackSources(constants_value_source=make_constants_value_source(schema)),
-        explicit_settings=EXAMPLES,
+        feedback=FeedbackSources(constants_value_source=make_constants_value_source(described)),
+        explicit_settings=examples,
     )()
 
 

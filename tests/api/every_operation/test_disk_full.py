@@ -12,10 +12,13 @@ from psycopg import sql
 from api.app import HANDLERS
 from api.openapi.document import document
 from retrieval.database import disk_full
+from tests.api.every_operation.test_any_request import with_all_cases
 from tests.api.support import EMBEDDED, assert_error
 
 WRITES = {"post", "put", "patch", "delete"}
 schema = schemathesis.openapi.from_dict(document(HANDLERS)).include(method=[name.upper() for name in WRITES])
+OPERATIONS = [found.ok() for found in schema.get_all_operations()]
+EXAMPLES = settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 
 @pytest.fixture
@@ -81,12 +84,15 @@ def full_database_after(request):
 
 
 @pytest.mark.slow
-@schema.parametrize()
-@settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-def test_no_write_route_answers_500(case, base, org, full_database_after):
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+def test_no_write_route_answers_500(operation, base, org, full_database_after):
     full_database_after(lambda: None)
-    answer = case.call(base_url=base, headers={"Authorization": f"Bearer {org.api_key}"})
-    assert answer.status_code != 500, answer.text
+
+    def ask(case):
+        answer = case.call(base_url=base, headers={"Authorization": f"Bearer {org.api_key}"})
+        assert answer.status_code != 500, answer.text
+
+    with_all_cases(schema, operation, ask, EXAMPLES)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
