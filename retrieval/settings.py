@@ -130,6 +130,8 @@ class Settings(BaseSettings):
     """Allow the vector storage `PGVECTOR`."""
     allow_local_embeddings: bool = True
     """Allow the embedding provider `LOCAL`."""
+    local_model_runtime: Literal["auto", "openvino", "onnxruntime"] = "auto"
+    """What computes the LOCAL embedding model: `auto` is OpenVINO on processors with bfloat16, else ONNX Runtime."""
     allow_builtin_scraper: bool = True
     """Allow the web scraper `BUILTIN`."""
     check_configs: bool = True

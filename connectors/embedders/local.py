@@ -1,4 +1,4 @@
-"""Embedding models that run in this process: all-MiniLM-L6-v2 on ONNX Runtime, and static word vectors.
+"""Embedding models that run in this process: all-MiniLM-L6-v2, and static word vectors.
 
 Sessions are made on first use and once per process; nothing is downloaded. `embed` may be called from several threads.
 """
@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from connectors.embedders import minilm_graph
-from connectors.embedders.minilm_graph import Precision
-from retrieval.errors import Fatal, Retryable
+from connectors.embedders import minilm_runtime
+from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, well_formed, wheel_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import tokenizers
 
+    from connectors.embedders.minilm_graph import Precision
+    from connectors.embedders.minilm_runtime import Network, Runtime, RuntimeChoice
     from retrieval.ports import Embedder, Embeddings, TextKind
     from retrieval.settings import Settings
 
@@ -37,20 +38,20 @@ _POSITIONS: Final = 256
 _SPECIALS: Final = 2
 
 
-def load(model: str, home: Path) -> Embedder:
+def load(model: str, home: Path, runtime: RuntimeChoice = "auto") -> Embedder:
     """The model by its name in a namespace's configuration, one per process. Fatal for an unknown name."""
-    return _load(model, home.absolute())
+    return _load(model, home.absolute(), runtime)
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """The model that an `embeddingModelConfig` names."""
-    return load(config["model"], settings.home)
+    return load(config["model"], settings.home, settings.local_model_runtime)
 
 
 @lru_cache(maxsize=8)
-def _load(model: str, home: Path) -> Embedder:
+def _load(model: str, home: Path, runtime: RuntimeChoice) -> Embedder:
     if model == MINILM:
-        return MiniLM(home)
+        return MiniLM(home, runtime=runtime)
     if model == WORDLLAMA:
         return WordLlama()
     raise Fatal(f"The LOCAL provider has no such model; it has {' and '.join(MODELS)}.")
@@ -71,9 +72,16 @@ class MiniLM:
     max_tokens = _POSITIONS - _SPECIALS
 
     def __init__(
-        self, home: Path, *, precision: Precision = "fp32", threads: int | None = None, batch: int = 8
+        self,
+        home: Path,
+        *,
+        runtime: RuntimeChoice = "auto",
+        precision: Precision = "fp32",
+        threads: int | None = None,
+        batch: int = 8,
     ) -> None:
         self._home = home
+        self._choice: RuntimeChoice = runtime
         self._precision = precision
         self._threads = threads or os.cpu_count() or 1
         self._batch = batch
@@ -84,13 +92,17 @@ class MiniLM:
         if not texts:
             return vectors
         encodings = _tokenizer(self.model).encode_batch([well_formed(text) for text in texts])
-        session = _session(self._home, self._precision, self._threads)
+        network = _network(self._home, self.runtime(), self._precision, self._threads)
         order = sorted(range(len(texts)), key=lambda index: len(encodings[index].ids))
         for number in range(0, len(order), self._batch):
             members = order[number : number + self._batch]
             feeds = _padded([encodings[index].ids for index in members])
-            vectors[members] = _run(session, feeds)
+            vectors[members] = network.run(feeds)
         return vectors
+
+    def runtime(self) -> Runtime:
+        """What computes it. 8-bit weights are ONNX Runtime's own operators."""
+        return "onnxruntime" if self._precision == "int8" else minilm_runtime.choose(self._choice)
 
     def check(self) -> None:
         """Raise Fatal unless its files are all here. Loading it may take longer than a check may, and 100 MB."""
@@ -140,23 +152,8 @@ def _once(make: Callable[..., T]) -> Callable[..., T]:
 
 
 @_once
-def _session(home: Path, precision: Precision, threads: int) -> Any:
-    """The network, loaded; its file is built under `home/models` the first time."""
-    import onnxruntime
-
-    weights = wheel_file(*_WEIGHTS)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        path = minilm_graph.ensure(weights, home / "models", precision)
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except OSError as error:
-        raise Retryable(f"The local model could not be written to or read from {home / 'models'}: {error}.") from error
-    except _onnx_errors() as error:
-        raise Fatal(f"{home / 'models'} holds a broken model: delete the folder to have it built anew.") from error
+def _network(home: Path, runtime: Runtime, precision: Precision, threads: int) -> Network:
+    return minilm_runtime.load(runtime, wheel_file(*_WEIGHTS), home / "models", precision, threads)
 
 
 @_once
@@ -185,19 +182,3 @@ def _padded(rows: list[list[int]]) -> dict[str, npt.NDArray[np.int32]]:
     for row, values in enumerate(rows):
         ids[row, : len(values)] = values
     return {"ids": ids, "mask": mask, "lengths": lengths}
-
-
-def _run(session: Any, feeds: dict[str, npt.NDArray[np.int32]]) -> Embeddings:
-    try:
-        vectors: Embeddings = session.run(None, feeds)[0]
-    except _onnx_errors() as error:
-        raise Retryable("The local model failed on a batch, probably for want of memory.") from error
-    return vectors
-
-
-def _onnx_errors() -> tuple[type[Exception], ...]:
-    """ONNX Runtime's exceptions have no common base but Exception; these are the ones for a file or a run."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
-
-    names = ("Fail", "InvalidProtobuf", "InvalidGraph", "InvalidArgument", "RuntimeException", "NoSuchFile")
-    return (RuntimeError, MemoryError, *(getattr(state, name) for name in names))

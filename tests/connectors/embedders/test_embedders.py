@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from connectors.embedders import local, minilm_graph
+from connectors.embedders import local, minilm_graph, minilm_runtime
+from connectors.embedders.minilm_runtime import RuntimeChoice
 from retrieval.errors import Fatal
 from retrieval.ingestion.chunking.tokenizer import MINILM, WORDLLAMA, raw_tokenizer, wheel_file
 from retrieval.ports import Embedder
@@ -28,7 +29,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 MAKERS: dict[str, Callable[[Path], Embedder]] = {
-    "minilm-fp32": local.MiniLM,
+    "minilm-onnxruntime": lambda home: local.MiniLM(home, runtime="onnxruntime"),
+    "minilm-openvino": lambda home: local.MiniLM(home, runtime="openvino"),
     "minilm-int8": lambda home: local.MiniLM(home, precision="int8"),
     "wordllama": lambda _: local.WordLlama(),
 }
@@ -86,14 +88,31 @@ def test_check_passes(embedder: Embedder) -> None:
 
 def test_known_similarities_of_the_original_model(home: Path) -> None:
     texts = ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
-    vectors = local.MiniLM(home).embed(texts, "document")
+    vectors = local.MiniLM(home, runtime="onnxruntime").embed(texts, "document")
     assert np.allclose(vectors[0] @ vectors[1:].T, [0.695, 0.943, 0.257], atol=1e-3)
 
 
-def test_the_graph_computes_what_the_weights_say(home: Path) -> None:
+@pytest.mark.parametrize(("runtime", "least"), [("onnxruntime", 0.999999), ("openvino", 0.9999)])
+def test_the_graph_computes_what_the_weights_say(home: Path, runtime: RuntimeChoice, least: float) -> None:
     text = "The lift of a wing in a propeller slipstream."
-    [vector] = local.MiniLM(home).embed([text], "document")
-    assert float(vector @ _forward(text)) > 0.999999
+    [vector] = local.MiniLM(home, runtime=runtime).embed([text], "document")
+    assert float(vector @ _forward(text)) > least
+
+
+@pytest.mark.decision("H128")
+def test_the_runtime_is_what_the_processor_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    for capabilities, runtime in [(("FP32", "BF16"), "openvino"), (("FP32",), "onnxruntime"), ((), "onnxruntime")]:
+        monkeypatch.setattr(minilm_runtime, "_openvino_capabilities", lambda found=capabilities: found)
+        assert minilm_runtime.choose("auto") == runtime
+        assert minilm_runtime.choose("onnxruntime") == "onnxruntime"
+    with pytest.raises(Fatal, match="use auto"):
+        minilm_runtime.choose("openvino")
+
+
+def test_openvino_reports_to_nobody() -> None:
+    code = "import sys, openvino; print(*(name for name in sys.modules if 'openvino_telemetry' in name))"
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
 
 
 def test_the_static_vectors_are_those_of_the_package() -> None:
@@ -120,12 +139,13 @@ def test_changed_weights_are_refused(tmp_path: Path) -> None:
         minilm_graph.read_weights(tmp_path / "model.safetensors")
 
 
-def test_a_broken_graph_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_a_broken_graph_is_named(tmp_path: Path, runtime: RuntimeChoice) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     (folder / f"{MINILM}.fp32.v{minilm_graph.VERSION}.onnx").write_bytes(b"not a graph")
     with pytest.raises(Fatal, match="delete the folder"):
-        local.MiniLM(tmp_path).embed(["one"], "query")
+        local.MiniLM(tmp_path, runtime=runtime).embed(["one"], "query")
 
 
 def test_several_processes_build_at_once(tmp_path: Path) -> None:
@@ -139,7 +159,7 @@ def test_several_processes_build_at_once(tmp_path: Path) -> None:
 
 
 def test_importing_loads_no_model_library() -> None:
-    heavy = {"onnx", "onnxruntime", "wordllama", "tokenizers", "safetensors"}
+    heavy = {"onnx", "onnxruntime", "openvino", "wordllama", "tokenizers", "safetensors"}
     code = f"import sys, connectors.embedders.local; sys.exit(len({heavy!r} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
