@@ -3,7 +3,7 @@ BIN := .venv/bin
 # Compiled modules are kept, or every process of every test would compile Prefect again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up demo test bench lint
+.PHONY: help setup up demo test bench lint docs
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -28,9 +28,13 @@ test: setup ## all tests but those marked slow; ARGS="-m slow" runs those
 bench: setup ## the benchmarks; ARGS names one
 	$(BIN)/python -m bench $(ARGS)
 
-lint: setup ## format, rules, types, import contracts, declared dependencies
+lint: setup ## format, rules, types, import contracts, declared dependencies, links of the docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
+	$(BIN)/mkdocs build --quiet --strict
+
+docs: setup ## the documentation as a site in site/; ARGS=serve shows it while you edit
+	$(BIN)/mkdocs $(or $(ARGS),build --strict)

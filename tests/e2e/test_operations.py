@@ -1,4 +1,4 @@
-"""What docs/operations.md tells an operator to do, done as it stands there."""
+"""What docs/guides/backup.md tells an operator to do, done as it stands there."""
 
 import json
 import re
@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.conftest import Service
 
 PROJECT = Path(__file__).resolve().parents[2]
-GUIDE = (PROJECT / "docs" / "operations.md").read_text()
+GUIDE = (PROJECT / "docs" / "guides" / "backup.md").read_text()
 
 
 def block(title: str) -> str:

@@ -1,0 +1,52 @@
+"""Links between the project's Markdown files lead somewhere, and the site of docs/ loads nothing from other hosts."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+PROJECT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *(PROJECT / ".github").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def prose(text):
+    """Without blocks of code, whose lines may look like headings and links."""
+    return re.sub(r"^( *)```.*?^\1```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page):
+    """The anchors of a page's headings, as hosts of repositories and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.decision("H114")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(prose(page.read_text(encoding="utf-8"))):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {link} leads nowhere"
+        assert not anchor or anchor in anchors(target), f"{page.name}: {link} names no heading"
+
+
+@pytest.mark.decision("H114")
+def test_every_page_has_a_place_in_the_site():
+    site = yaml.safe_load((PROJECT / "mkdocs.yml").read_text())
+    named = set(re.findall(r"[\w/-]+\.md", str(site["nav"])))
+    assert {str(page.relative_to(PROJECT / "docs")) for page in PAGES if page.is_relative_to(PROJECT / "docs")} == (
+        named - {"contributing.md", "changelog.md"}  # made of the files at the root
+    )
+
+
+@pytest.mark.decision("H114")
+def test_the_site_loads_nothing_from_other_hosts():
+    site = yaml.safe_load((PROJECT / "mkdocs.yml").read_text())
+    assert site["theme"]["font"] is False
+    assert not {"extra_css", "extra_javascript"} & set(site)
+    pictures = [one for page in PAGES for one in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())]
+    assert [one for one in pictures if "//" in one] == []
