@@ -2,6 +2,8 @@
 BIN := .venv/bin
 # Compiled modules are kept, or every process of every test would compile Prefect again.
 unexport PYTHONDONTWRITEBYTECODE
+# The theme announces its successor at each build.
+export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: help setup up demo test bench lint docs
 .DEFAULT_GOAL := help

@@ -1,4 +1,4 @@
-"""The composition root of HTTP: settings, database and keys in, an ASGI application out."""
+"""Creates the ASGI application from settings, database and keys."""
 
 from __future__ import annotations
 

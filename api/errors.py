@@ -1,4 +1,4 @@
-"""The table from error codes to HTTP statuses, and the one way in which an error becomes an answer."""
+"""Error codes and their HTTP statuses, and the conversion of exceptions into error responses."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def render(error: ServiceError) -> Rendered:
 
 
 def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR) -> ServiceError:
-    """What a client is told about an exception. `failed`: the code of the area for what nobody expected."""
+    """The error that a client gets for an exception. `failed`: the area's code for unexpected exceptions."""
     if isinstance(error, ServiceError):
         return error
     if (full := disk_full.reason(error)) is not None or isinstance(error, AWAY):

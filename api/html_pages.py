@@ -1,4 +1,4 @@
-"""The few HTML pages that a person sees in a browser: no foreign resources, nothing echoed."""
+"""HTML pages for browsers: they load nothing from other hosts and repeat nothing of the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Idempotency-Key header: read strictly, and bound to its caller and to everything that the request asks for."""
+"""The Idempotency-Key header: validated, and bound to its caller and the whole request."""
 
 from __future__ import annotations
 

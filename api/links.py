@@ -1,4 +1,4 @@
-"""Signed links to stored files: whoever holds one may read that file until it expires, without an API key."""
+"""Signed links to stored files: a link gives access to one file until it expires, without an API key."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Call(Generic[B, Q]):
         return Cursors(await self.services.cursor_secret.read()).write(self._listing(namespace_id), place)
 
     async def part(self, part: Part | None, namespace_id: str = "") -> Part | None:
-        """The part that was asked for, its cursor read."""
+        """The requested page of the listing with its decoded cursor; None if no page was requested."""
         return part and replace(part, cursor=await self.place(part.cursor, namespace_id))
 
     def _listing(self, namespace_id: str) -> tuple[str, ...]:

@@ -30,7 +30,8 @@ def is_soon(error: Retryable) -> bool:
 
 
 async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> None:
-    """Take the step, again after each wait that was asked for. Retryable if these come to more than `LONGEST`."""
+    """Run the step, and again after each wait that a vendor asked for. Retryable if these waits exceed `LONGEST` in
+    total."""
     left = LONGEST
     while True:
         try:

@@ -111,9 +111,9 @@ async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: b
 
 
 def is_of_all(error: Exception) -> bool:
-    """Whether what failed says nothing of the one thing that was asked for: no other would fare better.
+    """Whether an error concerns Prefect as a whole, so that other requests would fail too.
 
-    A refusal is that one's own, and so is an answer that is late.
+    A refusal or a late response concerns one request only.
     """
     if isinstance(error, PrefectHTTPStatusError):
         return prefect_login.sentence(error) is not None

@@ -1,4 +1,4 @@
-"""`retrieval demo`: the whole story on an instance of its own, told over the HTTP API as any client would tell it."""
+"""`retrieval demo`: start an instance of its own, ingest, search and stop, over the HTTP API as any client."""
 
 from __future__ import annotations
 

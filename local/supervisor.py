@@ -65,7 +65,7 @@ class _Child:
 
 @dataclass(slots=True)
 class Errand:
-    """A role under way that ends by itself, such as the migrations."""
+    """A running role that ends by itself, such as the migrations."""
 
     role: Role
     record: RoleRecord

@@ -1,4 +1,4 @@
-"""What goes on in a scope, for those who look after it."""
+"""Activity of a scope, for monitoring: running and failed work, search latency."""
 
 from __future__ import annotations
 

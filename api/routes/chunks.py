@@ -1,4 +1,4 @@
-"""The chunks of a document: what search can find of it."""
+"""The chunks of a document, as search sees them."""
 
 from __future__ import annotations
 

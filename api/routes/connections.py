@@ -184,7 +184,7 @@ async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpd
     example={**_NAMESPACE, "documents": "KEEP"},
 )
 async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRevokedAnswer:
-    """Final: the tokens are wiped, and the vendor is told where it can be. Again it changes nothing."""
+    """Final: deletes the tokens, and revokes them at vendors that offer it. Repeating it changes nothing."""
     services, keep = call.services, call.body.documents is Fate.KEEP
     scope, connection_id = await _place(call)
     revoked = await connections.revoke(services.db, services.ring, scope, connection_id, keep=keep)

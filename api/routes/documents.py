@@ -119,7 +119,8 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
     example={"namespaceId": _NAMESPACE, "filterConfig": {"documentIngestionStatuses": ["FAILED"]}},
 )
 async def resync_documents(call: Call[ResyncDocuments, None]) -> Answer | bytes:
-    """From the stored raw file for texts and files, else fetched anew. What has not changed is not embedded again."""
+    """Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not embedded
+    again."""
     scope = call.scope(call.body.namespace_id)
     where = call.body.filter_config.to_values()
     await _surroundings(call, scope)

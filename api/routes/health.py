@@ -1,4 +1,4 @@
-"""Probes: `/health` says that the process lives, `/ready` that work goes on. Neither needs a key."""
+"""Probes: `/health` says that the process runs, `/ready` that it can do its work. Neither needs a key."""
 
 from __future__ import annotations
 

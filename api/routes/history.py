@@ -1,4 +1,4 @@
-"""The history of a document: what became of it in each job run."""
+"""The history of a document: its result in each job run."""
 
 from __future__ import annotations
 

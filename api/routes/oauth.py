@@ -1,4 +1,4 @@
-"""Where vendors send the browser back to (D44). No API key: the state of the URL is the authority."""
+"""The OAuth callback (D44). No API key: the `state` parameter authenticates it."""
 
 from __future__ import annotations
 

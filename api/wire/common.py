@@ -41,13 +41,13 @@ class PartQuery(Struct, rename="camel"):
 
 
 class Listing(Struct, rename="camel", kw_only=True):
-    """Where the list goes on; only answered to who asked for a part of it."""
+    """Pagination fields of a listing; present only if a page was requested."""
 
     has_next_page: bool | UnsetType = UNSET
     next_cursor: str | UnsetType | None = UNSET
 
     def lead_on(self, part: Part | None, cursor: str | None) -> Self:
-        """Say where the next part begins, if a part was asked for."""
+        """Set the cursor of the next page, if a page was requested."""
         if part is not None:
             self.has_next_page, self.next_cursor = cursor is not None, cursor
         return self

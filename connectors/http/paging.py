@@ -19,8 +19,8 @@ class Cursors:
         self._idle = 0
 
     def follow(self, cursor: str, *, brought: bool) -> None:
-        """Call before the next page is asked for. `brought`: whether the last one held anything new. Retryable if
-        the cursor was followed before, or too many pages in a row brought nothing."""
+        """Call before each next page. `brought`: whether the last page had anything new. Retryable if the cursor was
+        used before, or if too many pages in a row had nothing new."""
         self._idle = 0 if brought else self._idle + 1
         if cursor in self._seen or self._idle > IDLE_PAGES:
             raise Retryable(f"{self._listing} leads in a circle, or on without anything new: it would never end.")

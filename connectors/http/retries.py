@@ -91,7 +91,7 @@ class Retries:
     cost: float = 1
 
     def ask(self, request: Callable[[], T]) -> T:
-        """The request's answer, asked for until it comes or the budget ends (Retryable)."""
+        """The response to `request`, repeated until it succeeds; Retryable when the time budget is used up."""
         end = time.monotonic() + self.seconds
         failed = busy = 0
         while True:

@@ -175,9 +175,10 @@ class Session:
         return self.graph.ask(self.token, path)
 
     def download(self, path: str, to: Path, *, size: int | None, signed: str = "") -> int:
-        """Bring a file into `to`; its size in bytes. `size`: what Graph said of it: less has broken off.
+        """Download a file into `to`; its size in bytes.
 
-        `signed`: the address that `path` leads to, where Graph has told it before: one request less.
+        `size`: the expected size; a shorter download is incomplete. `signed`: the pre-signed URL of the content, if
+        Graph has sent it already; saves one request.
         """
         if signed:
             return self.graph.bring(self.graph.signed(signed), {}, to, size)

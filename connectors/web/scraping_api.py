@@ -77,7 +77,8 @@ class Service:
         return f"<{self.title}>"
 
     def ask(self, request: Callable[[], T], tries: int = TRIES) -> T:
-        """What `request` returns, asked for until it comes or the retries end. It may raise Busy and Passing."""
+        """What `request` returns, repeated until it succeeds or the retries are used up. `request` may raise Busy and
+        Passing."""
         return Retries(self.title, self._bucket, WAITING, tries).ask(request)
 
     def turn(self, url: str) -> AbstractContextManager[float]:
@@ -112,7 +113,7 @@ class Service:
         return b"".join(parts)
 
     def refusal(self, status: int, headers: Mapping[str, str]) -> Exception | None:
-        """What a status means wherever it comes from: a key, an account, a rate, a service in trouble."""
+        """The error for a status of the scraping service itself: refused key, no credit, rate limit, server error."""
         if status == 429:
             return Busy(retry_after(headers))
         if status in _LATER or status >= 500:
@@ -170,7 +171,7 @@ def require_allowed(url: str, guard: Guard, options: ScrapeOptions) -> str:
 
 
 def site_said(status: int) -> Retryable | Skippable:
-    """What an error of the site itself means, told by the service, which has tried more than once."""
+    """The error for a status of the site itself, as reported by the scraping service, which has retried already."""
     if status in _LATER or status >= 500:
         return Retryable(f"The site answers {status}.")
     return Skippable(f"The site answers {status}; there is no page to ingest.")

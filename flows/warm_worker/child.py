@@ -36,9 +36,10 @@ ORPHAN_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One flow run to execute. `code` names a version of its deployment: the same code means the same flow object.
+    """One flow run to execute.
 
-    `entrypoint`: what the worker has judged. The child loads this one, and asks nobody where the code lies.
+    `code` names a version of its deployment: the same code means the same flow object. `entrypoint`: the one that the
+    worker has allowed; the child loads exactly this one.
     """
 
     run_id: UUID

@@ -1,4 +1,4 @@
-"""Idempotency keys (D19, D63): what is asked for twice under one key is done once, and answered alike.
+"""Idempotency keys (D19, D63): a repeated request with the same key acts once and gets the same response.
 
 What a request does and the answer to it are committed together, so no crash can lose the one without the other. Whoever
 comes with the same key meanwhile waits for the commit without holding a connection. What fails is rolled back and may
@@ -64,9 +64,10 @@ async def recall(db: Database, ring: KeyRing, asked: IdempotentRequest) -> bytes
 
 
 async def once(db: Database, ring: KeyRing, asked: IdempotentRequest, act: Callable[[], Awaitable[bytes]]) -> bytes:
-    """What `act` answers, or answered before. All that it does to the database on the event loop is committed with it.
+    """The response of `act`, or the stored one of an earlier request with this key.
 
-    `act` should be short: it holds a connection. What takes long comes before, and starts no task of its own.
+    What `act` does to the database on the event loop is committed with the response. `act` holds a connection, so it
+    should be short and start no tasks; do slow work before.
     """
     end = time.monotonic() + WAIT
     pause = _PAUSE

@@ -136,7 +136,7 @@ class _News:
         self._idle = 0
 
     def judge(self, page: Page[SourceItem]) -> None:
-        """Retryable after too many pages that told nothing new. Pages without items are the connector's own matter."""
+        """Retryable after too many pages without anything new. Pages without any items are left to the connector."""
         fresh = {hash((item.external_id, item.version, item.deleted)) for item in page.items} - self._said
         self._said |= fresh
         self._idle = 0 if fresh else self._idle + bool(page.items)

@@ -131,7 +131,7 @@ async def find(db: Database, ring: KeyRing, scope: Scope, connection_id: str) ->
 async def change(
     db: Database, ring: KeyRing, scope: Scope, connection_id: str, change: Change, start: Start
 ) -> Connection:
-    """Apply the change and let `start` authorize the connection anew. A REVOKED one is INVALID_REQUEST (D52)."""
+    """Apply the change and let `start` begin a new authorization. INVALID_REQUEST if it is REVOKED (D52)."""
     values = {
         **scopes.params(scope),
         "id": connection_id,

@@ -1,4 +1,4 @@
-"""How a connection is kept in step: how far it has come, what is left over, and documents that left the service.
+"""Synchronization of a connection: its cursor, unfinished items, and documents removed at the service.
 
 A departure is noted with the page that tells of it and settled with the last page. Many at once are held: a bad listing
 must not empty an index, so a person confirms them with a resync.

@@ -97,9 +97,9 @@ class ConnectionTokens:
         return self._refreshed(lambda tokens: tokens.access_token == refused)
 
     def ended(self, reason: str, refused: str) -> StepError:
-        """What to raise where the service refuses a renewed token too; the connection is FAILED from now on.
+        """The error to raise where the service refuses a renewed token as well; the connection becomes FAILED.
 
-        Not if somebody has authorized it anew since that token was handed out: then it is to be tried again.
+        If it was authorized again since that token was issued, it stays as it is and the error is Retryable.
         """
         with self._db.transaction() as connection:
             row = self._locked(connection)

@@ -87,7 +87,7 @@ class Database:
         return "Database(…)"
 
     def sibling(self, *, size: int, role: str) -> Database:
-        """The same database by connections of its own, which nobody else waits for."""
+        """The same database with a separate pool, so that its users wait for nobody else's connections."""
         return Database(self._url, size=size, role=role)
 
     @property

@@ -158,9 +158,10 @@ async def patch_metadata(
 
 
 async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
-    """Take the documents that match, and what was packed into them, out of every answer, at once; how many.
+    """Delete the matching documents and what was packed into them; their number.
 
-    What lies in the stores is removed by the sweep. A run that is working on one of them cannot bring it back.
+    They disappear from all responses at once; garbage collection empties the stores. A job run that is working on one
+    of them cannot restore it.
     """
     require_restriction(where)
     async with db.async_transaction() as connection:

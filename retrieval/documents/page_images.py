@@ -15,9 +15,9 @@ from retrieval.ports import Scope
 
 @dataclass(frozen=True, slots=True)
 class PagedDocument:
-    """`pages`: the offset in the parsed text at which each page starts, empty if that is not known.
+    """`pages`: the offset in the parsed text at which each page starts; empty if unknown.
 
-    `start`, `end`: the chunk's place in that text, None if no chunk was asked for or there is none such.
+    `start`, `end`: the chunk's offsets in that text; None if no chunk was requested or it does not exist.
     """
 
     media_type: str

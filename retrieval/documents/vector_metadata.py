@@ -46,16 +46,17 @@ def of(document_id: str, document_type: str, source: str, metadata: Mapping[str,
 
 
 def mark(key: str, value: Any) -> str:
-    """A metadata key with one value. Numbers are told apart as far as 64 bits of floating point can."""
+    """A metadata key with one value, for filters. Numbers are distinguished with the precision of a 64-bit float."""
     text = json.dumps([key, _plain(value)], ensure_ascii=False, separators=(",", ":"))
     data = text.encode()
     return text if len(data) <= MARK_BYTES else "#" + hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def due(ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
-    """The statement that has a store told of these documents' new metadata, in the background and with retries.
+    """The statement that schedules an update of these documents' metadata in their vector store.
 
-    It belongs into the transaction that changed them. The embedded store needs none: it asks our tables.
+    It is carried out in the background, with retries. Run it in the transaction that changed them. The embedded store
+    needs none: it reads our tables.
     """
     return _DUE, {"ids": list(ids), "own": EMBEDDED[VECTOR_STORAGE]["provider"]}
 

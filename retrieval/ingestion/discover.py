@@ -56,10 +56,10 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
 
 
 def run(db: Database, lease: Lease, wanted: Waiting, source: Source, files: FileStore | None = None) -> None:
-    """Record what the source lists as documents of the run, from the last saved page on, however often it is tried.
+    """Record what the source lists as documents of the run, from the last saved page on; safe to repeat.
 
-    `files`: where content goes that the source hands over with its items. Ends early if the run is cancelled
-    meanwhile. Retryable if the listing breaks off.
+    `files`: where content is stored that the source returns with the listing. Ends early if the run is cancelled.
+    Retryable if the listing breaks off.
     """
     with db.transaction() as connection:
         batches.guard(connection, lease)

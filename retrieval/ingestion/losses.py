@@ -1,5 +1,4 @@
-"""Recovery of batches whose flow run was lost: interruptions fail nobody, a document that kills its process fails
-alone.
+"""Recovery of batches whose flow run was lost. Interruptions fail no document; one that kills its process fails alone.
 
 An orderly interruption, such as a worker's restart, hands the lease back and counts for nothing. Other losses are held
 against what was being worked on, until it gets on: much if its process died, little if the whole worker was lost. From
@@ -52,10 +51,11 @@ def _at_work(db: Database, lease: Lease, what: str | None) -> None:
 
 
 def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> bool:
-    """Tie the hands of whoever works on the batch and let the dispatcher start a new attempt.
+    """Fence off the current holder of the batch and let the dispatcher start a new attempt.
 
-    `weight`: what is held against its work, 0 after an orderly interruption. Work that reaches `attempts` deaths alone
-    fails with the reason. False, and nothing is done, while somebody writes under the fence: who does is not dead.
+    `weight`: how much this attempt counts against the documents in progress, 0 after an orderly interruption. Documents
+    that reach `attempts` deaths on their own fail with the reason. False, with nothing changed, if the holder is still
+    writing: it is alive.
     """
     values = {"id": batch.id, "attempt": batch.attempt, "weight": weight}
     with db.transaction() as connection:

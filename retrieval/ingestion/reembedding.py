@@ -200,7 +200,7 @@ LEAVE_STORES: LiteralString = """
 
 
 def drop(db: Database, lease: Lease) -> None:
-    """End whatever runs of the batch are open; the sweep takes what they have built."""
+    """End the batch's open runs; garbage collection deletes what they have built."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
         rows = connection.execute(

@@ -32,7 +32,7 @@ _UPLOAD = "Split the archive, or upload the files by themselves; the operator ca
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A member whose content lies in the file store, or one that was left out for a reason."""
+    """An archive member whose content is in the file store, or one that was left out, with the reason."""
 
     member: Member
     key: str = ""
@@ -138,7 +138,7 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
 
 
 def discard(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
-    """Have the sweep delete what was stored for nothing."""
+    """Let garbage collection delete files that were stored and are not used."""
     connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [one.key for one in stored if one.key]})
 
 

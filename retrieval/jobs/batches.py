@@ -38,7 +38,7 @@ class Batch:
 
     @property
     def idempotency_key(self) -> str:
-        """The same attempt asked for twice is one flow run."""
+        """Makes repeated dispatch of the same attempt create one flow run."""
         return f"{self.id}:{self.attempt}"
 
 
@@ -171,13 +171,13 @@ def guard(connection: Connection[Row], lease: Lease) -> None:
 
 
 def is_cancelled(db: Database, job_run_id: str) -> bool:
-    """Whether somebody asked for the job run's end."""
+    """Whether cancellation of the job run was requested."""
     rows = db.rows("select 1 from job_runs where id = %(run)s and cancel_requested", {"run": job_run_id})
     return bool(rows)
 
 
 def is_wanted(db: Database, lease: Lease) -> bool:
-    """Whether any job run of the batch is still to be brought to its end."""
+    """Whether any job run of the batch still has to be completed."""
     row = db.row(
         "select 1 from job_runs where batch_id = %(batch)s and finished_at is null and not cancel_requested limit 1",
         {"batch": lease.batch_id},
@@ -266,7 +266,7 @@ def _refuse_undiscovered(connection: Connection[Row], batch_id: str, error: str)
 
 
 def close_documents(connection: Connection[Row], ends: Sequence[tuple[str, str, str | None]], *, status: str) -> None:
-    """End these (job run, document, error) without success. What they had written goes to the sweep; raw files stay."""
+    """End these (job run, document, error) without success. Garbage collection deletes their output; raw files stay."""
     connection.execute(
         """
         with closed as (

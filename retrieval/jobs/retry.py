@@ -9,9 +9,9 @@ from retrieval.sources import APPS
 
 
 def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
-    """A batch of new job runs for what failed in this one, already in the hands of the flow run; None without any.
+    """A new batch with job runs for what failed in this one, already claimed for the flow run; None if nothing failed.
 
-    A connection's job runs follow each other, so those of content services wait for the dispatcher instead.
+    Job runs of one connection run one after another, so those of content services wait for the dispatcher.
     """
     batch_id = newest(db, batch_id, flow_run_id)
     new = ids.batch_id()

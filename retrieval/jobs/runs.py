@@ -43,7 +43,8 @@ class Ingestion:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file on its way into the file store. If it is never accepted, the sweep removes it after a day."""
+    """A file that is being written to the file store. If no request is accepted for it, garbage collection deletes it
+    after a day."""
 
     key: str
     sweep: int
@@ -179,7 +180,7 @@ async def accept_file(
     ingestion: Ingestion,
     external_id: str | None = None,
 ) -> Accepted:
-    """Record a file that lies whole in the file store under `upload.key`."""
+    """Accept the ingestion of a file that is complete in the file store under `upload.key`."""
     return await _accept(
         db,
         scope,
@@ -214,7 +215,7 @@ def not_found() -> ServiceError:
 
 
 def file_key(scope: Scope, owner: str, name: str) -> str:
-    """Where a file lies in the namespace's file store: always below its namespace and tenant."""
+    """The key of a file in the namespace's file store, always below its namespace and tenant."""
     return f"{scope.namespace}/{scope.tenant or '_'}/{owner}/{name}"
 
 

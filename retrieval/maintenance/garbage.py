@@ -109,9 +109,9 @@ class Sweeper:
         self._closing = Event()
 
     def begin(self) -> int:
-        """Give free threads to scopes with something due; how many are at work.
+        """Assign free threads to scopes with work that is due; the number of busy threads.
 
-        One thread is kept for what lies in this installation, and half of them for what was never in trouble.
+        One thread is kept for scopes without external stores, and at most half of them serve scopes that have failed.
         """
         self._turns = {scope: turn for scope, turn in self._turns.items() if not turn.work.done()}
         if len(self._turns) >= THREADS:
@@ -142,7 +142,7 @@ class Sweeper:
         return sum(turn.result() for turn in ended)
 
     def close(self) -> None:
-        """Nothing more is begun; what was begun ends by itself."""
+        """Start nothing more; what is running ends by itself."""
         self._closing.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Back-off by host for garbage collection: a host that hangs is left alone, later each time, so that others go on.
+"""Back-off by host for garbage collection: a failing host is skipped, each time for longer, so that others proceed.
 
 Each host is seen by itself: what is called there is measured, what it does not answer or refuses for the moment puts it
 back, later each time. What is known of it is this process's own, and a fresh process finds out anew.

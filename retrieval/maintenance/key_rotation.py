@@ -1,4 +1,4 @@
-"""Key rotation: seals stored secrets with the first key of the ring. Runs beside a working service.
+"""Key rotation: encrypts stored secrets again with the first key of the ring, while the service runs.
 
 Runs beside a working service. A value is replaced only if it is still the one that was read, so a newer one that
 a request stores meanwhile stays; no lock is held longer than one row's update; what is done stays done.

@@ -170,7 +170,7 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
 
 
 async def delete(db: Database, organization: str, namespace_id: str) -> None:
-    """Gone from every answer at once. Its runs end, and the sweep removes its files and vectors (D53)."""
+    """Delete a namespace, at once for clients. Its runs end; garbage collection deletes files and vectors (D53)."""
     row = await db.async_row(
         """
         with gone as (

@@ -85,7 +85,7 @@ class Backend(httpcore.NetworkBackend):
 
 
 class Stream(httpcore.NetworkStream):
-    """A connection that keeps to the deadline of `within`."""
+    """A connection that enforces the deadline set by `within`."""
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a content service hands out. `expires_at` is None if it does not say; `account`: whose it is, if known."""
+    """The tokens of an authorization. `expires_at` is None if the service does not say; `account`: whose they are, if
+    known."""
 
     access_token: str = field(repr=False)
     refresh_token: str | None = field(default=None, repr=False)
@@ -95,5 +96,6 @@ class Choosing(Protocol):
     """A connector of which a request can choose parts."""
 
     def choosing(self, include: Sequence[Mapping[str, str]]) -> Connector:
-        """The same, for these parts alone: each has an `id` or a `path`. What lies outside of them is gone."""
+        """The same connector, limited to these parts; each has an `id` or a `path`. Everything outside them counts as
+        gone."""
         ...

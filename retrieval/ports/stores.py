@@ -31,7 +31,7 @@ class Match:
 
 
 class VectorStore(Protocol):
-    """Vectors of one namespace's store. Data of two scopes never lies in one partition of it."""
+    """The vectors of one namespace. Vectors of two scopes are never in the same partition of it."""
 
     labelled: bool
     """Whether it filters by the labels that come with the vectors; otherwise it asks our own tables."""

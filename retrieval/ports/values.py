@@ -143,10 +143,11 @@ class Source(Protocol):
     """Where documents come from: web pages, drives, workspaces."""
 
     def discover(self, request: DiscoveryRequest, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        """What there is, lazily: a page's items and its cursor are saved together before the next page is asked for.
+        """The items of the source, lazily.
 
-        `cursor`: of the last page that was saved, None at first. The last page is `done`; a listing that ends without
-        one has broken off. Raises Skippable or Fatal with the reason that the job run shall show.
+        A page's items and cursor are saved together before the next page is requested. `cursor`: that of the last saved
+        page, None at first. The last page is `done`; a listing that ends without one is incomplete. Raises Skippable or
+        Fatal with the reason shown on the job run.
         """
         ...
 

@@ -185,9 +185,9 @@ def compact(connection: Connection[Row], partition_id: int, chunk_ids: Sequence[
 
 
 def forget(db: Database, partition_id: int, chunk_ids: Sequence[int], language: str) -> None:
-    """Drop the words that stand nowhere else any more, before these chunks go: a deleted text leaves none behind.
+    """Delete terms that occur in no other chunk; call it before these chunks are deleted.
 
-    In short transactions of its own, each for a bounded number of words.
+    Works in short transactions, each for a bounded number of terms.
     """
     params = {"chunks": list(chunk_ids), "language": language}
     words = [row["term"] for row in db.rows(_WORDS_IN, params)]

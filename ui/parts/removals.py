@@ -1,4 +1,4 @@
-"""Documents that are gone at their content service and wait for confirmation: shown, and let go when it is given."""
+"""Documents that are gone at their content service: listed, and deleted once that is confirmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is there, what moves, and what needs somebody: the page that staff open first."""
+"""The overview: counts, running work, and what needs attention; the first page after sign-in."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _not_there(operation: str, gone: str) -> StepError:
 
 
 def of_transport(error: Exception) -> StepError:
-    """Trouble on the way: what may pass by itself, and what will not."""
+    """Connection errors: those that a retry may fix, and those that it will not."""
     inner = getattr(error, "kwargs", {}).get("error")
     if isinstance(inner, Blocked):
         return Fatal(str(inner), field="endpoint")

@@ -25,9 +25,10 @@ MOST_WINDOWS = 15
 
 
 def cut(path: Path, first: int) -> tuple[Path, Reply]:
-    """The window of pages from `first` (0-based) as a PDF of its own, and what is known of the whole file.
+    """The page range from `first` (0-based) as a PDF of its own, and the properties of the whole file.
 
-    The file itself if it is short, or cannot be opened here: what is wrong with it is the library's to say.
+    Short files, and files that cannot be opened here, are returned as they are: the parsing library reports what is
+    wrong.
     """
     import pypdfium2
 

@@ -29,7 +29,7 @@ _NOT_CHOSEN = frozenset({"", "Off"})
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A page's text in the order in which it lies in the file, and what was put onto the page afterwards."""
+    """The text of a page in the order of the file, and text that was added to the page later, such as annotations."""
 
     text: str
     added: tuple[str, ...]

@@ -18,9 +18,9 @@ _NOT_TAKEN = "What is packed into the file could not be written to the worker's 
 
 
 class Room:
-    """Made by the parent, which brings files in and takes out what was made; the child is confined to it.
+    """Created by the parent, which copies input in and results out; the child is confined to it.
 
-    The child is never believed where something lies: it may have been taken over by the file that it read.
+    Paths that the child reports are never trusted: the file it read may have taken it over.
     """
 
     def __init__(self) -> None:

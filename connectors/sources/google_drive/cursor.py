@@ -14,10 +14,11 @@ SHARED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of a listing. `log`: a shared drive's id, "" for the account itself.
+    """A part of a listing.
 
-    files: everything there; changes: what happened since the log's token; folder: what lies in one that changed;
-    trash: what lay in one that is in the trash; shared: what lies in a folder of somebody else.
+    `log`: a shared drive's id, "" for the account itself. files: everything there; changes: changes since the log's
+    token; folder: contents of a changed folder; trash: contents of a trashed folder; shared: contents of a folder of
+    another owner.
     """
 
     kind: str
@@ -27,10 +28,11 @@ class Step:
 
 @dataclass(slots=True)
 class DriveCursor:
-    """`tokens`: where each log's changes go on. `steps`: what is left to do, the first from `page` on.
+    """`tokens`: where each change log continues.
 
-    `day`: of the last listing of everything, counted from 1970. `folders`: the mark of each that a change told of.
-    `shared`: folders of others that hold what neither the listing nor a change log of the account tells of.
+    `steps`: what is left to do, the first one from `page` on. `day`: of the last full listing, in days since 1970.
+    `folders`: a mark of each folder that a change named. `shared`: folders of others whose contents are in neither the
+    listing nor a change log of the account.
     """
 
     tokens: dict[str, str]

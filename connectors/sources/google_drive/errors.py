@@ -12,11 +12,11 @@ from retrieval.errors import Fatal, Retryable, Skippable
 
 
 class Forgotten(Exception):
-    """A page token, or the shared drive that it belongs to, is not known any more: list everything anew."""
+    """Google no longer accepts a page token or does not know its shared drive: list everything again."""
 
 
 class Barred(Exception):
-    """The account may not list this shared drive or folder, though it is told of it."""
+    """The account may not list this shared drive or folder, although Google names it."""
 
 
 class Missing(Skippable):

@@ -61,7 +61,7 @@ class SharePoint:
         return replace(raw, properties=known)  # the path is the listing's, which knows the library's own
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
-        """Also what lies in no library that is followed, or chosen, any more."""
+        """Also true for files in libraries that are not followed, or chosen, any more."""
         drive, _, item_id = external_id.partition("/")
         if tokens.connection_id not in self._known:
             self._known[tokens.connection_id] = self._libraries(tokens)

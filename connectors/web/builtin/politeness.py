@@ -50,7 +50,7 @@ class Politeness:
             yield time.monotonic() - asked
 
     def leave_alone(self, host: str, seconds: float) -> None:
-        """No request to the host for so long: it asked for that."""
+        """Send no request to the host for `seconds`, as it asked by Retry-After."""
         known = self._host(host)
         with known.lock:
             known.free_at = max(known.free_at, time.monotonic() + seconds)

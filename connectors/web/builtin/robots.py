@@ -56,7 +56,8 @@ class Robots:
         self._lock = threading.Lock()
 
     def rules(self, url: str) -> Rules:
-        """Of the site that `url` lies on. Retryable while the site cannot say: nothing is fetched from it meanwhile."""
+        """The rules of the site of `url`. Retryable while robots.txt cannot be read; nothing is fetched from the site
+        until then."""
         try:
             parts = urlsplit(url)
         except ValueError:  # no page can be fetched from there either

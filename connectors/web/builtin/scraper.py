@@ -33,7 +33,8 @@ class Builtin:
         self._robots = robots
 
     def fetch(self, url: str, options: ScrapeOptions, to: Path, *, known: str = "") -> RawContent | None:
-        """See the port. A list's URLs are a person's wish and not bound by robots.txt, but its delay is kept (D59)."""
+        """See the port. robots.txt does not restrict the URLs of a list, which a user chose, but its Crawl-delay
+        applies (D59)."""
         delay = self._robots.delay(url) if self._robots else 0.0
         found = self._get(url, to, FetchRequest(headers=conditions(known), delay=delay, check=options.check))
         if found.status == 304 and known and found.url != bearer(known, url):

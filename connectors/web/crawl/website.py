@@ -38,7 +38,7 @@ def make(scraper: Scraper, files: FileStore, db: Database) -> Website:
 
 
 class Website:
-    """Fetches with the namespace's scraper. The frontier lies in the database, saved with the pages it led to."""
+    """Fetches with the namespace's scraper. The frontier is stored in the database together with the pages it found."""
 
     def __init__(
         self, scraper: Scraper, db: Database, files: FileStore, robots: robots_files.Robots | None, *, at_once: int

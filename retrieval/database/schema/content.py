@@ -130,7 +130,7 @@ class StoredVector(SQLModel, table=True):
 
 
 class Posting(SQLModel, table=True):
-    """The keyword side: how often a term stands in an active chunk of `length` terms."""
+    """The inverted index of keyword search: how often a term occurs in an active chunk of `length` terms."""
 
     __tablename__ = "postings"
     __table_args__ = (Index("postings_of_chunk", "chunk_id"),)

@@ -1,4 +1,4 @@
-"""Which connections have a document, and which do not have it any more and still wait for that to count."""
+"""Which connections have a document, and removals at a service that are not carried out yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be done: jobs, their runs in batches, and what is to be swept away."""
+"""Work to do: jobs, their runs in batches, and what garbage collection has to delete."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class InboxText(SQLModel, table=True):
 
 
 class Sweep(SQLModel, table=True):
-    """Something that is gone from every answer and still lies in a store: removed from `due_at` on."""
+    """Something that is deleted for clients but still in a store; garbage collection removes it from `due_at` on."""
 
     __tablename__ = "sweeps"
     __table_args__ = (Index("sweeps_due", "due_at"), Index("sweeps_of_partition", "partition_id", "due_at"))

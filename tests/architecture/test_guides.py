@@ -1,0 +1,59 @@
+"""What the quickstart, the guides and README tell people to send and to run is taken by the API and the command."""
+
+import json
+import re
+import shlex
+
+import msgspec
+import pytest
+
+from local import cli
+from retrieval.settings import PROJECT
+from tests.architecture.test_contract import operation_of
+
+PAGES = [PROJECT / "README.md", PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "operations.md"]
+PAGES += sorted((PROJECT / "docs" / "guides").glob("*.md"))
+NAMESPACE = "ns_06gzpnn6z30k9qdmrw54faz30g"
+
+
+def blocks():
+    """Each shell block of the guides, with the page it is on."""
+    for page in PAGES:
+        for block in re.findall(r"```(?:bash|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            yield page.name, block
+
+
+def requests():
+    """Path and JSON body of each request with curl."""
+    for page, block in blocks():
+        for path, body in re.findall(
+            r"curl [^\n]*?(/v1/[\w/-]+)[^{`]*?-d '(\{.*?\})'$", block, re.DOTALL | re.MULTILINE
+        ):
+            yield pytest.param(path, body.replace("'$NAMESPACE'", NAMESPACE), id=f"{page}: {path}")
+
+
+def commands():
+    """The arguments of each call of `retrieval`."""
+    for page, block in blocks():
+        for line in re.findall(
+            r"^(?:\.venv/bin/|[\w/=$.-]+ /opt/retrieval/\.venv/bin/)?retrieval (.+)$", block, re.MULTILINE
+        ):
+            yield pytest.param(shlex.split(line, comments=True), id=f"{page}: {line[:40]}")
+
+
+@pytest.mark.parametrize(("path", "body"), list(requests()))
+def test_a_request_of_the_guides_is_one_that_the_service_takes(path, body):
+    said = operation_of("POST", path)
+    taken = msgspec.convert(json.loads(body), said.body)
+    if hasattr(taken, "to_values"):
+        taken.to_values()
+
+
+@pytest.mark.parametrize("arguments", list(commands()))
+def test_a_command_of_the_guides_is_one_that_the_program_knows(arguments):
+    cli._parser().parse_args(arguments)
+
+
+def test_the_guides_show_requests_and_commands():
+    assert len(list(requests())) >= 10
+    assert len(list(commands())) >= 6
