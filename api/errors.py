@@ -106,7 +106,7 @@ def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR
         )
         return ServiceError(code, message, headers=_allow(error))
     log.error("request.failed", exc_info=error)
-    return ServiceError(failed, "Something went wrong on our side. Try again; if it stays, report the X-Request-Id.")
+    return ServiceError(failed, "An internal error occurred. Try again; if it persists, report the X-Request-Id.")
 
 
 def unavailable(full: str | None = None) -> ServiceError:

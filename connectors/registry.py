@@ -108,7 +108,7 @@ def scraper(config: NamespaceConfig) -> Scraper:
     """What fetches the namespace's web pages. Fatal if there is none, or none such in this installation."""
     chosen = config.web_scraper
     if chosen is None:
-        raise Fatal("The namespace has no web scraper any more; set its webScraperConfig.")
+        raise Fatal("The namespace no longer has a web scraper; set its webScraperConfig.")
     _require_unmoved("webScraperConfig", chosen, config)
     make = _load(SCRAPERS, chosen["provider"], "webScraperConfig.provider")
     return cast("Scraper", _once("scraper", chosen, lambda: make(chosen, settings.load())))

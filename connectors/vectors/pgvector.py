@@ -261,7 +261,7 @@ class PgVectorStore:
             connection.execute(_MAKE, self._params(scope))
             found = self._found(connection, scope)
         if found is None:
-            raise Retryable("The scope is just being made.")
+            raise Retryable("The scope is being created.")
         return int(found["id"])
 
     def _params(self, scope: Scope) -> dict[str, Any]:

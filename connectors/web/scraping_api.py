@@ -183,4 +183,4 @@ def is_file(url: str) -> bool:
 
 
 def too_large(most: int) -> Skippable:
-    return Skippable(f"What lies at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
+    return Skippable(f"The content at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")

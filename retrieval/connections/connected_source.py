@@ -141,7 +141,7 @@ class _News:
         self._said |= fresh
         self._idle = 0 if fresh else self._idle + bool(page.items)
         if self._idle > IDLE_PAGES:
-            raise Retryable("The service's listing names the same items again and again, and comes to no end.")
+            raise Retryable("The service's listing repeats the same items and comes to no end.")
 
 
 def _connection(request: DiscoveryRequest) -> str:

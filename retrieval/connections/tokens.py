@@ -104,7 +104,7 @@ class ConnectionTokens:
         with self._db.transaction() as connection:
             row = self._locked(connection)
             if row and row["status"] == ConnectionStatus.ACTIVE and self._active(row).access_token != refused:
-                return Retryable("The connection got other tokens meanwhile.")
+                return Retryable("The connection was authorized again in the meantime.")
             self._fail(connection, reason)
         return Fatal(reason)
 
@@ -157,12 +157,12 @@ class ConnectionTokens:
     def _active(self, row: Row | None) -> Tokens:
         tokens = open_tokens(self._ring, self._id, row["credentials"], row["account"]) if row else None
         if row is None or tokens is None or row["status"] != ConnectionStatus.ACTIVE:
-            raise Fatal("The connection is not ACTIVE any more: authorize it anew, or use another one.")
+            raise Fatal("The connection is not ACTIVE any more: authorize it again, or use another one.")
         return tokens
 
     def _ask(self, tokens: Tokens) -> Tokens:
         if tokens.refresh_token is None:
-            raise Fatal("The service does not accept the access any more: authorize the connection anew.")
+            raise Fatal("The service no longer accepts the authorization: authorize the connection again.")
         return self._authorizer.refresh(tokens)
 
     def _store(self, connection: PgConnection[Row], fresh: Tokens, before: bytes) -> None:

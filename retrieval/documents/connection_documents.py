@@ -59,7 +59,7 @@ def require_living(connection: Connection[Row], connection_id: str) -> None:
         "select status from connections where id = %(id)s for share", {"id": connection_id}
     ).fetchone()
     if row is None or row["status"] == "REVOKED":
-        raise Fatal("The connection is not ACTIVE any more: authorize it anew, or use another one.")
+        raise Fatal("The connection is not ACTIVE any more: authorize it again, or use another one.")
 
 
 def add(connection: Connection[Row], connection_id: str, job_run_id: str, external_ids: Sequence[str]) -> None:

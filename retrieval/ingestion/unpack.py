@@ -44,7 +44,9 @@ def store(item: Item, members: Sequence[Member], scope: Scope, files: FileStore)
     if not members:
         return []
     if int(item.properties.get(LEVEL, 0)) >= DEPTH:
-        raise Skippable(f"Archives are opened up to {DEPTH} levels deep; this one lies deeper. Upload it by itself.")
+        raise Skippable(
+            f"Archives are opened up to {DEPTH} levels deep; this one is nested deeper. Upload it separately."
+        )
     return [_stored(number, member, item, scope, files) for number, member in enumerate(members)]
 
 

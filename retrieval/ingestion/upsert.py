@@ -92,7 +92,7 @@ def _vectors(db: Database, item: Item, row: Row | None) -> Iterator[Vector]:
         if not rows:
             return
         if any(row["values"] is None for row in rows):
-            raise Retryable("A vector that was there is gone; it is made again.")
+            raise Retryable("A stored vector is missing; it is created again.")
         for one in rows:
             yield Vector(
                 vector_id(document, item.generation, one["index"]), document, json.loads(one["values"]), labels=marks

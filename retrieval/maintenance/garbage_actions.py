@@ -196,7 +196,7 @@ def _delete(store: VectorStore, scope: Scope, names: Sequence[str], prefix: str)
     if left := list(store.ids(scope, prefix)):
         store.delete(scope, left)
         if any(store.ids(scope, prefix)):
-            raise Retryable("The vector store still shows what was deleted; it is asked again later.")
+            raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
 
 
 def _embeddings(db: Database, _stores: Stores, row: Row) -> None:
@@ -221,7 +221,7 @@ def _other_stores(db: Database, _stores: Stores, row: Row) -> None:
         row,
     )
     if waits is not None and row["tries"] < PATIENCE:
-        raise Retryable("The vector store that was left is not empty yet.")
+        raise Retryable("The former vector store is not empty yet.")
     db.rows(
         """
         update namespaces n

@@ -35,7 +35,7 @@ def read(task: Task, page: Page) -> Reply:
     try:
         text = _text(parsed, page)
     except ValueError as error:
-        raise Skippable("A CSS selector of scrapeOptions cannot be read. Correct it and ingest anew.") from error
+        raise Skippable("A CSS selector of scrapeOptions is not valid. Correct it and ingest again.") from error
     except kreuzberg.KreuzbergError as error:
         raise Skippable("The page is damaged and cannot be read.") from error
     known: dict[str, str | int] = {"mimeType": "text/html", "fileSize": len(data)}

@@ -270,5 +270,5 @@ def _refusal(status: int, expected: tuple[type[Exception], ...]) -> Exception:
     if kind and kind in expected:
         return kind()
     if Skippable in expected:
-        return Skippable(f"Box does not give this file's content (status {status}).")
+        return Skippable(f"Box refuses to send this file's content (status {status}).")
     return Fatal(f"Box answered with the unexpected status {status}: check RETRIEVAL_ENDPOINTS, if it names BOX.")

@@ -73,7 +73,7 @@ def _downloaded(client: BoxSession, tokens: TokenSource, file_id: str, to: Path)
         got = client.download(tokens, file_id, to)
         if got.sha1 == entry.sha1 or _is_remade(entry):
             return entry, got
-    raise Retryable("The file arrived from Box with another content than Box says it has: it changes right now.")
+    raise Retryable("The file's content does not match its checksum at Box; it is probably being changed.")
 
 
 def _is_remade(entry: BoxItem) -> bool:

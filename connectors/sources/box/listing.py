@@ -115,9 +115,9 @@ class Walk:
         try:
             at = _position(self.client.events(self.tokens, "now").next_stream_position)
         except Outdated as error:
-            raise Fatal("Box does not tell this account's changes (400): try another account.") from error
+            raise Fatal("Box does not report changes for this account (400): try another account.") from error
         if at is None:
-            raise Retryable("Box gave no position to look for changes from.")
+            raise Retryable("Box returned no position in its events.")
         return BoxCursor(at, since, "walk", whole=True, waiting=((ROOT, ""),))
 
     def _page(self, place: BoxCursor) -> Page[SourceItem]:

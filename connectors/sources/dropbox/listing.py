@@ -70,7 +70,7 @@ def pages(client: DropboxSession, tokens: TokenSource, cursor: str | None) -> It
         if found is None:
             starts += 1
             if starts > STARTS:
-                raise Retryable("Dropbox forgets its listing again and again.")
+                raise Retryable("Dropbox has reset its listing several times in a row.")
             place = DropboxCursor()
             continue
         page, place = found

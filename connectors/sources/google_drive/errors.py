@@ -59,7 +59,7 @@ def understand(status: int, content: bytes, headers: Mapping[str, str]) -> Excep
     if status == 429 or (status == 403 and reason in _BUSY):
         return Busy(retry_after(headers))
     if status in {403, 404} and reason in _LATER:
-        return Retryable("Google Drive takes no more requests of this app today.", after=_LATER_SECONDS)
+        return Retryable("The app's daily quota of requests at Google Drive is used up.", after=_LATER_SECONDS)
     if reason is None or status < 400 or status == 408 or status >= 500:
         return Passing(f"Google Drive could not answer (status {status}).")
     return _refusal(status, reason)
@@ -74,7 +74,7 @@ def incomplete() -> Passing:
 
 
 def endless() -> Retryable:
-    return Retryable("Google Drive's listing comes back to where it was: it would never end.")
+    return Retryable("Google Drive's listing repeats a page and would never end.")
 
 
 def _refusal(status: int, reason: str) -> Exception:

@@ -81,7 +81,7 @@ class DriveListing:
             try:
                 yield from self._pages(self._everything())
             except trouble.Forgotten as error:
-                raise Retryable("Google Drive does not know the place in its listing that it gave itself.") from error
+                raise Retryable("Google Drive rejects the page token that it issued.") from error
 
     def _pages(self, state: DriveCursor) -> Iterator[Page[SourceItem]]:
         while state.steps:

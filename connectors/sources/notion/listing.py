@@ -65,12 +65,12 @@ class NotionListing:
         idle, place = 0, place.begun(self.now)
         for number in count(1):
             if hash(place) in self._been:  # places name all databases that are left, and take memory
-                raise Retryable("Notion's listing leads back to where it was, and would never end.")
+                raise Retryable("Notion's listing repeats a page and would never end.")
             self._been.add(hash(place))
             before, (items, place) = place, self._step(place)
             idle = idle + 1 if not items and place.is_within(before) else 0
             if idle > IDLE:
-                raise Retryable("Notion's listing names the same pages again and again, and comes to no end.")
+                raise Retryable("Notion's listing repeats the same pages and has no end.")
             is_end = place.is_end
             if items or is_end or number % QUIET == 0:
                 skipped, self._skipped = self._skipped, Counter()
@@ -89,7 +89,7 @@ class NotionListing:
             return self._asked_next(place)
         except Unfit as error:
             if place.at is None or self._began_again:
-                raise Retryable("Notion does not go on with the listing.") from error
+                raise Retryable("Notion refuses to continue the listing.") from error
             log.info("notion.place_forgotten", step=place.step)
             self._began_again = True
             self._been.clear()

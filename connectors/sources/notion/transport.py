@@ -74,7 +74,7 @@ class Wire:
         and where this service may dial. Skippable if it cannot be had, Retryable for trouble that passes."""
         ours = address.startswith(self._base + "/")
         if not ours and not address.startswith("https://"):
-            raise Skippable("Notion gives the file out at an address that is not https, which is not asked.")
+            raise Skippable("Notion offers the file at a URL that is not https; it is not fetched.")
         way = httpx.HTTPTransport(verify=self._verify) if ours else Transport(fetch_guard.guard(self._settings))
         until, written = monotonic() + DOWNLOAD_SECONDS, 0
         try:
@@ -95,7 +95,7 @@ class Wire:
                         raise Retryable("Notion did not send the file in time.")
                     file.write(piece)
         except fetch_guard.Blocked as error:
-            raise Skippable("Notion gives the file out at an address that this service does not dial.") from error
+            raise Skippable("Notion offers the file at an address that this service does not dial.") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Retryable("Notion's file could not be reached, or broke off.") from error
         return written

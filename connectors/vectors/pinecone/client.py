@@ -98,7 +98,7 @@ def _explained() -> Iterator[None]:
     except (errors.PineconeConnectionError, httpx.HTTPError) as error:
         raise Retryable("The vector index cannot be reached, or broke off its answer.") from error
     except errors.ResponseParsingError as error:
-        raise Retryable("What answers at indexHost does not answer as a Pinecone index does.") from error
+        raise Retryable("The server at indexHost does not answer as a Pinecone index does.") from error
     except (errors.PineconeError, httpx.InvalidURL) as error:
         raise Fatal("The vector index cannot be used with this indexHost and apiKey.", field="indexHost") from error
 

@@ -19,11 +19,11 @@ def unpacked(parts: Iterable[bytes], encoding: str) -> Iterator[bytes]:
         yield from parts
         return
     if name not in _WINDOWS:
-        raise Skippable("The page came packed in a way that was not asked for.")
+        raise Skippable("The page uses a Content-Encoding that was not requested.")
     try:
         yield from _inflated(parts, _WINDOWS[name])
     except zlib.error as error:
-        raise Skippable("The page came packed, and what came cannot be unpacked.") from error
+        raise Skippable("The page's compressed content cannot be decompressed.") from error
 
 
 def _inflated(parts: Iterable[bytes], window: int) -> Iterator[bytes]:

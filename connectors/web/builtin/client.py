@@ -220,7 +220,7 @@ def _write(parts: Iterator[bytes], into: BinaryIO, most: int, cut: bool) -> int:
 
 
 def _too_large(most: int) -> Skippable:
-    return Skippable(f"What lies at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
+    return Skippable(f"The content at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
 
 
 @contextmanager
@@ -238,7 +238,7 @@ def _explained() -> Iterator[None]:
         raise Retryable("The site did not answer in time.") from error
     except httpx.ConnectError as error:
         if _is_certificate(error):
-            raise Skippable("The site's certificate is not valid, so nobody knows whose page it is.") from error
+            raise Skippable("The site's certificate is not valid.") from error
         raise Retryable("The site cannot be reached.") from error
     except httpx.TransportError as error:
         raise Retryable("The site broke off its answer.") from error

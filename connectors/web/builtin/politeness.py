@@ -44,7 +44,7 @@ class Politeness:
                 now = time.monotonic()
                 starts = max(now, known.free_at)
                 if starts - now > LONGEST_WAIT:
-                    raise Retryable("The site asked to be left alone for a while.", after=starts - now)
+                    raise Retryable("The site asked for a pause (Retry-After).", after=starts - now)
                 known.free_at = starts + max(self._delay, delay)
             time.sleep(starts - now)
             yield time.monotonic() - asked

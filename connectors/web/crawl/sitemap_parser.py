@@ -69,7 +69,7 @@ def read(file: Path) -> Iterator[SitemapEntry]:
 
 
 def _refuse(*_declared: object) -> None:
-    raise Skippable("The sitemap declares a document type, which sitemaps have none of; it is not read.")
+    raise Skippable("The sitemap declares a document type, which is not allowed.")
 
 
 def _pieces(file: Path) -> Iterator[bytes]:
@@ -85,4 +85,4 @@ def _pieces(file: Path) -> Iterator[bytes]:
                     raise Skippable(f"The sitemap is larger than {MOST_BYTES // 2**20} MiB unpacked.")
                 yield piece
         except (OSError, EOFError, zlib.error) as error:
-            raise Skippable("The sitemap came packed, and what came cannot be unpacked.") from error
+            raise Skippable("The sitemap's compressed content cannot be decompressed.") from error

@@ -29,7 +29,7 @@ PAGE_SECONDS: Final = 60
 """How long Firecrawl may work at one page."""
 _REASONS: Final = {
     "SCRAPE_DNS_RESOLUTION_ERROR": "The host name of the address cannot be resolved.",
-    "SCRAPE_SSL_ERROR": "The site's certificate is not valid, so nobody knows whose page it is.",
+    "SCRAPE_SSL_ERROR": "The site's certificate is not valid.",
     "SCRAPE_TIMEOUT": "The site did not answer Firecrawl in time.",
     "SCRAPE_UNSUPPORTED_FILE_ERROR": "Firecrawl reads no files of this kind.",
     "SCRAPE_SITE_ERROR": "The site did not let Firecrawl open the page.",
