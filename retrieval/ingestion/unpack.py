@@ -44,9 +44,7 @@ def store(item: Item, members: Sequence[Member], scope: Scope, files: FileStore)
     if not members:
         return []
     if int(item.properties.get(LEVEL, 0)) >= DEPTH:
-        raise Skippable(
-            f"Archives are opened up to {DEPTH} levels deep; this one is deeper. Upload it separately."
-        )
+        raise Skippable(f"Archives are opened up to {DEPTH} levels deep; this one is deeper. Upload it separately.")
     return [_stored(number, member, item, scope, files) for number, member in enumerate(members)]
 
 

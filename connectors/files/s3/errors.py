@@ -35,9 +35,7 @@ def of_answer(error: ClientError, gone: str) -> StepError:
     meta: dict[str, Any] = error.response.get("ResponseMetadata", {})
     status = int(meta.get("HTTPStatusCode", 0))
     if code in _BUSY_CODES or status in _BUSY:
-        return Retryable(
-            "The file storage is busy or has an error.", after=retry_after(meta.get("HTTPHeaders", {}))
-        )
+        return Retryable("The file storage is busy or has an error.", after=retry_after(meta.get("HTTPHeaders", {})))
     if code == "NoSuchBucket":
         return Fatal("The file storage has no bucket of this name.", field="bucket")
     if status == 404:
