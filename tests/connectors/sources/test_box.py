@@ -380,7 +380,7 @@ def test_other_content_than_box_names_is_not_taken(account, connector, tokens, t
     account.put("a.txt", "right")
     items, _ = listed(connector, tokens)
     when(account, "/dl/", instead(200, b"wrong"))
-    with pytest.raises(Retryable, match="another content"):
+    with pytest.raises(Retryable, match="does not match its checksum"):
         connector.fetch(tokens, next(iter(items.values())), tmp_path / "raw")
 
 

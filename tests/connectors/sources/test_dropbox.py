@@ -337,7 +337,7 @@ def test_a_listing_that_is_forgotten_again_and_again_ends(account, connector, to
         account.put(f"{number}.txt", "x")
     reset = {"error_summary": "reset/", "error": {".tag": "reset"}}
     failing(account, "continue", saying(409, reset))
-    with pytest.raises(Retryable, match="forgets"):
+    with pytest.raises(Retryable, match="has reset its listing"):
         listed(connector, tokens)
     assert asked(account, "list_folder") <= listing.STARTS + 1
 

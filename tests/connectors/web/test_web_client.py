@@ -234,14 +234,14 @@ def test_a_gzip_bomb_stops_at_the_bound(make):
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip,gzip,gzip", "compress", "x"])
 def test_packing_that_was_not_asked_for_is_refused(encoding, make):
     with serving(lambda *_: answer(gzip.compress(gzip.compress(b"x")), content_encoding=encoding)) as server:
-        with pytest.raises(Skippable, match="packed"):
+        with pytest.raises(Skippable, match="Content-Encoding"):
             make().get(server.url, io.BytesIO())
 
 
 def test_broken_and_short_packing_are_told_apart(make):
     whole = gzip.compress(b"a page " * 1000)
     with serving(lambda *_: answer(b"no gzip at all", content_encoding="gzip")) as server:
-        with pytest.raises(Skippable, match="unpacked"):
+        with pytest.raises(Skippable, match="decompressed"):
             make().get(server.url, io.BytesIO())
     with serving(lambda *_: answer(whole[:-20], content_encoding="gzip")) as server:
         with pytest.raises(Retryable, match="broke off"):

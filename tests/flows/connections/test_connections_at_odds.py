@@ -214,10 +214,10 @@ def test_a_connection_that_is_revoked_in_the_middle_of_a_listing_ends_the_run_in
 
     monkeypatch.setattr(memory.Memory, "iter_changes", revoking)
     asked = space.request()
-    with pytest.raises(Fatal, match="authorize it anew"):
+    with pytest.raises(Fatal, match="authorize it again"):
         space.take(space.lease())
     (entry,) = space.run(asked).failed
-    assert "authorize it anew" in entry.error
+    assert "authorize it again" in entry.error
     assert len(rows(space)) == 2
     assert space.db.row("select cursor from connections where id = %(id)s", {"id": space.connection})["cursor"] is None
 
