@@ -135,7 +135,7 @@ class _Wire:
                     message = await self.receive()
                     left -= len(message["body"]) if message["type"] == "http.request" else left
         except TimeoutError:
-            log.info("request.body_left_unread")
+            log.info("request.body_not_read")
 
 
 def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | None:

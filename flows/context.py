@@ -64,4 +64,4 @@ def _other_stores(db: Database, config: NamespaceConfig) -> Iterator[VectorStore
         try:
             yield registry.vector_store(other, db)
         except StepError as error:
-            log.warning("store.left_out", namespace=config.id, reason=str(error))
+            log.warning("store.skipped", namespace=config.id, reason=str(error))

@@ -41,7 +41,7 @@ async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> Non
                 raise
             wait = error.after or 0
         left -= wait
-        log.info("step.told_to_wait", batch_id=lease.batch_id, seconds=round(wait))
+        log.info("step.rate_limited", batch_id=lease.batch_id, seconds=round(wait))
         await asyncio.to_thread(_pass, db, lease, wait)
 
 

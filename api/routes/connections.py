@@ -214,7 +214,7 @@ async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: 
         async with asyncio.timeout(REVOKE_SECONDS):
             await services.in_thread(authorizer.revoke, tokens)
     except (StepError, ServiceError, TimeoutError) as error:
-        log.warning("connection.vendor_not_told", connector=connector, error=str(error) or "too slow")
+        log.warning("connection.not_revoked_at_vendor", connector=connector, error=str(error) or "timeout")
 
 
 def redirect_uri(services: Services, connector: str) -> str:

@@ -101,7 +101,7 @@ class Retries:
             except Busy as told:
                 busy += 1
                 pause = told.after if told.after is not None else _pause(busy)
-                log.info("vendor.told_to_wait", vendor=self.vendor, seconds=round(pause, 1))
+                log.info("vendor.rate_limited", vendor=self.vendor, seconds=round(pause, 1))
                 self.bucket.pause(pause)
             except Passing as trouble:
                 failed += 1

@@ -74,7 +74,7 @@ def end_all(db: Database, ring: KeyRing, partition_id: int, authorizer: Callable
         try:
             authorizer(row["connector"]).revoke(tokens)
         except (StepError, ServiceError) as error:
-            log.warning("connection.vendor_not_told", connector=row["connector"], error=str(error))
+            log.warning("connection.not_revoked_at_vendor", connector=row["connector"], error=str(error))
 
 
 class ConnectionTokens:

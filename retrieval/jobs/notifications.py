@@ -38,5 +38,5 @@ class Notifications:
             try:
                 await self._db.async_rows("notify " + CHANNEL)
             except AWAY as error:
-                log.warning("notice.lost", reason=type(error).__name__)
+                log.warning("notification.lost", reason=type(error).__name__)
             await asyncio.sleep(PAUSE)

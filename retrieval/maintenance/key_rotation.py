@@ -68,7 +68,7 @@ def reseal(db: Database, ring: KeyRing) -> Outcome:
             try:
                 resealed += _renew(db, ring, place, row)
             except SecretError:
-                log.warning("secret.unopened", table=place.table, row=place.row_name(row))
+                log.warning("secret.not_decrypted", table=place.table, row=place.row_name(row))
     return Outcome(resealed, sum(1 for place in SEALED for _ in _old(db, ring, place)))
 
 

@@ -94,7 +94,7 @@ class Walk:
                 place = place or self._begin(cursor)
                 page = self._page(place)
             except Lost:
-                log.info("box.everything_is_listed", connection_id=self.tokens.connection_id)
+                log.info("box.full_listing", connection_id=self.tokens.connection_id)
                 place = self._everything()
                 continue
             yield page

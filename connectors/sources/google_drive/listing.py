@@ -77,7 +77,7 @@ class DriveListing:
         try:
             yield from self._pages(self._begin(DriveCursor.read(cursor)))
         except trouble.Forgotten:
-            log.info("drive.listed_anew", reason="a token is not known any more")
+            log.info("drive.full_listing", reason="a page token is no longer accepted")
             try:
                 yield from self._pages(self._everything())
             except trouble.Forgotten as error:
@@ -100,7 +100,7 @@ class DriveListing:
         try:
             return self._steps[step.kind](state, step)
         except trouble.Barred:
-            log.warning("drive.left_out", drive=step.log, step=step.kind)
+            log.warning("drive.skipped", drive=step.log, step=step.kind)
             state.whole = False
             if step.kind == "files":
                 state.tokens.pop(step.log, None)  # tried again by the next listing
@@ -145,7 +145,7 @@ class DriveListing:
             except (trouble.Forgotten, trouble.Barred):
                 if not one:
                     raise
-                log.warning("drive.left_out", drive=one)
+                log.warning("drive.skipped", drive=one)
                 self._left_out[items.BARRED_DRIVE] += 1
                 del self._shared[one]
         return tokens

@@ -90,7 +90,7 @@ class NotionListing:
         except Unfit as error:
             if place.at is None or self._began_again:
                 raise Retryable("Notion refuses to continue the listing.") from error
-            log.info("notion.place_forgotten", step=place.step)
+            log.info("notion.cursor_not_accepted", step=place.step)
             self._began_again = True
             self._been.clear()
             return [], replace(place, at=None)
