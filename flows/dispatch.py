@@ -23,7 +23,7 @@ from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import logs, settings
 from retrieval.connections import schedules as connections_by_schedule
 from retrieval.database.database import AWAY, Database
-from retrieval.jobs import batches
+from retrieval.jobs import batches, notifications
 from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
@@ -47,10 +47,12 @@ Loop = Callable[[Lane], Awaitable[None]]
 
 
 async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) -> int:
-    """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up."""
+    """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
+
+    But for what is short, or its organization's only batch (`shares`).
+    """
     room = 2 * limit - await lane.run(batches.in_flight)
-    if room > 0:
-        await lane.run(batches.form, size=size, batches=room)
+    await lane.run(batches.form, size=size, batches=room)
     waiting = await lane.run(batches.undispatched)
     started = 0
     for batch in waiting:
@@ -62,6 +64,7 @@ async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) 
         await lane.run(batches.dispatched, batch, flow_run)
         log.info("batch.dispatched", batch_id=batch.id, job_runs=len(batch.job_runs), attempt=batch.attempt)
         started += 1
+        await lane.run(notifications.tell, notifications.FLOW_RUNS)
     return started
 
 

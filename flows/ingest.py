@@ -18,13 +18,14 @@ from connectors import registry
 from flows import context, endings, long_waits, report, tasks
 from flows.heartbeat import beating
 from flows.steps import Discovery, Work
+from flows.turns import Turn
 from retrieval import settings
 from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import items, losses, results, suspects
 from retrieval.ingestion.items import Key
 from retrieval.ingestion.results import Progress
-from retrieval.jobs import batches, names, outcome, progress
+from retrieval.jobs import batches, names, notifications, outcome, progress
 from retrieval.jobs.batches import Lease, Superseded
 from retrieval.redaction import without_query
 from retrieval.sources import slug
@@ -94,33 +95,40 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
     lease = await endings.claim(batch_id, attempt, seconds=seconds)
     if lease is None:
         return endings.unclaimed(batch_id)
+    turn, later = Turn(db, lease), 0
     with beating(db, lease, seconds=seconds):
         try:
-            await _discover(lease)
-            await _pipeline(lease)
+            await _discover(lease, turn)
+            await _pipeline(lease, turn)
+            results.settle(db, lease)
+            later = turn.hand_back() if turn.has_ended else 0
+            batches.finish(db, lease)
         except Superseded:
             return endings.unclaimed(lease.batch_id)
-        results.settle(db, lease)
-        batches.finish(db, lease)
+    notifications.tell(db)
     await report.results(results.table(db, lease), results.skipped(db, lease), results.left(db, lease))
-    return endings.state(outcome.of_batch(db, lease.batch_id), _told(results.progress(db, lease)))
+    return endings.state(outcome.of_batch(db, lease.batch_id), _told(results.progress(db, lease), later))
 
 
-def _told(counts: Progress) -> str:
+def _told(counts: Progress, later: int) -> str:
     total = names.counted(counts.documents, "document")
+    if later:
+        return f"{total} so far. Others were waiting: {names.counted(later, 'job run')} went on in another flow run."
     if counts.failed or counts.cancelled:
         return f"{total}: {counts.failed} failed, {counts.cancelled} cancelled. See the result table."
     return f"{total} ingested."
 
 
-async def _discover(lease: Lease) -> None:
+async def _discover(lease: Lease, turn: Turn) -> None:
     """Let each job run that does not know it find out what to ingest; its failure is one entry of that run."""
     db = context.database()
     for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
+        if turn.is_over():
+            return
         try:
             async with report.finding(partial(progress.read, db, wanted.job_run_id)):
                 named = tasks.named(tasks.discover, wanted.job_run_id)
-                step = partial(named, Discovery(db, context.keys(), lease, wanted))
+                step = partial(named, Discovery(db, context.keys(), lease, wanted, turn.goes_on))
                 with losses.alone(db, lease, wanted.job_run_id):
                     await long_waits.patiently(db, lease, step)
         except Superseded:
@@ -129,21 +137,21 @@ async def _discover(lease: Lease) -> None:
             await asyncio.to_thread(discovering.fail, db, lease, wanted, str(error))
 
 
-async def _pipeline(lease: Lease) -> None:
-    """Everything that is open, then what was found packed into it, until nothing new is left.
+async def _pipeline(lease: Lease, turn: Turn) -> None:
+    """Everything that is open, then what was found packed into it, until nothing new is left or the turn is over.
 
     What a process may have died of comes last, one by one.
     """
     db = context.database()
     seen: set[Key] = set()
-    while True:
+    while not turn.is_over():
         if windows := _windows(lease, seen):
             seen.update(*windows)
-            await _side_by_side(lease, windows)
+            await _side_by_side(lease, windows, turn)
         elif suspect := next((key for key in suspects.alone(db, lease) if key not in seen), None):
             seen.add(suspect)
             with losses.alone(db, lease, suspect.document_id):
-                await _through(lease, [suspect])
+                await _through(lease, [suspect], turn)
         else:
             return
 
@@ -154,13 +162,15 @@ def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
     return [window for window in new if window]
 
 
-async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]]) -> None:
+async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]], turn: Turn) -> None:
     shown = await report.Shown.start(sum(map(len, windows)))
     places = asyncio.Semaphore(WINDOWS_AT_ONCE)
 
     async def one(number: int, window: Sequence[Key]) -> None:
         async with places:
-            await _through(lease, window, f"window {number} of {len(windows)}")
+            if turn.is_over():
+                return
+            await _through(lease, window, turn, f"window {number} of {len(windows)}")
             await shown.add(len(window))
 
     ended = await asyncio.gather(*(one(*each) for each in enumerate(windows, 1)), return_exceptions=True)
@@ -168,11 +178,11 @@ async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]]) -> None:
         raise trouble[0]
 
 
-async def _through(lease: Lease, window: Sequence[Key], label: str = "alone") -> None:
+async def _through(lease: Lease, window: Sequence[Key], turn: Turn, label: str = "alone") -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
     db = context.database()
     try:
-        while not await _attempt(lease, window, label):
+        while not await _attempt(lease, window, turn, label):
             get_run_logger().info("The namespace got another model or vector store: embedding again.")
     except Superseded:
         raise
@@ -181,10 +191,10 @@ async def _through(lease: Lease, window: Sequence[Key], label: str = "alone") ->
         results.settle(db, lease)
 
 
-async def _attempt(lease: Lease, window: Sequence[Key], label: str) -> bool:
+async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, label: str) -> bool:
     """Whether all steps counted; False if the namespace got another model or store before the last one."""
     db = context.database()
-    work = Work(db, context.keys(), lease, window, label=label)
+    work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on)
     try:
         for step in tasks.PIPELINE:
             await run_step(step, work)

@@ -68,6 +68,7 @@ async def start(client: PrefectClient, batch: Batch) -> str:
         name=_name(batch),
         tags=tags(batch),
         idempotency_key=batch.idempotency_key,
+        work_queue_name=batch.queue,
     )
     return str(run.id)
 

@@ -17,6 +17,7 @@ from flows.prefect_internals import engine
 from flows.warm_worker import allowed_flows
 from flows.warm_worker.worker import WarmWorker
 from retrieval import settings
+from retrieval.jobs import shares
 
 
 class RegistrationError(Exception):
@@ -29,6 +30,7 @@ async def register() -> list[str]:
     pool = settings.load().work_pool
     async with get_client() as client:
         await _ensure_pool(client, pool, plan["work_pool"]["type"])
+        await _ensure_queues(client, pool)
         for deployment in plan["deployments"]:
             await _deploy(client, deployment, pool=pool)
     return [f"{deployment['name']}/{deployment['name']}" for deployment in plan["deployments"]]
@@ -53,6 +55,21 @@ async def _ensure_pool(client: PrefectClient, name: str, kind: str) -> None:
     completed = _completed(there.base_job_template, ours)
     if completed != there.base_job_template:
         await client.update_work_pool(name, WorkPoolUpdate(base_job_template=completed))
+
+
+async def _ensure_queues(client: PrefectClient, pool: str) -> None:
+    """Make the work queues that are missing, in the order of their priority; what operators have set in them stays."""
+    there = {queue.name for queue in await client.read_work_queues(work_pool_name=pool)}
+    for priority, name in enumerate(shares.QUEUES, 1):
+        if name not in there:
+            await client.create_work_queue(name, work_pool_name=pool, description=_QUEUES[name], priority=priority)
+
+
+_QUEUES = {
+    shares.SHORT: "What takes a moment and waits for nobody outside; each worker keeps a place for it.",
+    shares.DEFAULT: "An organization's first batch.",
+    shares.BULK: "An organization's further batches; they run where nobody's first batch waits.",
+}
 
 
 def _completed(there: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:

@@ -43,10 +43,15 @@ class Work:
         config: NamespaceConfig | None = None,
         *,
         label: str = "",
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`config`: another than the namespace's own, for what is not searched yet. `label`: what people call it."""
+        """`config`: another than the namespace's own, for what is not searched yet. `label`: what people call it.
+
+        `goes_on`: whether another document may be begun that is to be fetched elsewhere.
+        """
         self.db = db
         self.label = label
+        self.goes_on = goes_on
         self.lease = lease
         self.window = window
         self._ring = ring
@@ -82,8 +87,17 @@ class Work:
 class Discovery:
     """A job run that is to find out what to ingest. Not a dataclass, for the same reason."""
 
-    def __init__(self, db: Database, ring: KeyRing, lease: Lease, wanted: Waiting) -> None:
+    def __init__(
+        self,
+        db: Database,
+        ring: KeyRing,
+        lease: Lease,
+        wanted: Waiting,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`goes_on`: whether another page of the listing may be asked for."""
         self.db = db
+        self.goes_on = goes_on
         self.ring = ring
         self.lease = lease
         self.wanted = wanted
@@ -134,7 +148,8 @@ def discover(found: Discovery) -> None:
     with explained():
         config = _namespace(found.db, found.ring, found.lease)
         source = registry.source(found.wanted.request.source, config, found.db, found.ring)
-        discovering.run(found.db, found.lease, found.wanted, source, registry.file_store(config))
+        files = registry.file_store(config)
+        discovering.run(found.db, found.lease, found.wanted, source, files, goes_on=found.goes_on)
 
 
 @step
@@ -144,7 +159,7 @@ def fetch(work: Work) -> None:
     source = work.source
     embedder = work.embedder
     identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
-    fetching.run(work.db, work.lease, work.window, work.files, identity, source)
+    fetching.run(work.db, work.lease, work.window, work.files, identity, source, goes_on=work.goes_on)
 
 
 @step

@@ -1,4 +1,4 @@
-"""Prefect's base class of workers, with the two of its internals that a worker that may be stopped needs."""
+"""Prefect's base class of workers, with the three of its internals that a worker with places of its own needs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import anyio
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.responses import WorkerFlowRunResponse
 
 C = TypeVar("C", bound=BaseJobConfiguration)
 V = TypeVar("V", bound=BaseVariables)
@@ -35,6 +37,13 @@ class ClaimingWorker(BaseWorker[C, V, R], ABC):
     def submitting(self) -> set[UUID]:
         """Flow runs between being taken from the pool and being begun; Prefect's own set, which it changes."""
         return self._submitting_flow_run_ids
+
+    def fitting(self, waiting: Sequence[WorkerFlowRunResponse]) -> list[WorkerFlowRunResponse]:
+        """Which of the flow runs that wait this worker takes now; a subclass has its own places."""
+        return list(waiting)
+
+    async def _get_scheduled_flow_runs(self) -> list[WorkerFlowRunResponse]:
+        return self.fitting(await super()._get_scheduled_flow_runs())
 
     async def _propose_pending_state(self, flow_run: FlowRun) -> bool:
         """Shielded: an answer lost to a shutdown would leave the run Pending for ever."""

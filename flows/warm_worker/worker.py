@@ -1,8 +1,9 @@
 """The `warm` worker type: flow runs in warm, pre-imported child processes on an ordinary Prefect work pool.
 
-Start it with `PREFECT_WORKER_QUERY_SECONDS=0.5 prefect worker start --pool retrieval --type warm --limit 4`; Prefect's
-own interval of 10 s would be most of the time that a run waits. More workers on the same pool, here or elsewhere,
-share the load. The pool's job variables, also per deployment, set the grace period and when a child is replaced.
+Start it with `prefect worker start --pool retrieval --type warm --limit 4`. It takes work when the dispatcher notifies
+it through the database and when a place becomes free; Prefect's poll is there for lost notices. Beside its limit it
+keeps a place for flow runs of the work queue `short`. More workers on the same pool, here or elsewhere, share the load.
+The pool's job variables, also per deployment, set the grace period and when a child is replaced.
 On SIGTERM running flow runs may end within the grace period, then they are ended and hand back what they work on; runs
 that have not begun go back to Scheduled. A second SIGTERM, or the death of the worker, ends the children at once. Only
 this service's own flows are executed (`flows/warm_worker/allowed_flows.py`).
@@ -27,16 +28,18 @@ from pydantic import Field, PrivateAttr
 from flows import prefect_login
 from flows.prefect_client import INTERRUPTED
 from flows.prefect_internals.worker import ClaimingWorker
-from flows.warm_worker import allowed_flows, children
+from flows.warm_worker import allowed_flows, children, places
+from flows.warm_worker.alarm import Alarm
 from flows.warm_worker.certificates import spare_certificates
 from flows.warm_worker.child import CANCEL_SIGNAL, ChildReport, Order
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from anyio.abc import TaskStatus
     from prefect.client.schemas.objects import FlowRun
-    from prefect.client.schemas.responses import DeploymentResponse
+    from prefect.client.schemas.responses import DeploymentResponse, WorkerFlowRunResponse
 
 log = structlog.get_logger()
 
@@ -108,8 +111,11 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
 
     def __init__(self, work_pool_name: str, *, limit: int | None = None, **options: Any) -> None:
         limit = limit or os.cpu_count() or 1
-        super().__init__(work_pool_name, limit=limit, **options)
-        self._children = children.Children(limit)
+        super().__init__(work_pool_name, limit=limit + places.SHORT_PLACES, **options)
+        self._children = children.Children(limit + places.SHORT_PLACES)
+        self._places = places.Places(limit)
+        self._alarm = Alarm(self.get_and_submit_flow_runs, self._notice_cancellations)
+        self._polling = anyio.Lock()
         self._jobs: dict[UUID, Job] = {}
 
     async def setup(self) -> None:
@@ -119,6 +125,7 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
         try:
             await self._children.top_up()
             await super().setup()
+            self._alarm.start()
         except BaseException as error:
             await self._end_children()
             if isinstance(error, PrefectHTTPStatusError) and (told := prefect_login.sentence(error)):
@@ -128,6 +135,7 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
     async def teardown(self, *exc_info: Any) -> None:
         """Ends running runs (each in `run`), gives back what has not begun, and leaves no process."""
         interrupted: set[UUID] = set()
+        await self._alarm.stop()
         try:
             interrupted = self.submitting
             await super().teardown(*exc_info)
@@ -137,9 +145,14 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
         """One poll: replace dead children, look for cancellations of our runs, then take new runs."""
-        await self._children.top_up()
-        await self._notice_cancellations()
-        return await super().get_and_submit_flow_runs()
+        async with self._polling:
+            await self._children.top_up()
+            await self._notice_cancellations()
+            return await super().get_and_submit_flow_runs()
+
+    def fitting(self, waiting: Sequence[WorkerFlowRunResponse]) -> list[WorkerFlowRunResponse]:
+        """Those for which there is a place."""
+        return self._places.fitting(waiting, {*self.submitting, *self._jobs})
 
     async def run(
         self, flow_run: FlowRun, configuration: WarmConfiguration, task_status: TaskStatus[Any] | None = None
@@ -170,6 +183,7 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
                 del self._jobs[flow_run.id]
             if code is None:
                 await self._children.retire(child)
+            self._alarm.ring_soon()
         return WarmResult(identifier=child.name, status_code=code)
 
     async def kill_infrastructure(

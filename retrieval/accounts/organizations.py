@@ -28,6 +28,8 @@ class TenantRule(StrEnum):
 
 
 REQUESTS_PER_MINUTE = {Plan.PILOT: 50, Plan.PRO: 200, Plan.TEAM: 500, Plan.CUSTOM: 10_000}
+SHARES = {Plan.PILOT: 1, Plan.PRO: 2, Plan.TEAM: 4, Plan.CUSTOM: 4}
+"""How much of the workers an organization gets beside others that have work waiting, relative to them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, LiteralString
@@ -55,11 +55,19 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
     ]
 
 
-def run(db: Database, lease: Lease, wanted: Waiting, source: Source, files: FileStore | None = None) -> None:
+def run(
+    db: Database,
+    lease: Lease,
+    wanted: Waiting,
+    source: Source,
+    files: FileStore | None = None,
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> None:
     """Record what the source lists as documents of the run, from the last saved page on; safe to repeat.
 
-    `files`: where content is stored that the source returns with the listing. Ends early if the run is cancelled.
-    Retryable if the listing breaks off.
+    `files`: where content is stored that the source returns with the listing. Ends early if the run is cancelled, or
+    where `goes_on`, asked after each page, says no. Retryable if the listing breaks off.
     """
     with db.transaction() as connection:
         batches.guard(connection, lease)
@@ -74,7 +82,7 @@ def run(db: Database, lease: Lease, wanted: Waiting, source: Source, files: File
             stack.callback(pages.close)
         for page in pages:
             brought = listed_content.store(db, lease, wanted.number, page.items, files)
-            if not _record(db, lease, wanted, page, brought) or page.done:
+            if not _record(db, lease, wanted, page, brought) or page.done or not goes_on():
                 return
     raise Retryable("The listing broke off before its end.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +36,20 @@ class Wanted:
     """What is stored of the version that readers see, for a source that says that nothing has changed."""
 
 
-def run(db: Database, lease: Lease, waiting: Sequence[Item], files: FileStore, source: Source) -> None:
+def run(
+    db: Database,
+    lease: Lease,
+    waiting: Sequence[Item],
+    files: FileStore,
+    source: Source,
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> None:
     """Each document for itself: one that cannot be had fails, one that may work later keeps the others' content."""
 
     def fetch(wanted: Wanted) -> str | Retryable | None:
+        if not goes_on():
+            return None
         try:
             _fetch(db, lease, wanted, files, source)
         except Skippable as error:

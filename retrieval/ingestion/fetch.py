@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
 from typing import Any
@@ -30,12 +30,18 @@ def run(
     files: FileStore,
     embedding: Mapping[str, Any],
     source: Source | None = None,
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """`embedding`: provider, model and dimensions, which decide with the content whether anything is new."""
+    """`embedding`: provider, model and dimensions, which decide with the content whether anything is new.
+
+    `goes_on`: asked before each document that lies at a source; what is not begun stays as it is.
+    """
     later: Retryable | None = None
     if source is not None:
         try:
-            download.run(db, lease, items.at_stage(db, lease, window, Stage.ACCEPTED), files, source)
+            accepted = items.at_stage(db, lease, window, Stage.ACCEPTED)
+            download.run(db, lease, accepted, files, source, goes_on=goes_on)
         except Retryable as error:  # those that are there go on, whatever becomes of the others
             later = error
     waiting = items.at_stage(db, lease, window, Stage.ACCEPTED)

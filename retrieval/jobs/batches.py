@@ -19,9 +19,8 @@ from psycopg import Connection
 from retrieval import ids
 from retrieval.database.database import Database, Row, passing_over
 from retrieval.errors import Fatal
-from retrieval.jobs import names, outbox
+from retrieval.jobs import names, outbox, shares
 from retrieval.ports import Scope
-from retrieval.sources import APPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,7 @@ class Batch:
     namespace: str
     name: str
     """What it is about, for people."""
+    queue: str = shares.DEFAULT
 
     @property
     def idempotency_key(self) -> str:
@@ -71,40 +71,43 @@ class Superseded(Fatal):
     """Another worker holds this batch now; nothing that this one does may count."""
 
 
-_FORM: LiteralString = (
-    "with waiting as (select id, partition_id, source, number from job_runs r where "
-    + outbox.MAY_LEAVE
-    + """
-        order by number limit %(rows)s for update skip locked
-    ),
-    placed as (
-        select *, (row_number() over (partition by partition_id, source order by number) - 1) / %(size)s as part
-        from waiting
-    )
-    select partition_id, source, array_agg(id order by number) as members
-    from placed group by partition_id, source, part order by min(number) limit %(batches)s
-"""
-)
-
-
 def form(db: Database, *, size: int, batches: int) -> int:
-    """Gather waiting job runs into at most `batches` new batches of at most `size`; how many were made.
+    """Gather waiting job runs into new batches of at most `size`, by turns (`shares`); how many were made.
 
-    A connection's job runs follow each other: one waits until those before it are finished.
+    At most `batches`, beside those that are short or their organization's only one. A connection's job runs follow each
+    other: one waits until those before it are finished.
     """
-    limits = {"rows": size * batches, "size": size, "batches": batches, "connected": list(APPS)}
-    formed = 0
-    for group in db.rows(_FORM, limits):
-        with passing_over("batch.not_formed", partition=group["partition_id"]), db.transaction() as connection:
-            formed += outbox.gather(connection, {**group, "id": ids.batch_id()})
-    return formed
+    formed = leaving = 0
+    passed: set[tuple[int, str]] = set()
+    while True:
+        groups = [group for group in shares.waiting(db) if (group.partition, group.source) not in passed]
+        made = 0
+        for group, queue in shares.choose(groups, shares.taken(db), room=batches - leaving) if groups else ():
+            count = 0
+            with passing_over("batch.not_formed", partition=group.partition), db.transaction() as connection:
+                count = outbox.gather(connection, ids.batch_id(), group.partition, group.source, queue, size=size)
+            if not count:
+                passed.add((group.partition, group.source))
+            made += count
+            leaving += count if queue != shares.SHORT else 0
+        if not made:
+            return formed
+        formed += made
 
 
 def undispatched(db: Database) -> list[Batch]:
     """Batches whose newest attempt has no flow run yet, oldest first."""
     rows = db.rows(outbox.UNDISPATCHED)
     return [
-        Batch(row["id"], row["source"], row["attempt"], tuple(row["job_runs"]), row["namespace_id"], _name(row))
+        Batch(
+            row["id"],
+            row["source"],
+            row["attempt"],
+            tuple(row["job_runs"]),
+            row["namespace_id"],
+            _name(row),
+            row["queue"],
+        )
         for row in rows
     ]
 
@@ -124,7 +127,8 @@ def dispatched(db: Database, batch: Batch, flow_run_id: str) -> None:
 
 
 def in_flight(db: Database) -> int:
-    row = db.row("select count(*) as open from batches where finished_at is null")
+    """Open batches, but for the short ones."""
+    row = db.row("select count(*) as open from batches where finished_at is null and queue <> 'short'")
     return int(row["open"]) if row else 0
 
 
@@ -190,6 +194,20 @@ def finish(db: Database, lease: Lease) -> None:
     with db.transaction() as connection:
         guard(connection, lease)
         connection.execute("update batches set finished_at = now() where id = %(id)s", {"id": lease.batch_id})
+
+
+def hand_back(db: Database, lease: Lease) -> int:
+    """Let what is not at its end wait for another turn, in another batch; how many job runs that are.
+
+    Documents keep what they have done. The batch is left with what is finished.
+    """
+    with db.transaction() as connection:
+        guard(connection, lease)
+        return connection.execute(
+            "update job_runs set batch_id = null, updated_at = now()"
+            " where batch_id = %(batch)s and finished_at is null",
+            {"batch": lease.batch_id},
+        ).rowcount
 
 
 def open_batches(db: Database) -> list[Open]:

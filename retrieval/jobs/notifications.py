@@ -1,4 +1,4 @@
-"""Tells dispatchers that job runs wait.
+"""Tells dispatchers that job runs wait, and workers that flow runs do.
 
 A transaction that notifies holds a lock of the whole server while it is flushed to the disk, so the notice goes out in
 one of its own, and one for all that were accepted within a few milliseconds. A lost notice costs a second.
@@ -7,6 +7,7 @@ one of its own, and one for all that were accepted within a few milliseconds. A 
 from __future__ import annotations
 
 import asyncio
+from typing import LiteralString
 
 import structlog
 
@@ -15,8 +16,19 @@ from retrieval.jobs.runs import CHANNEL
 
 log = structlog.get_logger()
 
+FLOW_RUNS: LiteralString = "flow_runs_waiting"
+"""NOTIFY channel on which dispatchers tell workers that flow runs wait. A lost notice costs a poll's seconds."""
+
 PAUSE = 0.01
 """Seconds in which further job runs share a notice."""
+
+
+def tell(db: Database, channel: LiteralString = CHANNEL) -> None:
+    """Wake whoever listens. Blocks; a notice that cannot be sent is lost."""
+    try:
+        db.rows("notify " + channel)
+    except AWAY as error:
+        log.warning("notice.lost", reason=type(error).__name__)
 
 
 class Notifications:

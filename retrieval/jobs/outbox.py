@@ -8,6 +8,7 @@ from psycopg import Connection
 
 from retrieval.database.database import Row
 from retrieval.jobs import names, progress
+from retrieval.sources import APPS
 
 MAY_LEAVE: LiteralString = """
     r.batch_id is null and r.finished_at is null and (r.source <> all(%(connected)s) or not exists (
@@ -22,12 +23,12 @@ MAY_LEAVE: LiteralString = """
 UNDISPATCHED: LiteralString = (
     """
     with open_batches as (
-        select b.id as batch, b.attempt, b.created_at, array_agg(r.id order by r.number) as job_runs
+        select b.id as batch, b.attempt, b.queue, b.created_at, array_agg(r.id order by r.number) as job_runs
         from batches b join job_runs r on r.batch_id = b.id
         where b.finished_at is null and b.dispatched_at is null
         group by b.id order by b.created_at limit 200
     )
-    select o.batch as id, o.attempt, o.job_runs, p.namespace_id, n.name as namespace, """
+    select o.batch as id, o.attempt, o.queue, o.job_runs, p.namespace_id, n.name as namespace, """
     + names.COLUMNS
     + """
     from open_batches o join job_runs r on r.id = o.job_runs[1] join jobs j on j.id = r.job_id
@@ -39,21 +40,28 @@ UNDISPATCHED: LiteralString = (
 """Batches whose newest attempt has no flow run yet, each with what its first job run is about."""
 
 
-def gather(connection: Connection[Row], group: Row) -> int:
-    """Make a batch of those that still wait and that nobody holds; how many were made.
+def gather(connection: Connection[Row], batch_id: str, partition: int, source: str, queue: str, *, size: int) -> int:
+    """Make a batch of at most `size` that still wait and that nobody holds, oldest first; 0 if there is none, else 1.
 
     A transaction for each batch: while one scope's rows are waited for, none of another's are held.
     """
-    held = connection.execute(
-        "select id from job_runs where id = any(%(members)s) and batch_id is null and finished_at is null"
-        " order by number for update skip locked",
-        group,
-    ).fetchall()
+    values = {"id": batch_id, "partition": partition, "source": source, "queue": queue, "size": size}
+    held = connection.execute(_HOLD, {**values, "connected": list(APPS)}).fetchall()
     if not held:
         return 0
-    values = {**group, "members": [row["id"] for row in held]}
     connection.execute(
-        "insert into batches (id, partition_id, source) values (%(id)s, %(partition_id)s, %(source)s)", values
+        "insert into batches (id, partition_id, source, queue) values (%(id)s, %(partition)s, %(source)s, %(queue)s)",
+        values,
     )
-    connection.execute("update job_runs set batch_id = %(id)s where id = any(%(members)s)", values)
+    connection.execute(
+        "update job_runs set batch_id = %(id)s where id = any(%(members)s)",
+        {**values, "members": [row["id"] for row in held]},
+    )
     return 1
+
+
+_HOLD: LiteralString = (
+    "select r.id from job_runs r where r.partition_id = %(partition)s and r.source = %(source)s and "
+    + MAY_LEAVE
+    + " order by r.number limit %(size)s for update of r skip locked"
+)

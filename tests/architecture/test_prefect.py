@@ -42,6 +42,7 @@ USED = frozenset(
         "prefect.server.api:server",
         "prefect.server.database.configurations:AioSqliteConfiguration",
         "prefect.utilities.callables:parameter_schema",
+        "super()._get_scheduled_flow_runs",
         "super()._propose_pending_state",
         "self._submitting_flow_run_ids",
     }

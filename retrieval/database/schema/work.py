@@ -39,6 +39,7 @@ class Batch(SQLModel, table=True):
 
     `released`: the lease was handed back in good order. `at_work`: the document, or the job run that is being listed,
     on which the worker works alone. `blame`, here and below: what losses of flow runs are held against it (`losses`).
+    `queue`: the work queue by which it leaves (`shares`).
     """
 
     __tablename__ = "batches"
@@ -49,6 +50,7 @@ class Batch(SQLModel, table=True):
     id: str = text_column(primary_key=True)
     partition_id: int = partition_column()
     source: str = text_column()
+    queue: str = text_column(server_default="default")
     attempt: int = Field(sa_column_kwargs={"server_default": "1"})
     fence: int = Field(sa_column_kwargs={"server_default": "0"})
     lease_until: datetime | None = time_column(nullable=True)
@@ -67,7 +69,13 @@ class JobRun(SQLModel, table=True):
 
     __tablename__ = "job_runs"
     __table_args__ = (
-        Index("job_runs_waiting", "number", postgresql_where=text("batch_id is null and finished_at is null")),
+        Index(
+            "job_runs_waiting",
+            "partition_id",
+            "source",
+            "number",
+            postgresql_where=text("batch_id is null and finished_at is null"),
+        ),
         Index("job_runs_of_partition", "partition_id", "number"),
         Index("job_runs_unfinished", "partition_id", "source", "number", postgresql_where=text("finished_at is null")),
         CheckConstraint("status in ('QUEUED','PRE_PROCESSING','PROCESSING','COMPLETED')", name="job_run_status"),

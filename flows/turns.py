@@ -1,0 +1,55 @@
+"""When a batch gives its place in the worker to others: after a while, between two documents or pages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+import structlog
+
+from retrieval.database.database import Database
+from retrieval.jobs import batches, shares
+from retrieval.jobs.batches import Lease
+
+log = structlog.get_logger()
+
+SLICE: Final = 5.0
+"""Seconds that a batch keeps its place, whoever waits."""
+LOOK: Final = 1.0
+"""Seconds between two looks at who waits."""
+PATIENCE: Final = 2.0
+"""Seconds in which a waiting batch may find a place that is free anyway."""
+
+
+class Turn:
+    """A batch's turn in the worker. Threads may share it."""
+
+    def __init__(self, db: Database, lease: Lease) -> None:
+        self._db, self._lease = db, lease
+        self._look_at = time.monotonic() + SLICE
+        self._over = False
+        self._lock = threading.Lock()
+
+    def is_over(self) -> bool:
+        """Whether another's batch should have this place now; once it is so, it stays so."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._over and now >= self._look_at:
+                self._over = shares.others_wait(self._db, self._lease.batch_id, seconds=PATIENCE)
+                self._look_at = now + LOOK
+            return self._over
+
+    @property
+    def has_ended(self) -> bool:
+        """What `is_over` said last."""
+        return self._over
+
+    def goes_on(self) -> bool:
+        return not self.is_over()
+
+    def hand_back(self) -> int:
+        """Let what is left wait for another turn; how many job runs that are."""
+        left = batches.hand_back(self._db, self._lease)
+        log.info("batch.handed_back", batch_id=self._lease.batch_id, job_runs=left)
+        return left

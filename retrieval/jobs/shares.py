@@ -1,0 +1,189 @@
+"""Whose turn it is: which waiting job runs become the next batches, and by which work queue they leave.
+
+Organizations that have work waiting share the workers by their plan's weight, then each one's scopes share its part.
+Every organization may always have one batch on its way, however many others have. What is short and needs nobody
+outside, such as a text for the local model, leaves by a queue of its own, for which each worker keeps a place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, LiteralString
+
+from retrieval.accounts.organizations import SHARES, Plan
+from retrieval.database.database import Database, Row
+from retrieval.jobs.outbox import MAY_LEAVE
+from retrieval.sources import APPS, STORED
+
+SHORT: Final = "short"
+"""Work queue of what takes a moment and waits for nobody outside of this installation."""
+DEFAULT: Final = "default"
+"""Work queue of an organization's first batch."""
+BULK: Final = "bulk"
+"""Work queue of its further ones: they run where nobody's first batch waits."""
+QUEUES: Final = (SHORT, DEFAULT, BULK)
+"""In the order of their priority."""
+
+SHORT_RUNS: Final = 8
+SHORT_BYTES: Final = 32 * 1024
+"""Job runs and bytes of content that a short batch holds at most: some seconds of the local model's time."""
+SHORT_AT_ONCE: Final = 16
+OWN_AT_ONCE: Final = 16
+"""Batches beyond the room that are on their way at most, because their organizations have no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Waiting job runs of one source and scope. `first`: the number of the one that waits longest."""
+
+    partition: int
+    source: str
+    organization: str
+    weight: int
+    first: int
+    short: bool = False
+
+    @classmethod
+    def of(cls, row: Row) -> Group:
+        short = row["runs"] <= SHORT_RUNS and row["local"] and row["bytes"] is not None and row["bytes"] <= SHORT_BYTES
+        weight = SHARES[Plan(row["plan"])]
+        return cls(row["partition_id"], row["source"], row["organization"], weight, row["first"], short)
+
+
+@dataclass(slots=True)
+class Taken:
+    """Batches that are open: short ones by organization, others by organization and by scope."""
+
+    short: Counter[str] = field(default_factory=Counter)
+    organizations: Counter[str] = field(default_factory=Counter)
+    partitions: Counter[int] = field(default_factory=Counter)
+
+    def add(self, organization: str, partition: int, queue: str, batches: int = 1) -> None:
+        if queue == SHORT:
+            self.short[organization] += batches
+        else:
+            self.organizations[organization] += batches
+            self.partitions[partition] += batches
+
+
+def choose(groups: Iterable[Group], taken: Taken, *, room: int) -> list[tuple[Group, str]]:
+    """Which groups become a batch now, each with its queue; at most one batch of each group.
+
+    `room`: how many batches beside the short ones may be added; organizations without any have OWN_AT_ONCE more.
+    """
+    chosen: list[tuple[Group, str]] = []
+    waiting = []
+
+    def take(group: Group, queue: str) -> None:
+        chosen.append((group, queue))
+        taken.add(group.organization, group.partition, queue)
+
+    for group in sorted(groups, key=lambda group: group.first):
+        if group.short and not taken.short[group.organization] and taken.short.total() < SHORT_AT_ONCE:
+            take(group, SHORT)
+        else:
+            waiting.append(group)
+
+    def turn(group: Group) -> tuple[float, int, bool, int]:
+        share = taken.organizations[group.organization] / group.weight
+        return share, taken.partitions[group.partition], group.source not in STORED, group.first
+
+    while waiting:
+        group = min(waiting, key=turn)
+        first = not taken.organizations[group.organization]
+        if room <= (-OWN_AT_ONCE if first else 0):
+            break
+        waiting.remove(group)
+        take(group, DEFAULT if first else BULK)
+        room -= 1
+    return chosen
+
+
+def waiting(db: Database) -> list[Group]:
+    """All groups that have a job run which may leave."""
+    return [Group.of(row) for row in db.rows(_WAITING, _VALUES)]
+
+
+def taken(db: Database) -> Taken:
+    """What is open now."""
+    found = Taken()
+    for row in db.rows(_TAKEN):
+        found.add(row["organization"], row["partition_id"], row["queue"], row["batches"])
+    return found
+
+
+def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
+    """Whether a batch that nobody has taken up for `seconds` deserves the place of this one.
+
+    That of another organization does, of another scope too if this one is not its organization's only one at work,
+    and what was sent here before what is still to be fetched elsewhere.
+    """
+    return db.row(_OTHERS_WAIT, {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED)}) is not None
+
+
+_VALUES: dict[str, Sequence[str] | int] = {
+    "connected": list(APPS),
+    "stored": sorted(STORED),
+    "runs": SHORT_RUNS,
+}
+_WAITING: LiteralString = (
+    """
+    with recursive groups as (
+        (select partition_id, source from job_runs where batch_id is null and finished_at is null
+         order by partition_id, source limit 1)
+        union all
+        select next.partition_id, next.source from groups g cross join lateral (
+            select partition_id, source from job_runs
+            where batch_id is null and finished_at is null and (partition_id, source) > (g.partition_id, g.source)
+            order by partition_id, source limit 1
+        ) next
+    )
+    select g.partition_id, g.source, o.id as organization, o.plan, w.runs, w.first,
+           coalesce(n.config -> 'embeddingModelConfig' ->> 'provider' = 'LOCAL'
+                    and n.config -> 'vectorStorageConfig' ->> 'provider' = 'PGVECTOR'
+                    and n.config -> 'fileStorageConfig' ->> 'type' = 'LOCAL', false) as local,
+           case when w.runs <= %(runs)s and g.source = any(%(stored)s) then (
+               select case when bool_and(d.media_type like 'text/%%')
+                           then coalesce(sum(coalesce(d.raw_size, octet_length(i.content), 0)), 0)::bigint end
+               from run_documents d left join inbox i on i.job_run_id = d.job_run_id and i.document_id = d.document_id
+               where d.job_run_id = any(w.members)
+           ) end as bytes
+    from groups g
+    join partitions p on p.id = g.partition_id join namespaces n on n.id = p.namespace_id
+    join organizations o on o.id = n.organization_id
+    cross join lateral (
+        select count(*) as runs, min(number) as first, array_agg(id) as members from (
+            select r.id, r.number from job_runs r where r.partition_id = g.partition_id and r.source = g.source and
+    """
+    + MAY_LEAVE
+    + """
+            order by r.number limit %(runs)s + 1
+        ) leaving
+    ) w
+    where w.runs > 0
+"""
+)
+"""From group to group by the index, so that it costs as much as there are groups, not as there are job runs."""
+_TAKEN: LiteralString = """
+    select n.organization_id as organization, b.partition_id, b.queue, count(*) as batches
+    from batches b join partitions p on p.id = b.partition_id join namespaces n on n.id = p.namespace_id
+    where b.finished_at is null group by n.organization_id, b.partition_id, b.queue
+"""
+_OTHERS_WAIT: LiteralString = """
+    with mine as (
+        select b.id, b.partition_id, b.source, n.organization_id from batches b
+        join partitions p on p.id = b.partition_id join namespaces n on n.id = p.namespace_id where b.id = %(batch)s
+    )
+    select 1 from mine, batches w
+    join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id
+    where w.finished_at is null and w.lease_until is null and w.queue <> 'short'
+      and w.created_at < now() - make_interval(secs => %(seconds)s)
+      and (n.organization_id <> mine.organization_id
+           or (w.source = any(%(stored)s) and mine.source <> all(%(stored)s))
+           or (w.partition_id <> mine.partition_id and exists (
+               select from batches sibling where sibling.partition_id = mine.partition_id and sibling.id <> mine.id
+                 and sibling.finished_at is null and sibling.lease_until > now())))
+    limit 1
+"""

@@ -1,0 +1,75 @@
+"""Whose turn it is: organizations share by weight, then scopes; what is short leaves by a queue of its own."""
+
+import pytest
+
+from retrieval.jobs.shares import BULK, DEFAULT, SHORT, Group, Taken, choose
+
+pytestmark = pytest.mark.decision("H124")
+
+
+def group(organization, partition, *, source="TEXT", weight=1, first=1, short=False):
+    return Group(partition, source, organization, weight, first, short)
+
+
+def taken(**organizations):
+    found = Taken()
+    for partition, (organization, count) in enumerate(organizations.items(), 1000):
+        found.add(organization, partition, BULK, count)
+    return found
+
+
+def names(chosen):
+    return [(one.organization, queue) for one, queue in chosen]
+
+
+def rounds(groups, open_, room):
+    """What leaves by organization if each group waits on and on."""
+    left = []
+    for _ in range(room):
+        left += choose(groups, open_, room=1)
+    return [one.organization for one, _ in left]
+
+
+def test_an_organization_that_waits_gets_a_place_however_many_another_has():
+    busy, quiet = group("a", 1, first=1), group("b", 2, first=9000)
+    assert names(choose([busy, quiet], taken(a=4), room=0)) == [("b", DEFAULT)]
+
+
+def test_further_batches_of_an_organization_run_after_the_first_ones_of_others():
+    assert names(choose([group("a", 1)], taken(a=1), room=3)) == [("a", BULK)]
+    assert names(choose([group("a", 1)], taken(), room=3)) == [("a", DEFAULT)]
+
+
+def test_shares_follow_the_plans_weight():
+    left = rounds([group("pilot", 1, weight=1), group("team", 2, weight=4, first=2)], taken(), 9)
+    assert (left.count("pilot"), left.count("team")) == (2, 8)
+
+
+def test_scopes_of_an_organization_share_its_part():
+    left = rounds_of_partitions([group("a", 1, first=1), group("a", 2, first=2)], 6)
+    assert (left.count(1), left.count(2)) == (3, 3)
+
+
+def rounds_of_partitions(groups, room):
+    open_ = taken()
+    return [one.partition for _ in range(room) for one, _ in choose(groups, open_, room=1)]
+
+
+def test_what_was_sent_leaves_before_what_is_listed_elsewhere():
+    listing, sent = group("a", 1, source="WEBSITE", first=1), group("a", 1, source="TEXT", first=2)
+    assert [one.source for one, _ in choose([listing, sent], taken(), room=1)] == ["TEXT"]
+
+
+def test_something_short_leaves_at_once_even_where_there_is_no_room():
+    assert names(choose([group("a", 1, short=True)], taken(a=40), room=-30)) == [("a", SHORT)]
+
+
+def test_only_one_short_batch_of_an_organization_is_on_its_way():
+    open_ = taken(a=4)
+    open_.add("a", 1, SHORT)
+    assert choose([group("a", 1, short=True)], open_, room=0) == []
+
+
+def test_many_organizations_at_once_are_bounded():
+    waiting = [group(f"org {number}", number, first=number) for number in range(100)]
+    assert len(choose(waiting, taken(a=4), room=0)) == 16
