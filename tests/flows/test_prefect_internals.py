@@ -21,6 +21,7 @@ PARAMETERS = {
     "prefect.server.api.server:create_app": ("final",),
     "prefect.server.database.configurations:AioSqliteConfiguration.begin_transaction": ("session", "with_for_update"),
     "prefect.utilities.callables:parameter_schema": ("fn",),
+    "prefect.workers.base:BaseWorker._get_scheduled_flow_runs": (),
     "prefect.workers.base:BaseWorker._propose_pending_state": ("flow_run",),
     "prefect.workers.base:BaseWorker.kill_infrastructure": ("infrastructure_pid", "configuration", "grace_seconds"),
 }

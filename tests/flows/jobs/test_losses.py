@@ -12,6 +12,7 @@ from psycopg_pool import PoolTimeout
 from flows import ingest, reconcile, report
 from flows.heartbeat import beating
 from flows.prefect_client import Seen
+from flows.turns import Turn
 from retrieval.database.database import LIMITS, Database, Limits
 from retrieval.ingestion import discover, items, losses, results, suspects
 from retrieval.jobs import batches
@@ -256,7 +257,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
     async def start(_total):
         return NoBar()
 
-    async def through(lease, window, _label="alone"):
+    async def through(lease, window, _turn, _label="alone"):
         held = db.row("select at_work from batches where id = %(id)s", {"id": lease.batch_id})
         seen.append(([key.document_id for key in window], held["at_work"]))
         succeed(db, lease, window)
@@ -264,7 +265,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
     monkeypatch.setattr(report.Shown, "start", start)
     monkeypatch.setattr(ingest, "_through", through)
     monkeypatch.setattr(ingest.context, "database", lambda: db)
-    asyncio.run(ingest._pipeline(lease))
+    asyncio.run(ingest._pipeline(lease, Turn(db, lease)))
     assert [len(window) for window, _ in seen] == [2, 1, 1, 1, 1]
     assert seen[0][1] is None
     assert all(window == [alone] for window, alone in seen[1:])

@@ -1,0 +1,199 @@
+"""A batch gives its place to others' work between two windows, documents or pages, and loses nothing by it."""
+
+import asyncio
+
+import pytest
+
+from connectors import registry
+from flows import context, ingest, report, turns
+from flows.turns import Turn
+from retrieval.ingestion import discover, fetch
+from retrieval.jobs import batches, runs, shares
+from retrieval.jobs.runs import Ingestion
+from retrieval.ports import Page, RawContent, SourceItem
+from tests.flows.configured import Configured
+
+pytestmark = pytest.mark.decision("H125")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_waits(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """No batch keeps its place longer than it must."""
+    monkeypatch.setattr(turns, "SLICE", 0.0)
+    monkeypatch.setattr(turns, "LOOK", 0.0)
+    monkeypatch.setattr(turns, "PATIENCE", 0.0)
+
+
+@pytest.fixture
+def space(db):
+    return Configured(db)
+
+
+def post(db, scope, *names):
+    async def accept():
+        for name in names:
+            await runs.accept_text(db, scope, text=f"about {name}", name=name, ingestion=Ingestion())
+        await db.async_close()
+
+    asyncio.run(accept())
+
+
+def listed(space, source="URLS_LIST"):
+    """A job run whose documents are to be found out and fetched."""
+    asked = runs.accept_discovery(
+        space.db, space.scope, source=source, config={"urls": ["https://example.org/"]}, ingestion=Ingestion()
+    )
+    return space.call(asked).job_run_id
+
+
+def held(space, source="TEXT"):
+    """A lease on the namespace's batch of this source; what others wait for stays where it is."""
+    db = space.db
+    batches.form(db, size=64, batches=8)
+    for batch in batches.undispatched(db):
+        if (batch.source, batch.namespace) == (source, space.scope.namespace):
+            batches.dispatched(db, batch, "run")
+            return batches.claim(db, batch.id, batch.attempt, seconds=30)
+    raise AssertionError("no such batch")
+
+
+class Endless:
+    """A source of one document a page, which takes its time."""
+
+    def __init__(self):
+        self.asked = []
+        self.fetched = []
+
+    def discover(self, _request, cursor):
+        for number in range(int(cursor or 0), 1000):
+            self.asked.append(number)
+            item = SourceItem(f"https://example.org/{number}", f"page {number}", "text/html")
+            yield Page([item], str(number + 1), done=False)
+
+    def fetch(self, item, _request, path):
+        self.fetched.append(item.external_id)
+        size = path.write_text("<p>something</p>")
+        return RawContent(path, "page", "text/html", size)
+
+
+def test_nobody_waits_so_a_batch_keeps_its_place(db, space, at_once):
+    post(db, space.scope, "one")
+    lease = held(space)
+    assert not Turn(db, lease).is_over()
+
+
+def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
+    post(db, space.scope, "one")
+    lease = held(space)
+    post(db, new_scope(), "theirs")
+    batches.form(db, size=64, batches=8)
+    assert Turn(db, lease).is_over()
+
+
+def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_other_way(db, space, at_once, monkeypatch):
+    monkeypatch.setattr(shares, "SHORT_RUNS", 0)
+    listed(space)
+    listing = held(space, "URLS_LIST")
+    post(db, space.scope, "one")
+    text = held(space)
+    db.rows("update batches set lease_until = null where id = %(id)s", {"id": text.batch_id})
+    assert Turn(db, listing).is_over()
+    db.rows("update batches set lease_until = null where id = %(id)s", {"id": listing.batch_id})
+    assert not Turn(db, text).is_over()
+
+
+def test_a_turn_lasts_some_seconds_whoever_waits(db, space, new_scope):
+    post(db, space.scope, "one")
+    lease = held(space)
+    post(db, new_scope(), "theirs")
+    batches.form(db, size=64, batches=8)
+    assert not Turn(db, lease).is_over()
+
+
+def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(db, space):
+    run = listed(space)
+    source = Endless()
+    lease = held(space, "URLS_LIST")
+    (wanted,) = discover.waiting(db, lease)
+    discover.run(db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 3)
+    assert batches.hand_back(db, lease) == 1
+    batches.finish(db, lease)
+    assert space.run(run).status != "COMPLETED"
+    lease = held(space, "URLS_LIST")
+    (wanted,) = discover.waiting(db, lease)
+    discover.run(db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 5)
+    assert source.asked == [0, 1, 2, 3, 4]
+
+
+def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, space):
+    listed(space)
+    source = Endless()
+    files = registry.file_store(space.config)
+    lease = held(space, "URLS_LIST")
+    (wanted,) = discover.waiting(db, lease)
+    discover.run(db, lease, wanted, source, files, goes_on=lambda: len(source.asked) < 20)
+    fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
+    assert 4 <= fetched_before < 20
+    batches.hand_back(db, lease)
+    batches.finish(db, lease)
+    _fetch(db, held(space, "URLS_LIST"), files, source, lambda: True)
+    assert len(source.fetched) == len(set(source.fetched)) == 20
+
+
+def _fetch(db, lease, files, source, goes_on):
+    from retrieval.ingestion import items
+
+    for window in items.windows(db, lease, documents=64, size=1 << 24):
+        items.start(db, lease, window)
+        fetch.run(db, lease, window, files, {"provider": "LOCAL"}, source, goes_on=goes_on)
+    return len(source.fetched)
+
+
+class Brief(Turn):
+    """A turn in which others wait from the second window on."""
+
+    asked = 0
+
+    def is_over(self):
+        self.asked += 1
+        self._over = self.asked > 3
+        return self._over
+
+
+def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, space, monkeypatch):
+    monkeypatch.setattr(ingest, "WINDOW_DOCUMENTS", 2)
+    monkeypatch.setattr(ingest, "WINDOWS_AT_ONCE", 1)
+    monkeypatch.setattr(context, "database", lambda: db)
+    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(ingest, "run_step", _run_step)
+    names = [f"text {number}" for number in range(9)]
+    post(db, space.scope, *names)
+    left = []
+    while not left or left[-1]:
+        lease = held(space)
+        turn = Brief(db, lease)
+        asyncio.run(ingest._pipeline(lease, turn))
+        left.append(turn.hand_back())
+        batches.finish(db, lease)
+    assert left == [5, 1, 0]
+    assert set(space.search("about text", top_k=20)) == set(names)
+
+
+class _NoBar:
+    async def add(self, _count):
+        pass
+
+
+async def _no_bar(_total):
+    return _NoBar()
+
+
+async def _run_step(step, work):
+    step.fn(work)
