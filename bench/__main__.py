@@ -14,6 +14,7 @@ BENCHMARKS = {
     "openai_requests": "10,000 chunks through the OpenAI adapter: requests, and throughput beside one after another",
     "crawl": "500 pages on loopback, beside Scrapy at equal politeness",
     "soak": "a busy namespace with stalls injected into the database, and another that must not notice",
+    "neighbour": "one text of a quiet organization while another sends thousands, crawls and waits for slow sites",
     "idle": "a good client beside 2,000 idle connections, guessed keys and stalled uploads, against a quiet API",
     "api": "GET and POST of a text against FastAPI, SQLModel and Uvicorn: requests a second, CPU of a request",
     "search_scale": "search in 100,000 chunks against pgvector's own query",

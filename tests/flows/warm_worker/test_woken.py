@@ -1,0 +1,28 @@
+"""A worker that polls Prefect once in two minutes: it is woken when work waits, and has a place for what is short."""
+
+import pytest
+
+from tests.e2e import test_crawl_kills as crawls
+from tests.flows import workshop
+from tests.flows.crawling import accept
+
+site = crawls.site
+
+
+@pytest.fixture
+def shop(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path):
+    assert prefect_server
+    environment = prefect_server_environment | {"PREFECT_WORKER_QUERY_SECONDS": "120"}
+    with workshop.opened(db, monkeypatch, environment, tmp_path, webScraperConfig={"provider": "BUILTIN"}) as made:
+        yield made
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.decision("H124", "H126")
+def test_a_text_is_ingested_while_a_crawl_holds_the_only_place_and_nobody_polls(shop, site):
+    shop.pool.start_workers(limit=1)
+    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
+    shop.until(lambda: shop.is_worked_on(crawl), 100)
+    text = shop.space.text("Owls hunt mice at night.", "owls").job_run_id
+    shop.until(lambda: shop.done(text), 100)
+    assert shop.is_worked_on(crawl)
