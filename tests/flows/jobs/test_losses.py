@@ -180,7 +180,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
     scope = new_scope()
     (run,) = post(db, scope, "a long one")
 
-    async def go_away(lease):
+    async def go_away(lease, _turn):
         begin(db, lease)
         raise error
 
