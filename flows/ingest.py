@@ -192,13 +192,18 @@ async def _through(lease: Lease, window: Sequence[Key], turn: Turn, label: str =
 
 
 async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, label: str) -> bool:
-    """Whether all steps counted; False if the namespace got another model or store before the last one."""
+    """Whether all steps counted; False if the namespace got another model or store before the last one.
+
+    Steps for which nothing is left, as where nothing has changed, are no tasks.
+    """
     db = context.database()
     work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on)
     try:
         for step in tasks.PIPELINE:
             await run_step(step, work)
             results.settle(db, lease)
+            if not items.are_open(db, window):
+                break
     except ConfigChanged:
         return False
     return True

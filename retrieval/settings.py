@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     """Seconds without a renewed lease after which a worker's batch is given to another worker."""
     attempts: int = Field(default=3, ge=1)
     """How often the worker process may die or fail at the same document before that document fails."""
-    batch_limit: int = Field(default=64, ge=1)
+    batch_limit: int = Field(default=1000, ge=1)
     """Most job runs of one source and scope that share a flow run when many are waiting."""
 
     # What namespaces may use (D11)

@@ -126,6 +126,19 @@ def not_past(db: Database, lease: Lease, window: Sequence[Key], step: str) -> li
     return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
 
 
+def are_open(db: Database, window: Sequence[Key]) -> bool:
+    """Whether any of the window's documents is not at its end."""
+    row = db.row(
+        """
+        select 1 from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
+        join run_documents d on d.job_run_id = w.run and d.document_id = w.document
+        where d.status in ('QUEUED', 'PROCESSING') limit 1
+        """,
+        _keys(window),
+    )
+    return row is not None
+
+
 def at_stage(db: Database, lease: Lease, window: Sequence[Key], stage: Stage) -> list[Item]:
     """Those of the window that have done `stage` and nothing after it, and are not cancelled."""
     rows = db.rows(

@@ -186,6 +186,36 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
     assert set(space.search("about text", top_k=20)) == set(names)
 
 
+@pytest.mark.decision("H127")
+def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch):
+    taken = []
+
+    async def recorded(step, work):
+        taken.append(step.name)
+        step.fn(work)
+
+    monkeypatch.setattr(context, "database", lambda: db)
+    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(ingest, "run_step", recorded)
+    for expected in (["fetch", "parse", "chunk", "embed", "upsert"], ["fetch"]):
+        taken.clear()
+        post(db, space.scope, "one", "two")
+        lease = held(space)
+        asyncio.run(ingest._pipeline(lease, Turn(db, lease)))
+        batches.finish(db, lease)
+        assert taken == expected
+        assert not open_runs(space)
+
+
+def open_runs(space):
+    return space.db.rows(
+        "select 1 from job_runs r join partitions p on p.id = r.partition_id"
+        " where p.namespace_id = %(namespace)s and r.finished_at is null",
+        {"namespace": space.scope.namespace},
+    )
+
+
 class _NoBar:
     async def add(self, _count):
         pass
