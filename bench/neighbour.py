@@ -45,7 +45,7 @@ class Site(BaseHTTPRequestHandler):
     pages = 300
 
     def do_GET(self) -> None:
-        if self.server.server_address[0] != "127.0.0.1":
+        if self.connection.getsockname()[0] != "127.0.0.1":
             if self.path == "/robots.txt":
                 return self._answer(404, "")
             time.sleep(SLOW_SECONDS)
