@@ -70,7 +70,7 @@ class Cutter:
         spared = max(half, self.units.starts[max(0, last - self.overlap * _SPARED // 2)])
         best = (
             self.marks.heading(max(half, cut + 1), limit)
-            or self.marks.part(max(spared, cut + 1), limit)
+            or (self.marks.part(max(spared, cut + 1), limit) if self.overlap else None)
             or self.marks.best(max(tail, cut + 1), limit)
         )
         chosen = best if best is not None else self._inside_a_sentence(cut, half, limit)
