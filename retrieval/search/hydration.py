@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database, Row
@@ -12,6 +13,7 @@ from retrieval.search import bm25
 
 Place = tuple[str, int, int]
 """Of a chunk: document, generation and index."""
+_ID = re.compile(r"[A-Za-z0-9_-]+")
 FEW = 2_000
 """Visible chunks up to which a filter's documents are compared one by one, without the vector store."""
 HALF: LiteralString = "10.0"
@@ -112,9 +114,20 @@ def places(vector_ids: Sequence[str]) -> list[Place]:
     found = []
     for vector_id in vector_ids:
         parts = vector_id.rsplit("#", 2)
-        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
+        if len(parts) == 3 and _ID.fullmatch(parts[0]) and parts[1].isdecimal() and parts[2].isdecimal():
             found.append((parts[0], int(parts[1]), int(parts[2])))
     return found
+
+
+def of_places(near: Sequence[Place]) -> dict[str, str]:
+    """Parameters `documents`, `generations` and `indexes`."""
+    parts = zip(*near, strict=True) if near else ((), (), ())
+    return dict(zip(("documents", "generations", "indexes"), map(literal, parts), strict=True))
+
+
+def literal(values: Iterable[object]) -> str:
+    """An array as PostgreSQL spells it, for numbers and ids; as lists they would take ten times as long to send."""
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def of_documents(
@@ -158,13 +171,11 @@ def hydrate(
     )
     params |= {
         "partition": partition,
-        "documents": [key[0] for key in near],
-        "generations": [key[1] for key in near],
-        "indexes": [key[2] for key in near],
-        "chunks": [one.chunk_id for one in words],
-        "scores": [one.score for one in words],
-        "ranks": [one.rank for one in words],
-        "exact": list(exact),
+        **of_places(near),
+        "chunks": literal(one.chunk_id for one in words),
+        "scores": literal(one.score for one in words),
+        "ranks": literal("null" if one.rank is None else one.rank for one in words),
+        "exact": literal(exact),
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],
         "limit": limit,
