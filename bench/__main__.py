@@ -17,7 +17,7 @@ BENCHMARKS = {
     "neighbour": "one text of a quiet organization while another sends thousands, crawls and waits for slow sites",
     "idle": "a good client beside 2,000 idle connections, guessed keys and stalled uploads, against a quiet API",
     "api": "GET and POST of a text against FastAPI, SQLModel and Uvicorn: requests a second, CPU of a request",
-    "search_scale": "search in 100,000 chunks against pgvector's own query",
+    "search_scale": "search in 100,000 chunks against a plain pgvector table of the same",
 }
 
 

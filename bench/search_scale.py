@@ -1,23 +1,27 @@
-"""Search in a partition of 100,000 chunks, beside pgvector's own query on the same rows in the same run.
+"""Search in a partition of 100,000 chunks, beside a plain pgvector table of the same vectors and texts in the same run.
 
-    python bench/search_scale.py [--url URL] [--chunks 100000] [--rounds 7]
+    python bench/search_scale.py [--url URL] [--chunks 100000] [--rounds 7] [--clients 8] [--seconds 10]
 
 Vectors are random around 300 centres, texts have a Zipf vocabulary with the stop words left out, queries are words of
-some chunk. Wall time and the server's CPU time, in milliseconds; each round runs every kind on the same queries.
+some chunk. Wall time and processor time of the server and of this process, in milliseconds; each round runs every kind
+on the same queries. Then several clients search at once, with vectors given and with queries embedded by MiniLM. The
+JSON also holds what each statement of a search reads. What is made on the way goes away again, however the run ends.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +30,24 @@ import psycopg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench import search_corpus
+from bench.search_corpus import DIMENSIONS
 from connectors.vectors.pgvector import EF_SEARCH, PgVectorStore
-from retrieval import ids
 from retrieval.database import database
 from retrieval.ports import Scope
-from retrieval.search import bm25, search
+from retrieval.search import packing, search
 
-DIMENSIONS, CENTRES, VOCABULARY, PER_DOCUMENT, PART = 384, 300, 30_000, 20, 2_000
+BASE = "pgvector, plain table, 10"
+BULK = (
+    "postings",
+    "posting_blocks",
+    "posting_changes",
+    "posting_packs",
+    "term_counts",
+    "chunks",
+    "embeddings",
+    "vectors",
+)
 RESULTS = Path(__file__).resolve().parent / "results" / "search_scale.json"
 
 
@@ -51,70 +66,174 @@ class Given:
 
 def main() -> None:
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with _postgres(options.url) as url:
         database.migrate(url)
-        db = database.Database(url)
-        scope, partition = _scope(db)
-        store = PgVectorStore(db, scope.namespace, DIMENSIONS)
-        dice = np.random.default_rng(7)
-        report: dict[str, Any] = {"chunks": options.chunks, "dimensions": DIMENSIONS}
-        report["fill_s"] = _timed(lambda: _fill(db, partition, dice, options.chunks))
-        report["index_s"] = _timed(lambda: store.ensure_index(scope))
-        report["vacuum_s"] = _timed(lambda: _vacuum(url))
-        queries = _queries(db, partition, dice, 20)
-        report["kinds"] = _measure(db, scope, partition, store, queries, options.rounds)
+        db = database.Database(url, role="api", size=options.clients)
+        try:
+            report = _run(db, options)
+        finally:
+            db.close()
+    _print(report)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
+    scope, partition = search_corpus.scope(db)
+    store = PgVectorStore(db, scope.namespace, DIMENSIONS)
+    dice = np.random.default_rng(7)
+    report: dict[str, Any] = {"chunks": options.chunks, "dimensions": DIMENSIONS}
+    try:
+        report["fill_s"] = _timed("filling", lambda: search_corpus.fill(db, partition, dice, options.chunks))
+        report["plain_s"] = _timed("a plain pgvector table of the same", lambda: _plain(db, partition))
+        report["index_s"] = _timed("the service's index", lambda: store.ensure_index(scope))
+        report["pack_s"] = _timed("packing posting lists", lambda: packing.keep(db, partition))
+        report["vacuum_s"] = _timed("vacuum", lambda: _vacuum(db.url))
+        queries = search_corpus.queries(db, partition, dice, 20)
+        report["kinds"] = _measure(db, scope, store, queries, options.rounds)
+        report["clients"] = _together(db, scope, store, queries, options)
+        report["reads"] = _reads(db, scope, store, queries[0])
         report["recall"] = _recall(db, partition, queries)
-        _print(report)
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(report, indent=2) + "\n")
-        db.close()
+    finally:
+        if options.url:
+            _clean(db, scope, partition, store)
+    return report
 
 
-def _measure(
-    db: database.Database, scope: Scope, partition: int, store: PgVectorStore, queries: list[Any], rounds: int
-) -> dict[str, dict[str, float]]:
-    given = Given()
+def _search(db: database.Database, scope: Scope, store: PgVectorStore, semantic: float, model: Any = None) -> Any:
+    """What searches with a text and, unless a model is named, with the vector that is given."""
 
-    def run(text: str, values: Any, semantic: float) -> None:
-        given.values = values
+    def run(text: str, values: Any) -> None:
+        given = model or Given()
+        if model is None:
+            given.values = values
         query = search.Query(text, semantic_weight=semantic, keyword_weight=1 - semantic)
         search.run(db, scope, query, embedder=given, vectors=store)
 
-    def words(text: str, _: Any) -> None:
-        with db.transaction() as connection:
-            bm25.best(connection, bm25.terms(connection, partition, text, "english"), search.CANDIDATES)
+    return run
 
+
+def _measure(
+    db: database.Database, scope: Scope, store: PgVectorStore, queries: list[Any], rounds: int
+) -> dict[str, dict[str, float]]:
     kinds: dict[str, Callable[[str, Any], object]] = {
-        "pgvector's own, 10 with text": lambda _, values: _own(db, partition, values, 10),
-        "pgvector's own, 100": lambda _, values: _own(db, partition, values, 100),
+        BASE: lambda _, values: _own(db, values, 10),
+        "pgvector, plain table, 100": lambda _, values: _own(db, values, 100),
         "vector store, 100": lambda _, values: store.query(scope, values, 100),
-        "keyword, 100": words,
-        "search semantic": lambda text, values: run(text, values, 1.0),
-        "search keyword": lambda text, values: run(text, values, 0.0),
-        "search hybrid": lambda text, values: run(text, values, 0.5),
+        "search semantic": _search(db, scope, store, 1.0),
+        "search keyword": _search(db, scope, store, 0.0),
+        "search hybrid": _search(db, scope, store, 0.5),
     }
-    wall: dict[str, list[float]] = {name: [] for name in kinds}
-    cpu: dict[str, list[float]] = {name: [] for name in kinds}
+    spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in kinds}
+    backends = _backends(db)
     for number in range(rounds + 1):
+        print(f"round {number} of {rounds}" if number else "warming up", flush=True)
         for text, values in queries:
             for name, kind in kinds.items():
-                before, start = _server_cpu(db), time.perf_counter()
+                server, ours, start = _cpu(backends), time.process_time(), time.perf_counter()
                 kind(text, values)
-                spent = (time.perf_counter() - start) * 1000
+                wall, mine = time.perf_counter() - start, time.process_time() - ours
                 if number:
-                    wall[name].append(spent)
-                    cpu[name].append(_server_cpu(db) - before)
-    return {name: _summary(wall[name], cpu[name]) for name in kinds}
+                    spent[name].append((wall * 1000, _cpu(backends) - server, mine * 1000))
+    return {name: _summary(rows) for name, rows in spent.items()}
 
 
-def _own(db: database.Database, partition: int, values: Any, limit: int) -> None:
-    """What a user of pgvector would write: the nearest rows by the index, with the same ef_search."""
+def _together(
+    db: database.Database, scope: Scope, store: PgVectorStore, queries: list[Any], options: argparse.Namespace
+) -> dict[str, dict[str, float]]:
+    """Searches a second, and processor time of each, while several clients search without a pause."""
+    from connectors.embedders import local
+
+    model = local.load("all-MiniLM-L6-v2", Path(tempfile.gettempdir()) / "rt-bench-model")
+    hybrid, embedded = _search(db, scope, store, 0.5), _search(db, scope, store, 0.5, model)
+    embedded("warm", None)
+    kinds: dict[str, Callable[[int, str, Any], None]] = {
+        "pgvector, plain table, 10": lambda _, __, values: _own(db, values, 10),
+        "hybrid, vector given": lambda _, text, values: hybrid(text, values),
+        "hybrid, each query embedded": lambda number, text, _: embedded(f"{text} {number}", None),
+        "hybrid, queries asked again": lambda _, text, __: embedded(text, None),
+    }
+    found = {}
+    for name, kind in kinds.items():
+        print(f"{options.clients} clients: {name}", flush=True)
+
+        def client(which: int, kind: Any = kind, seconds: float = options.seconds) -> int:
+            done, until = 0, time.monotonic() + seconds
+            while time.monotonic() < until:
+                kind(which * 1_000_000 + done, *queries[(which + done) % len(queries)])
+                done += 1
+            return done
+
+        with ThreadPoolExecutor(options.clients) as pool:
+            list(pool.map(lambda which, client=client: client(which, seconds=0.5), range(options.clients)))
+            backends = _backends(db)
+            server, ours, start = _cpu(backends), time.process_time(), time.monotonic()
+            done = sum(pool.map(client, range(options.clients)))
+        seconds = time.monotonic() - start
+        found[name] = {
+            "searches_a_second": round(done / seconds, 1),
+            "server_cpu_ms": round((_cpu(backends) - server) / done, 2),
+            "own_cpu_ms": round((time.process_time() - ours) * 1000 / done, 2),
+        }
+    return found
+
+
+def _reads(db: database.Database, scope: Scope, store: PgVectorStore, query: Any) -> list[dict[str, Any]]:
+    """Of each statement of a hybrid search: its beginning, the pages that it read, the most rows that one scan saw."""
+    seen: dict[str, Any] = {}
+    real = psycopg.Connection.execute
+
+    def execute(self: Any, statement: Any, params: Any = None, **named: Any) -> Any:
+        seen[statement] = params
+        return real(self, statement, params, **named)
+
+    psycopg.Connection.execute = execute  # type: ignore[method-assign, assignment]
+    try:
+        _search(db, scope, store, 0.5)(*query)
+    finally:
+        psycopg.Connection.execute = real  # type: ignore[method-assign]
+    found = []
+    with db.transaction() as connection:
+        for statement, params in seen.items():
+            if not statement.lstrip().startswith(("select", "with")):
+                continue
+            row = connection.execute(b"explain (analyze, buffers, format json) " + statement.encode(), params)
+            plan = (row.fetchone() or {})["QUERY PLAN"][0]["Plan"]
+            pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+            found.append({"statement": " ".join(statement.split())[:80], "pages": pages, "rows": _most(plan)})
+    return found
+
+
+def _most(plan: dict[str, Any]) -> int:
+    own = round((plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"])
+    below = [_most(part) for part in plan.get("Plans", ())]
+    return max([own if "Scan" in plan["Node Type"] else 0, *below])
+
+
+def _plain(db: database.Database, partition: int) -> None:
+    """What a user of pgvector would have: one table with text and vector, and its index."""
+    with psycopg.connect(db.url, autocommit=True) as connection:
+        connection.execute("set maintenance_work_mem = '256MB'")
+        connection.execute("drop table if exists bench_plain")
+        connection.execute(
+            f"create table bench_plain (id bigint primary key, content text, embedding halfvec({DIMENSIONS}))".encode()
+        )
+        connection.execute("alter table bench_plain set (toast_tuple_target = 8160)")
+        connection.execute(
+            f"insert into bench_plain select c.id, c.content, e.values::halfvec({DIMENSIONS}) from chunks c"
+            " join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key"
+            f" where c.partition_id = {partition}".encode()
+        )
+        connection.execute("create index on bench_plain using hnsw (embedding halfvec_cosine_ops)")
+
+
+def _own(db: database.Database, values: Any, limit: int) -> None:
+    """What a user of pgvector would write, with the same ef_search."""
     vector = "[" + ",".join(map(repr, values)) + "]"
     nearest = (
-        f"select v.id, c.content from (select id, document_id from vectors where partition_id = {partition}"
-        f" and vector_dims(values) = {DIMENSIONS} order by values::halfvec({DIMENSIONS}) <=> %(v)s"
-        f"::halfvec({DIMENSIONS}) limit {limit}) v join chunks c on c.document_id = v.document_id"
-        " and c.generation = split_part(v.id, '#', 2)::bigint and c.index = split_part(v.id, '#', 3)::int"
+        f"select id, content, 1 - (embedding <=> %(v)s::halfvec({DIMENSIONS})) as score from bench_plain"
+        f" order by embedding <=> %(v)s::halfvec({DIMENSIONS}) limit {limit}"
     )
     with db.transaction() as connection:
         connection.execute("select set_config('hnsw.ef_search', %(ef)s, true)", {"ef": str(EF_SEARCH)})
@@ -139,88 +258,31 @@ def _recall(db: database.Database, partition: int, queries: list[Any]) -> float:
     return found / (10 * len(queries))
 
 
-def _fill(db: database.Database, partition: int, dice: Any, chunks: int) -> None:
-    """Documents of 20 chunks each, in the tables as the pipeline leaves them."""
-    odds = 1 / (np.arange(VOCABULARY) + 50.0)
-    odds /= odds.sum()
-    centres = dice.normal(size=(CENTRES, DIMENSIONS))
-    for start in range(0, chunks, PART):
-        count = min(PART, chunks - start)
-        vectors = centres[dice.integers(0, CENTRES, count)] + 0.7 * dice.normal(size=(count, DIMENSIONS))
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        lengths = dice.integers(40, 140, count)
-        words = dice.choice(VOCABULARY, size=int(lengths.sum()), p=odds)
-        texts = [" ".join(f"w{word}" for word in part) for part in np.split(words, np.cumsum(lengths)[:-1])]
-        _put(db, partition, start, texts, [_vector(row) for row in vectors])
-
-
-def _put(db: database.Database, partition: int, start: int, texts: list[str], vectors: list[str]) -> None:
-    names = [f"doc_{partition}_{(start + n) // PER_DOCUMENT:06d}" for n in range(len(texts))]
-    indexes = [(start + n) % PER_DOCUMENT for n in range(len(texts))]
-    values = {"partition": partition, "names": names, "indexes": indexes, "texts": texts, "vectors": vectors}
-    with db.transaction() as connection:
-        connection.execute(
-            "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
-            " active_generation, status) select distinct n, %(partition)s, 'j', 'r', 'TEXT', n, 'TEXT', n, 1, 'SUCCESS'"
-            " from unnest(%(names)s::text[]) n on conflict do nothing",
-            values,
-        )
-        made = connection.execute(
-            "with given as (select * from unnest(%(names)s::text[], %(indexes)s::int[], %(texts)s::text[],"
-            " %(vectors)s::text[]) g(name, index, text, vector)),"
-            " stored as (insert into vectors (partition_id, id, document_id, values) select %(partition)s,"
-            " name || '#1#' || index, name, vector::halfvec from given),"
-            " kept as (insert into embeddings (partition_id, key, values) select %(partition)s,"
-            " sha256((name || index)::bytea), vector::halfvec from given)"
-            ' insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
-            " embedding_key) select %(partition)s, name, 1, index, 0, length(text), 1, text,"
-            " sha256((name || index)::bytea) from given returning id",
-            values,
-        ).fetchall()
-        gained = bm25.index(connection, partition, [row["id"] for row in made], "english")
-        connection.execute(
-            "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s",
-            {"chunks": gained[0], "terms": gained[1], "partition": partition},
-        )
-
-
-def _queries(db: database.Database, partition: int, dice: Any, count: int) -> list[tuple[str, list[float]]]:
-    """Three to eight words of a chunk, and a vector near that chunk's."""
-    rows = db.rows(
-        "select c.content, e.values::text as values from chunks c join embeddings e on e.partition_id = c.partition_id"
-        " and e.key = c.embedding_key where c.partition_id = %(partition)s order by md5(c.id::text) limit %(count)s",
-        {"partition": partition, "count": count},
-    )
-    queries = []
-    for row in rows:
-        words = dice.choice(row["content"].split(), size=int(dice.integers(3, 9)), replace=False)
-        near = np.array(json.loads(row["values"])) + 0.02 * dice.normal(size=DIMENSIONS)
-        queries.append((" ".join(words), [float(value) for value in near / np.linalg.norm(near)]))
-    return queries
-
-
-def _scope(db: database.Database) -> tuple[Scope, int]:
-    scope = Scope(ids.organization_id(), ids.namespace_id())
-    values = {"organization": scope.organization, "namespace": scope.namespace}
-    db.rows("insert into organizations (id, name) values (%(organization)s, 'bench')", values)
-    db.rows(
-        "insert into namespaces (id, organization_id, name, secrets)"
-        " values (%(namespace)s, %(organization)s, 'bench', '')",
-        values,
-    )
-    row = db.row("insert into partitions (namespace_id) values (%(namespace)s) returning id", values)
-    return scope, int(row["id"]) if row else 0
+def _clean(db: database.Database, scope: Scope, partition: int, store: PgVectorStore) -> None:
+    """Take everything away again, for a database that stays."""
+    print("cleaning up", flush=True)
+    store.drop_index(scope)
+    with psycopg.connect(db.url, autocommit=True) as connection:
+        connection.execute("drop table if exists bench_plain")
+        for table in (*BULK, "documents"):
+            connection.execute(f"delete from {table} where partition_id = {partition}".encode())
+        connection.execute("delete from organizations where id = %s", [scope.organization])
 
 
 @contextmanager
 def _postgres(url: str | None) -> Iterator[str]:
-    """The given database, or an embedded one that goes away again."""
+    """The given database, or an embedded one that goes away again, as do those of runs that were killed."""
     if url is not None:
         yield url
         return
     from local import postgres
 
-    home = Path(tempfile.mkdtemp(prefix="rt-bench-"))
+    for left in Path(tempfile.gettempdir()).glob("rt-bench-scale-*"):
+        if not Path(f"/proc/{left.name.split('-')[3]}").exists():
+            postgres.stop(left)
+            shutil.rmtree(left, ignore_errors=True)
+    home = Path(tempfile.mkdtemp(prefix=f"rt-bench-scale-{os.getpid()}-"))
+    print(f"in {home}", flush=True)
     try:
         yield postgres.start(home)
     finally:
@@ -228,38 +290,42 @@ def _postgres(url: str | None) -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-@cache
-def _server_pids(db: database.Database) -> list[int]:
-    """The processes that served this database when they were first asked for."""
-    rows = db.rows("select pid from pg_stat_activity where datname = current_database() and pid is not null")
-    return [row["pid"] for row in rows]
+def _backends(db: database.Database) -> list[Path]:
+    """Where the processor time of the server's connections stands; nowhere if they are another machine's."""
+    rows = db.rows("select pid from pg_stat_activity where backend_type in ('client backend', 'parallel worker')")
+    return [path for row in rows if (path := Path(f"/proc/{row['pid']}/schedstat")).exists()]
 
 
-def _server_cpu(db: database.Database) -> float:
-    """CPU milliseconds of the server's processes for this pool; 0 where they are another machine's."""
-    total = 0.0
-    for pid in _server_pids(db):
-        path = Path(f"/proc/{pid}/schedstat")
-        if path.exists():
-            total += int(path.read_text().split()[0]) / 1e6
-    return total
+def _cpu(backends: list[Path]) -> float:
+    """Milliseconds."""
+    return sum(int(path.read_text().split()[0]) / 1e6 for path in backends)
 
 
-def _summary(wall: list[float], cpu: list[float]) -> dict[str, float]:
+def _summary(rows: list[tuple[float, float, float]]) -> dict[str, float]:
+    wall = sorted(row[0] for row in rows)
     return {
         "p50_ms": round(statistics.median(wall), 2),
-        "p95_ms": round(sorted(wall)[int(len(wall) * 0.95)], 2),
-        "cpu_p50_ms": round(statistics.median(cpu), 2),
+        "p95_ms": round(wall[int(len(wall) * 0.95)], 2),
+        "server_cpu_ms": round(statistics.median(row[1] for row in rows), 2),
+        "own_cpu_ms": round(statistics.median(row[2] for row in rows), 2),
     }
 
 
 def _print(report: dict[str, Any]) -> None:
     print(f"{report['chunks']} chunks, {report['dimensions']} dimensions; recall@10 {report['recall']:.3f}")
-    print(f"filled in {report['fill_s']} s, indexed in {report['index_s']} s")
-    base = report["kinds"]["pgvector's own, 10 with text"]["p50_ms"]
-    print(f"{'':32}{'p50 ms':>10}{'p95 ms':>10}{'CPU p50':>10}{'ratio':>8}")
+    base = report["kinds"][BASE]
+    print(f"{'':32}{'p50 ms':>10}{'p95 ms':>10}{'server CPU':>12}{'own CPU':>10}{'ratio':>8}{'of CPU':>8}")
     for name, row in report["kinds"].items():
-        print(f"{name:32}{row['p50_ms']:10}{row['p95_ms']:10}{row['cpu_p50_ms']:10}{row['p50_ms'] / base:8.2f}")
+        ratios = (row[key] / (base[key] or 1) for key in ("p50_ms", "server_cpu_ms"))
+        print(
+            f"{name:32}{row['p50_ms']:10}{row['p95_ms']:10}{row['server_cpu_ms']:12}{row['own_cpu_ms']:10}"
+            + "".join(f"{ratio:8.2f}" for ratio in ratios)
+        )
+    print(f"{'several clients':32}{'a second':>10}{'server CPU':>12}{'own CPU':>10}")
+    for name, row in report["clients"].items():
+        print(f"{name:32}{row['searches_a_second']:10}{row['server_cpu_ms']:12}{row['own_cpu_ms']:10}")
+    for read in report["reads"]:
+        print(f"{read['pages']:6} pages {read['rows']:6} rows  {read['statement']}")
 
 
 def _vacuum(url: str) -> None:
@@ -267,14 +333,13 @@ def _vacuum(url: str) -> None:
         connection.execute("vacuum analyze")
 
 
-def _timed(work: Callable[[], object]) -> float:
+def _timed(what: str, work: Callable[[], object]) -> float:
+    print(f"{what} …", flush=True)
     start = time.perf_counter()
     work()
-    return round(time.perf_counter() - start, 1)
-
-
-def _vector(row: Any) -> str:
-    return "[" + ",".join(f"{value:.5f}" for value in row) + "]"
+    seconds = round(time.perf_counter() - start, 1)
+    print(f"{what}: {seconds} s", flush=True)
+    return seconds
 
 
 def _options() -> argparse.Namespace:
@@ -282,6 +347,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--url", help="a migrated or empty database with pgvector; an embedded one if absent")
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=10)
     return parser.parse_args()
 
 
