@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database, Row
@@ -50,27 +51,31 @@ _HYDRATE: LiteralString = """
     ),
     exact as (select * from unnest(%(exact)s::bigint[]) with ordinality x(chunk_id, rank)),
     proposed as (
-        select document_id, generation, index from near
+        select n.document_id, n.generation, n.index, c.id, c.embedding_key from near n
+        left join lateral (
+            select id, embedding_key from chunks
+            where document_id = n.document_id and generation = n.generation and index = n.index limit 1
+        ) c on true
         union
-        select c.document_id, c.generation, c.index
+        select c.document_id, c.generation, c.index, c.id, c.embedding_key
         from (select chunk_id from words where rank is not null union select chunk_id from exact) i
-        cross join lateral (select document_id, generation, index from chunks where id = i.chunk_id limit 1) c
+        cross join lateral (select * from chunks where id = i.chunk_id limit 1) c
     ),
     open as materialized (
-        select d.id, d.active_generation, p.generation, p.index
+        select p.*, d.active_generation
         from proposed p cross join lateral (select * from documents where id = p.document_id limit 1) d
         where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and FILTER
     ),
     visible as materialized (
-        select c.* from open o cross join lateral (
-            select id, document_id, generation, index, embedding_key from chunks
-            where document_id = o.id and generation = o.active_generation and index = o.index limit 1
-        ) c where o.generation = o.active_generation
+        select id, document_id, generation, index, embedding_key from open
+        where generation = active_generation and id is not null
         union
-        select c.* from (select distinct id, active_generation from open where generation <> active_generation) o
+        select c.* from (
+            select distinct document_id, active_generation from open where generation <> active_generation
+        ) o
         cross join lateral (
             select id, document_id, generation, index, embedding_key from chunks
-            where document_id = o.id and generation = o.active_generation order by index limit STALE
+            where document_id = o.document_id and generation = o.active_generation order by index limit STALE
         ) c
     ),
     SCORED parts as materialized (
@@ -107,6 +112,22 @@ _SCORED: LiteralString = f"""scored as (
         ) p group by p.chunk_id
     ),"""
 """The BM25 scores of those candidates that came without one: of a filtered search, and what became visible since."""
+
+
+@lru_cache(maxsize=256)
+def _statement(condition: LiteralString, *, by_meaning: bool, by_words: bool) -> LiteralString:
+    """In one line: psycopg keeps what it has read of a statement only if it is short."""
+    statement = (
+        _HYDRATE.replace("FILTER", condition)
+        .replace("SEMANTIC", _SEMANTIC if by_meaning else "0.0::float8")
+        .replace("KEYWORD", "coalesce(w.score, s.score, 0.0)" if by_words else "0.0::float8")
+        .replace("JOIN_SCORED", "left join scored s on s.chunk_id = c.id" if by_words else "")
+        .replace("SCORED", _SCORED if by_words else "")
+        .replace("STALE", _STALE)
+        .replace("PLACED", PLACED)
+        .replace("HALF", HALF)
+    )
+    return " ".join(statement.split())
 
 
 def places(vector_ids: Sequence[str]) -> list[Place]:
@@ -159,16 +180,7 @@ def hydrate(
     proposed, the others scored only; weights: semantic, keyword.
     """
     condition, params = where.sql("d") if where is not None else ("true", {})
-    statement = (
-        _HYDRATE.replace("FILTER", condition)
-        .replace("SEMANTIC", _SEMANTIC if values is not None else "0.0::float8")
-        .replace("KEYWORD", "coalesce(w.score, s.score, 0.0)" if terms.names else "0.0::float8")
-        .replace("JOIN_SCORED", "left join scored s on s.chunk_id = c.id" if terms.names else "")
-        .replace("SCORED", _SCORED if terms.names else "")
-        .replace("STALE", _STALE)
-        .replace("PLACED", PLACED)
-        .replace("HALF", HALF)
-    )
+    statement = _statement(condition, by_meaning=values is not None, by_words=bool(terms.names))
     params |= {
         "partition": partition,
         **of_places(near),
