@@ -12,6 +12,7 @@ from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 
 from api import html_pages, request_context
+from api.access_log import AccessLog
 from api.auth import Authenticator
 from api.errors import render, understand
 from api.guards import GUARDS
@@ -75,6 +76,7 @@ HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 def create_app(settings: Settings, database: Database, ring: KeyRing) -> RequestMiddleware:
     """The application. It opens the database on the first request, so it starts while the database is away."""
     authenticator = Authenticator(database, ring)
+    access = AccessLog(settings.log_format) if settings.log_level in {"debug", "info"} else None
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
     times = SearchTimes(database)
@@ -93,6 +95,8 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         writing.cancel()
         await times.write()
         await authenticator.close()
+        if access is not None:
+            access.write()
         await database.async_close()
         database.close()
         threads.shutdown(wait=False, cancel_futures=True)
@@ -109,7 +113,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         request_max_body_size=None,
         debug=False,
     )
-    return RequestMiddleware(router, authenticator, settings.trusted_proxies)
+    return RequestMiddleware(router, authenticator, settings.trusted_proxies, access)
 
 
 def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

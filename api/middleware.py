@@ -17,6 +17,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Rece
 from litestar.utils.path import normalize_path
 
 from api import request_context
+from api.access_log import AccessLog
 from api.auth import Authenticator, credentials_of, unknown_rate
 from api.client_addresses import Networks, client_of
 from api.errors import Rendered, render, understand
@@ -43,8 +44,15 @@ _DRAIN_BYTES = 64 * 1024 * 1024
 class RequestMiddleware:
     """Wraps the router, so that its own 404s and 405s are authenticated, counted, marked and logged like all others."""
 
-    def __init__(self, router: ASGIApp, authenticator: Authenticator, trusted_proxies: Networks = ()) -> None:
+    def __init__(
+        self,
+        router: ASGIApp,
+        authenticator: Authenticator,
+        trusted_proxies: Networks = (),
+        access: AccessLog | None = None,
+    ) -> None:
         self._router = router
+        self._access = access
         self._authenticator = authenticator
         self._trusted_proxies = trusted_proxies
 
@@ -66,16 +74,29 @@ class RequestMiddleware:
                 await self._router(scope, wire.receive, wire.send)
             else:
                 await _answer(wire.send, context, render(refusal))
-            say = log.debug if scope["path"] in _PROBES else log.info
-            say(
-                "request.answered",
-                method=scope["method"],
-                path=scope["path"],
-                status=context.status,
-                code=context.code,
-                organization=context.caller and context.caller.organization,
-                milliseconds=round((time.perf_counter() - started) * 1000, 1),
+            self._say(scope, context, started)
+
+    def _say(self, scope: HTTPScope, context: RequestContext, started: float) -> None:
+        milliseconds = round((time.perf_counter() - started) * 1000, 1)
+        organization = context.caller and context.caller.organization
+        is_probe = scope["path"] in _PROBES
+        if self._access is not None and context.status < 400 and not is_probe:
+            self._access.answered(
+                context.request_id, scope["method"], scope["path"], context.status, organization, milliseconds
             )
+            return
+        if self._access is not None:
+            self._access.write()
+        say = log.debug if is_probe else log.info
+        say(
+            "request.answered",
+            method=scope["method"],
+            path=scope["path"],
+            status=context.status,
+            code=context.code,
+            organization=organization,
+            milliseconds=milliseconds,
+        )
 
     async def _authenticate(self, scope: HTTPScope, context: RequestContext) -> ServiceError | None:
         path = scope["path"]

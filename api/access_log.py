@@ -1,0 +1,79 @@
+"""One line for each request: errors at once and by structlog, the others written together five times a second."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Literal, TextIO
+
+import msgspec
+import structlog
+
+from retrieval import redaction
+
+log = structlog.get_logger()
+
+SECONDS = 0.2
+"""Lines of answers below 400 wait for others so long at most; a process that is killed loses them."""
+
+MOST = 200
+"""Lines that wait at most."""
+
+_EVENT = "request.answered"
+_PLAIN = re.compile(r"[!-~]+")
+
+
+class AccessLog:
+    """`form` and `role` as in the rest of the log; `stream` is what it goes to."""
+
+    def __init__(self, form: Literal["json", "console"], stream: TextIO | None = None, *, role: str = "api") -> None:
+        self._form = form
+        self._role = role
+        self._stream = stream
+        self._lines: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def answered(
+        self, request_id: str, method: str, path: str, status: int, organization: str | None, milliseconds: float
+    ) -> None:
+        """A request was answered without an error."""
+        fields = {
+            "request_id": request_id,
+            "method": method,
+            "path": redaction.without_query(path),
+            "status": status,
+            "code": None,
+            "organization": organization,
+            "milliseconds": milliseconds,
+        }
+        self._lines.append(self._line(fields))
+        if len(self._lines) >= MOST:
+            self.write()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SECONDS, self.write)
+
+    def write(self) -> None:
+        """Write what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._lines:
+            stream = self._stream or sys.stderr
+            stream.write("\n".join(self._lines) + "\n")
+            stream.flush()
+            self._lines.clear()
+
+    def _line(self, fields: dict[str, object]) -> str:
+        time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        if self._form == "json":
+            whole = {"role": self._role, **fields, "event": _EVENT, "level": "info", "timestamp": time}
+            return msgspec.json.encode(whole).decode()
+        named = sorted({"role": self._role, **fields}.items())
+        return f"{time} [info     ] {_EVENT:<30} " + " ".join(f"{name}={_shown(value)}" for name, value in named)
+
+
+def _shown(value: object) -> str:
+    """As structlog's console shows it: what is no plain word in quotes, so that no value makes a line of its own."""
+    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else repr(value)
