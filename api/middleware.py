@@ -78,7 +78,7 @@ class RequestMiddleware:
 
     def _say(self, scope: HTTPScope, context: RequestContext, started: float) -> None:
         milliseconds = round((time.perf_counter() - started) * 1000, 1)
-        organization = context.caller and context.caller.organization
+        organization = context.caller.organization if context.caller else None
         is_probe = scope["path"] in _PROBES
         if self._access is not None and context.status < 400 and not is_probe:
             self._access.answered(

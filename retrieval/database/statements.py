@@ -31,8 +31,9 @@ PREPARED = 256
 
 _NAMED = re.compile(r"%\((\w+)\)s|%%|%")
 _DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
-_REPLANNED = ("0A000", "26000")
-"""A prepared statement whose tables have changed, or that is gone: its connection is given up."""
+_REPLANNED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
+"""A prepared statement is gone, since psycopg discards all after a rollback, or its tables have changed. It was not
+executed: it is prepared and sent again."""
 
 
 class LoopConnection(AsyncConnection[DictRow]):
@@ -122,7 +123,9 @@ class _Line:
         self._connection = connection
         self._pg = connection.pgconn
         self._adapt = Transformer(connection)
-        self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._prepared: dict[tuple[str, Any], bytes] = {}
+        """By statement and types of its values."""
+        self._number = 0
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[None] | None = None
         self._watched: int | None = None
@@ -140,20 +143,14 @@ class _Line:
         values = adapt.dump_sequence([params[name] for name in names], [PyFormat.AUTO] * len(names))
         types, formats = adapt.types, adapt.formats
         key = (statement, types or ())
-        name = self._prepared.get(key)
         try:
-            if name is None and len(self._prepared) < PREPARED:
-                name = b"s%d" % len(self._prepared)
-                self._pg.send_prepare(name, query, types)
-                await self._result()
-                self._prepared[key] = name
-            if name is None:
-                self._pg.send_query_params(query, values, types, formats)
-            else:
-                self._pg.send_query_prepared(name, values, formats)
-            result = await self._result()
-        except errors.Error as error:
-            if error.sqlstate in _REPLANNED or self._pg.status == ConnStatus.BAD:
+            try:
+                result = await self._ask(key, query, values, types, formats)
+            except _REPLANNED:
+                self._prepared.clear()
+                result = await self._ask(key, query, values, types, formats)
+        except errors.Error:
+            if self._pg.status == ConnStatus.BAD:
                 await self._give_up()
             raise
         except BaseException:
@@ -164,6 +161,21 @@ class _Line:
         columns = [(result.fname(place) or b"").decode() for place in range(result.nfields)]
         adapt.set_pgresult(result)
         return adapt.load_rows(0, result.ntuples, lambda row: dict(zip(columns, row, strict=True)))
+
+    async def _ask(self, key: tuple[str, Any], query: bytes, values: Any, types: Any, formats: Any) -> Any:
+        """Prepared, as long as there are not too many."""
+        name = self._prepared.get(key)
+        if name is None and len(self._prepared) < PREPARED:
+            self._number += 1
+            name = b"loop_%d" % self._number
+            self._pg.send_prepare(name, query, types)
+            await self._result()
+            self._prepared[key] = name
+        if name is None:
+            self._pg.send_query_params(query, values, types, formats)
+        else:
+            self._pg.send_query_prepared(name, values, formats)
+        return await self._result()
 
     async def _result(self) -> Any:
         """The result of what was sent; raises what PostgreSQL answers with."""
