@@ -93,7 +93,7 @@ def let_go(connection: Connection[Row], connection_id: str, document_ids: Sequen
     connection.execute(_PASS_ON, {**values, "ids": stay})
     connection.execute(_PACKED_TOO, {**values, "ids": stay})
     if not keep:
-        deletion.take_away(connection, last)
+        deletion.delete(connection, last)
     return LetGo(tuple(sorted(shared)), tuple(last))
 
 

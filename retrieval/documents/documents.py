@@ -13,17 +13,14 @@ from psycopg import AsyncConnection
 from retrieval import filters, settings
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
-from retrieval.documents import archive_members, connection_documents, metadata, vector_metadata
+from retrieval.documents import connection_documents, deletion, metadata, vector_metadata
 from retrieval.documents.metadata_patch import KEPT, Change, kept
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.search import bm25
 
 MOST = 1_000
 """Documents that one answer without paging holds (D34)."""
-_PART = 20_000
-"""Chunks that one statement takes out of the keyword side."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -166,37 +163,8 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
     require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
-        gone = await withdraw(connection, [row["id"] for row in rows])
-    return len(gone)
-
-
-async def withdraw(connection: AsyncConnection[Row], ids: list[str]) -> list[str]:
-    """Within the caller's transaction, which holds the rows: these and their members are gone; their ids."""
-    gone = {"ids": await _with_packed(connection, ids)}
-    await connection.execute(
-        """
-        with gone as (
-            update documents set deleted_at = now(), updated_at = now() where id = any(%(ids)s)
-            returning id, partition_id
-        ),
-        settled as (delete from departures where document_id = any(%(ids)s))
-        insert into sweeps (partition_id, kind, document_id)
-        select partition_id, 'document', id from gone
-        """,
-        gone,
-    )
-    await _unindex(connection, gone)
-    return gone["ids"]
-
-
-async def _with_packed(connection: AsyncConnection[Row], ids: list[str]) -> list[str]:
-    """These and their members: once an archive is locked nothing more is packed into it, so the last look is final."""
-    known = list(ids)
-    while True:
-        found = await (await connection.execute(archive_members.MEMBERS, {"ids": known})).fetchall()
-        if not found:
-            return known
-        known += [row["id"] for row in found]
+        deleted = await deletion.async_delete(connection, [row["id"] for row in rows])
+    return len(deleted)
 
 
 async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:
@@ -210,29 +178,6 @@ async def matching(connection: AsyncConnection[Row], scope: Scope, where: Docume
     if not rows:
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "No documents match the filter.", field="filterConfig")
     return rows
-
-
-async def _unindex(connection: AsyncConnection[Row], gone: Mapping[str, Any]) -> None:
-    """Take the documents' chunks out of the keyword side: a statement after their rows are locked sees them all."""
-    cursor = await connection.execute(
-        """
-        select c.id, d.partition_id from documents d
-        join chunks c on c.document_id = d.id and c.generation = d.active_generation where d.id = any(%(ids)s)
-        order by c.id
-        """,
-        gone,
-    )
-    rows = await cursor.fetchall()
-    chunks = terms = 0
-    for start in range(0, len(rows), _PART):
-        part = [row["id"] for row in rows[start : start + _PART]]
-        removed = await (await connection.execute(bm25.REMOVE, {"chunks": part})).fetchone()
-        chunks, terms = (chunks + int(removed["chunks"]), terms + int(removed["terms"])) if removed else (chunks, terms)
-    if chunks:
-        await connection.execute(
-            "update partitions set chunks = chunks - %(chunks)s, terms = terms - %(terms)s where id = %(partition)s",
-            {"chunks": chunks, "terms": terms, "partition": rows[0]["partition_id"]},
-        )
 
 
 def require_restriction(where: DocumentFilter) -> None:

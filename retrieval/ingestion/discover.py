@@ -184,7 +184,8 @@ def _record(
         if open_run is not None:
             connection.execute(_RECORD, values)
             connection.execute(_REFUSE, values)
-            deletion.remove(connection, wanted.job_run_id, [item.external_id for item in page.items if item.deleted])
+            deleted = [item.external_id for item in page.items if item.deleted]
+            deletion.delete_listed(connection, wanted.job_run_id, deleted)
             if page.skipped:
                 connection.execute(_COUNT, values)
             if page.save:

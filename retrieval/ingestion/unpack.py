@@ -152,7 +152,7 @@ def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> No
         "generations": [generation for _, generation in versions],
     }
     if gone := connection.execute(archive_members.DROPPED, values).fetchall():
-        deletion.take_away(connection, [row["id"] for row in gone])
+        deletion.delete(connection, [row["id"] for row in gone])
 
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:

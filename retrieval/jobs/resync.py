@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 
 from retrieval import ids
 from retrieval.database.database import Database, Row
-from retrieval.documents import archive_members, connection_documents, documents
+from retrieval.documents import archive_members, connection_documents, deletion, documents
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.sources import APPS, FETCHED
@@ -55,7 +55,7 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
         rows = await documents.matching(connection, scope, where)
         departed = [row["id"] for row in rows if row["awaiting_removal"]]
         if confirm_deletions:
-            await documents.withdraw(connection, departed)
+            await deletion.async_delete(connection, departed)
             await connection.execute(connection_documents.CONFIRM, {"ids": [row["id"] for row in rows]})
             removed = [ResyncResult(row["id"], REMOVED) for row in rows if row["id"] in departed]
             rows = [row for row in rows if row["id"] not in departed]

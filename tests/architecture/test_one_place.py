@@ -1,0 +1,24 @@
+"""What is done in one place is done in no second one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+SOURCES = {
+    str(path.relative_to(PROJECT)): path.read_text()
+    for package in ("api", "connectors", "flows", "retrieval")
+    for path in sorted((PROJECT / package).rglob("*.py"))
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "place"),
+    [
+        (r"update documents\b[^;\"]{0,40}set deleted_at", {"retrieval/documents/deletion.py"}),
+        (r"chunks = chunks - ", {"retrieval/documents/deletion.py"}),
+    ],
+)
+def test_it_stands_where_it_belongs_and_nowhere_else(what, place):
+    assert {path for path, text in SOURCES.items() if re.search(what, text)} == place
