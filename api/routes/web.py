@@ -23,8 +23,9 @@ from api.wire.web import (
 )
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.job_config import Ingestion
 from retrieval.jobs import runs, url_lists
-from retrieval.jobs.runs import Ingestion, Receipt
+from retrieval.jobs.runs import Receipt
 from retrieval.namespaces import namespaces
 from retrieval.network import urls as web_addresses
 from retrieval.ports import Scope

@@ -10,8 +10,9 @@ from msgspec import Meta, Struct, convert
 
 from api.wire.common import Answer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.job_config import Ingestion
 from retrieval.jobs.outcome import Notice
-from retrieval.jobs.runs import Accepted, Ingestion, JobRun, Receipt, RunDocument
+from retrieval.jobs.runs import Accepted, JobRun, Receipt, RunDocument
 from retrieval.ports import OcrStrategy
 from retrieval.statuses import DocumentStatus, RunStatus
 

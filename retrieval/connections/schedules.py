@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval import ids
+from retrieval import ids, job_config
 from retrieval.database.database import Database
-from retrieval.jobs.runs import CHANNEL, Ingestion
+from retrieval.job_config import JobConfig
+from retrieval.jobs.runs import CHANNEL
 from retrieval.sources import APPS
 
 
@@ -31,7 +31,7 @@ def wanted(db: Database) -> dict[str, int]:
     return {row["id"]: row["sync_minutes"] for row in rows}
 
 
-_NEXT: LiteralString = """
+_NEXT: LiteralString = f"""
     with connection as (
         select c.id, c.partition_id, c.connector, n.organization_id from connections c
         join partitions p on p.id = c.partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
@@ -39,24 +39,21 @@ _NEXT: LiteralString = """
     ),
     newest as (
         select j.* from jobs j, connection c
-        where j.partition_id = c.partition_id and j.source = c.connector and j.config ->> 'connectionId' = c.id
+        where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_of()} = c.id
         order by j.created_at desc limit 1
     ),
     free as (
         select c.* from connection c where not exists (
             select from job_runs r join jobs j on j.id = r.job_id
             where r.partition_id = c.partition_id and r.source = c.connector and r.finished_at is null
-              and j.config ->> 'connectionId' = c.id
+              and {job_config.connection_of()} = c.id
         )
     ),
     made as (
         insert into jobs (id, organization_id, partition_id, source, config)
         select %(job)s, f.organization_id, f.partition_id, f.connector,
-               coalesce((select config from newest), %(defaults)s::jsonb || jsonb_build_object(
-                   'request', '{}'::jsonb, 'connectionId', f.id)) || jsonb_build_object(
-                   'scheduled', true, 'acceptedAt', (
-                       select coalesce(config -> 'acceptedAt', to_jsonb(created_at)) from newest))
-        from free f where not exists (select from newest where config ? 'scheduled')
+               coalesce((select {job_config.REPEATED} from newest j), %(config)s::jsonb)
+        from free f where not exists (select from newest j where {job_config.IS_SCHEDULED})
         returning id
     )
     insert into job_runs (id, job_id, partition_id, source, to_discover)
@@ -72,7 +69,7 @@ def ingest(db: Database, connection_id: str) -> ScheduledRun:
         "connection": connection_id,
         "job": ids.job_id(),
         "run": ids.job_run_id(),
-        "defaults": json.dumps(Ingestion().config()),
+        "config": JobConfig(request={}, connection_id=connection_id, scheduled=True).dump(),
     }
     with db.transaction() as connection:
         row = connection.execute(_NEXT, values).fetchone()

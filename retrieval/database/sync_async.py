@@ -5,7 +5,7 @@ def raise_all(ids: list[str]) -> Statements[int]:
     yield "update …", {…}
     return len(rows)
 
-statements.run(connection, raise_all(ids))                # in a thread
+sync_async.run(connection, raise_all(ids))                # in a thread
 await sync_async.async_run(connection, raise_all(ids))    # on the event loop
 """
 

@@ -17,6 +17,7 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
+from retrieval import job_config
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Fatal
@@ -137,9 +138,9 @@ CONFIRM: LiteralString = """
 """Those of the documents that are gone for one connection, and stay since another has them, are no more the first's."""
 
 
-LIVING: LiteralString = """
+LIVING: LiteralString = f"""
     select c.id from connection_documents h join connections c on c.id = h.connection_id and c.status = 'ACTIVE'
-    where h.document_id = d.id order by (c.id = j.config ->> 'connectionId') desc, h.listed_at desc, c.id limit 1
+    where h.document_id = d.id order by (c.id = {job_config.connection_of()}) desc, h.listed_at desc, c.id limit 1
 """
 """By whom a document `d` is fetched for a run of job `j`: by the run's own connection, or by another that has it."""
 

@@ -8,6 +8,7 @@ from typing import LiteralString
 
 from psycopg import AsyncConnection, Connection
 
+from retrieval import job_config
 from retrieval.database import sync_async
 from retrieval.database.database import Row
 from retrieval.database.sync_async import Statements
@@ -16,10 +17,10 @@ from retrieval.search import bm25
 
 _PART = 20_000
 """Chunks that one statement takes out of the keyword side."""
-_LISTED: LiteralString = """
+_LISTED: LiteralString = f"""
     select d.id from documents d join job_runs r on r.id = %(run)s join jobs j on j.id = r.job_id
     where d.partition_id = r.partition_id and d.source = r.source and d.external_id = any(%(external_ids)s)
-      and d.connection_id is not distinct from (j.config ->> 'connectionId') and d.deleted_at is null
+      and d.connection_id is not distinct from {job_config.connection_of()} and d.deleted_at is null
 """
 _LOCK: LiteralString = """
     select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update

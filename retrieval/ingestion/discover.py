@@ -10,12 +10,13 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids
+from retrieval import ids, job_config
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Retryable
 from retrieval.ingestion import listed_content
 from retrieval.ingestion.listed_content import LISTED
+from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
@@ -42,17 +43,12 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
         """,
         {"batch": lease.batch_id},
     )
-    return [
-        Waiting(
-            row["id"],
-            row["job_id"],
-            row["number"],
-            DiscoveryRequest(
-                lease.scope, row["source"], row["config"]["request"], row["config"]["connectionId"], row["id"]
-            ),
-        )
-        for row in rows
-    ]
+    return [Waiting(row["id"], row["job_id"], row["number"], _request(lease, row)) for row in rows]
+
+
+def _request(lease: Lease, row: Row) -> DiscoveryRequest:
+    config = JobConfig.load(row["config"])
+    return DiscoveryRequest(lease.scope, row["source"], config.request or {}, config.connection_id, row["id"])
 
 
 def run(
@@ -118,7 +114,8 @@ def _all_known(connection: Connection[Row], job_run_id: str) -> None:
     )
 
 
-_RECORD: LiteralString = """
+_RECORD: LiteralString = (
+    """
     with listed as (
         select * from unnest(%(documents)s::text[], %(external_ids)s::text[], %(names)s::text[],
                              %(media_types)s::text[], %(positions)s::int[], %(raw_keys)s::text[],
@@ -130,7 +127,9 @@ _RECORD: LiteralString = """
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
                                connection_id)
         select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name,
-               coalesce(nullif(j.config -> 'metadata', 'null'), '{}'), %(connection)s
+               """
+    + job_config.METADATA
+    + """, %(connection)s
         from listed l, job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s
         order by l.external_id
         on conflict (partition_id, source, external_id) where deleted_at is null
@@ -150,6 +149,7 @@ _RECORD: LiteralString = """
             title = excluded.title
         where %(connection)s::text is not null and run_documents.status = 'QUEUED'
 """
+)
 """What a content service names again on a later page of one run is as it says last."""
 _REFUSE: LiteralString = """
     insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error, properties)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrieval import sources
+from retrieval import job_config, sources
 from retrieval.database.database import Database, Row
 from retrieval.documents import connection_documents
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion import items, listed_content
 from retrieval.ingestion.items import Item, Key
 from retrieval.ingestion.listed_content import LISTED
+from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import DiscoveryRequest, FileStore, RawContent, Source, SourceItem
@@ -74,7 +75,9 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
         select r.job_run_id, r.document_id, r.properties as listed, d.external_id, d.source, j.config, d.raw_key,
                coalesce(("""
         + connection_documents.LIVING
-        + """), j.config ->> 'connectionId') as connection,
+        + "), "
+        + job_config.connection_of()
+        + """) as connection,
                p.raw_hash, p.raw_size, p.name, p.media_type, p.title, p.properties,
                case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version,
                case when p.raw_hash is not null then d.properties ->> 'listedVersion' end as listed_before
@@ -91,10 +94,8 @@ def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted
     for row in rows:
         item = wanted.get(Key(row["job_run_id"], row["document_id"]))
         if item is not None:
-            config = row["config"]
-            request = DiscoveryRequest(
-                lease.scope, row["source"], config["request"], row["connection"], row["job_run_id"]
-            )
+            asked = JobConfig.load(row["config"]).request or {}
+            request = DiscoveryRequest(lease.scope, row["source"], asked, row["connection"], row["job_run_id"])
             listed = SourceItem(
                 row["external_id"], item.name, item.media_type, row["version"] or "", properties=row["listed"]
             )

@@ -10,7 +10,9 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
+from retrieval import job_config
 from retrieval.database.database import Database, Row
+from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
@@ -81,8 +83,11 @@ BEFORE = {step: list(STAGES.values())[: index + 1] for index, step in enumerate(
 BEFORE["shadow"] = BEFORE["upsert"]
 """The stages of documents that have not done a step."""
 
-_ITEMS: LiteralString = """
-    select d.*, j.config, coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at) as accepted, r.source,
+_ITEMS: LiteralString = (
+    """
+    select d.*, j.config, """
+    + job_config.ACCEPTED
+    + """ as accepted, r.source,
            d.made_from is not null or exists (
         select from run_documents e join job_runs before on before.id = e.job_run_id
         where e.document_id = d.document_id and e.status = 'SUCCESS' and before.job_id = r.job_id
@@ -93,6 +98,7 @@ _ITEMS: LiteralString = """
                                else (select job_id from documents where id = d.document_id) end
     where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and not r.cancel_requested
 """
+)
 
 
 def windows(db: Database, lease: Lease, *, documents: int, size: int) -> list[list[Key]]:
@@ -291,7 +297,8 @@ def _metadata(wanted: Mapping[str, Any] | None, properties: Mapping[str, Any]) -
 
 
 def _item(row: Row) -> Item:
-    config = row["config"]
+    config = JobConfig.load(row["config"])
+    asked = config.ingestion
     return Item(
         key=Key(row["job_run_id"], row["document_id"]),
         generation=row["generation"],
@@ -307,10 +314,10 @@ def _item(row: Row) -> Item:
         properties=row["properties"],
         embedding=row["embedding"],
         fingerprint=row["fingerprint"],
-        metadata=None if row["ingested_before"] else _metadata(config["metadata"], row["properties"]),
+        metadata=None if row["ingested_before"] else _metadata(asked.metadata, row["properties"]),
         accepted=row["accepted"],
-        chunk_size=config["chunkSize"],
-        chunk_overlap=config["chunkOverlap"],
-        ocr=OcrStrategy(config["ocr"]),
-        page=ScrapeOptions.of(config["request"]) if row["source"] in WEB and is_page(row["media_type"]) else None,
+        chunk_size=asked.chunk_size,
+        chunk_overlap=asked.chunk_overlap,
+        ocr=asked.ocr,
+        page=ScrapeOptions.of(config.request or {}) if row["source"] in WEB and is_page(row["media_type"]) else None,
     )

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
-from retrieval import sources
+from retrieval import job_config, sources
 from retrieval.redaction import without_query
 
 CHARACTERS = 100
 
-COLUMNS: LiteralString = """
-    r.source, j.config -> 'request' ->> 'url' as url, counted.whole, counted.hosts,
+COLUMNS: LiteralString = f"""
+    r.source, {job_config.URL} as url, counted.whole, counted.hosts,
     (select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1) as first,
-    (select c.name from connections c where c.id = j.config ->> 'connectionId') as account
+    (select c.name from connections c where c.id = {job_config.connection_of()}) as account
 """
 """What `of` needs, of job run `r` with its job `j` and `run_progress.COUNTED`."""
 

@@ -8,37 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from retrieval import ids
+from retrieval import ids, job_config
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import acceptance, names
 from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
-from retrieval.ports import OcrStrategy, Scope
+from retrieval.ports import Scope
 from retrieval.statuses import WAITING, DocumentStatus
 
 CHANNEL: LiteralString = "job_runs_waiting"
 """NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs a second, no job run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ingestion:
-    """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there)."""
-
-    metadata: Mapping[str, Any] | None = None
-    chunk_size: int = 1000
-    chunk_overlap: int = 200
-    ocr: OcrStrategy = OcrStrategy.BASIC_PARSER
-
-    def config(self) -> dict[str, Any]:
-        return {
-            "metadata": None if self.metadata is None else dict(self.metadata),
-            "chunkSize": self.chunk_size,
-            "chunkOverlap": self.chunk_overlap,
-            "ocr": self.ocr.value,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +120,12 @@ async def accept_discovery(
     connection_id: str | None = None,
 ) -> Receipt:
     """Record a request whose documents the flow finds out. `config` is kept as it is and must hold no secret."""
-    asked = {**ingestion.config(), "request": dict(config), "connectionId": connection_id}
     values = {
         **scopes.params(scope),
         "job": ids.job_id(),
         "run": ids.job_run_id(),
         "source": source,
-        "config": json.dumps(asked),
+        "config": JobConfig(ingestion, config, connection_id).dump(),
     }
     for _ in range(2):
         row = await db.async_row(acceptance.TO_DISCOVER, values)
@@ -220,8 +202,9 @@ def file_key(scope: Scope, owner: str, name: str) -> str:
 
 
 _READ: LiteralString = (
-    "select r.id, r.status, j.config ->> 'connectionId' as connection_id, r.created_at, r.updated_at,"
-    " r.timings, b.flow_run_id, counted.progress, "
+    "select r.id, r.status, "
+    + job_config.connection_of()
+    + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id, counted.progress, "
     + names.COLUMNS
     + ","
     + run_outcome.OUTCOME
@@ -281,7 +264,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "job": ids.job_id(),
         "run": run,
         "document": ids.document_id(),
-        "config": json.dumps(ingestion.config()),
+        "config": JobConfig(ingestion).dump(),
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
     }
     for _ in range(2):

@@ -9,8 +9,9 @@ from typing import Any
 from retrieval import ids
 from retrieval.database import scopes
 from retrieval.database.database import Database
+from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import acceptance
-from retrieval.jobs.runs import Ingestion, Receipt
+from retrieval.jobs.runs import Receipt
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
@@ -21,14 +22,13 @@ async def accept(
     """Record one document a URL; the URL is its identity (D20), so one that stands twice is one document."""
     pages = list(dict.fromkeys(urls))
     run = ids.job_run_id()
-    asked = {**ingestion.config(), "request": dict(config), "connectionId": None}
     values: dict[str, Any] = {
         **scopes.params(scope),
         "job": ids.job_id(),
         "run": run,
         "source": "URLS_LIST",
         "document_type": "URL",
-        "config": json.dumps(asked),
+        "config": JobConfig(ingestion, config).dump(),
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,

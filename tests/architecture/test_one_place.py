@@ -12,12 +12,17 @@ SOURCES = {
     for path in sorted((PROJECT / package).rglob("*.py"))
 }
 
+READERS = {f"retrieval/ingestion/{name}.py" for name in ("discover", "download", "items")}
+"""They select a job's config and give it to `JobConfig.load`."""
+
 
 @pytest.mark.parametrize(
     ("what", "place"),
     [
         (r"update documents\b[^;\"]{0,40}set deleted_at", {"retrieval/documents/deletion.py"}),
         (r"chunks = chunks - ", {"retrieval/documents/deletion.py"}),
+        (r"acceptedAt", {"retrieval/job_config.py"}),
+        (r"\bj(ob)?\.config\b|config ->> 'connectionId'", {"retrieval/job_config.py", *READERS}),
     ],
 )
 def test_it_stands_where_it_belongs_and_nowhere_else(what, place):

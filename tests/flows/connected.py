@@ -15,8 +15,8 @@ from retrieval.connections import tokens as authorizations
 from retrieval.errors import StepError
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import discover
+from retrieval.job_config import Ingestion
 from retrieval.jobs import batches, resync, runs
-from retrieval.jobs.runs import Ingestion
 from tests.flows.configured import Configured
 from tests.standins.place import APP
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flows import steps
 from retrieval.ingestion import discover
+from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
-from retrieval.jobs.runs import Ingestion
 
 
 def accept(space, source, **config):

@@ -13,8 +13,8 @@ from connectors.files.s3 import store as s3
 from connectors.vectors.pinecone import store as pinecone
 from connectors.web.builtin import client, robots
 from retrieval.errors import StepError
+from retrieval.job_config import Ingestion
 from retrieval.jobs import url_lists
-from retrieval.jobs.runs import Ingestion
 from retrieval.ports import DiscoveryRequest
 from retrieval.settings import Settings
 from tests.connectors.web.test_web_client import serving

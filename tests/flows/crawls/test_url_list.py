@@ -11,8 +11,8 @@ from connectors.web.builtin import client, robots
 from retrieval import settings
 from retrieval.errors import Retryable
 from retrieval.filters import DocumentFilter
+from retrieval.job_config import Ingestion
 from retrieval.jobs import resync, url_lists
-from retrieval.jobs.runs import Ingestion
 from tests.connectors.web.test_web_client import answer, serving
 from tests.flows.configured import Configured
 from tests.retrieval.network.test_fetch_guard import ATTACKS

@@ -17,9 +17,9 @@ from flows.warm_worker import allowed_flows
 from retrieval import ids, sources
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ingestion import discover, download, items, results
+from retrieval.job_config import Ingestion
 from retrieval.jobs import batches, runs
 from retrieval.jobs.batches import Open
-from retrieval.jobs.runs import Ingestion
 from retrieval.namespaces import namespaces
 from retrieval.ports import Page, RawContent, Scope, SourceItem
 from retrieval.security.secrets import KeyRing

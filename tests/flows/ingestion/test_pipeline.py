@@ -13,8 +13,8 @@ from retrieval.errors import Fatal, Skippable
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import chunk, embed, fetch, items, losses, parse, results, upsert
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.job_config import Ingestion
 from retrieval.jobs import batches, runs
-from retrieval.jobs.runs import Ingestion
 from retrieval.maintenance import garbage as sweep
 
 MODEL = {"provider": "LOCAL", "model": "counting", "dimensions": 8}

@@ -16,8 +16,9 @@ from flows import steps
 from retrieval import settings
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import items, results, unpack
+from retrieval.job_config import Ingestion
 from retrieval.jobs import batches, resync, runs
-from retrieval.jobs.runs import Ingestion, Upload
+from retrieval.jobs.runs import Upload
 from tests.flows.configured import STEPS, Configured
 from tests.standins import outlook
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from retrieval.ingestion import items, losses, results
+from retrieval.job_config import Ingestion
 from retrieval.jobs import batches, runs
 from retrieval.jobs.batches import Superseded
-from retrieval.jobs.runs import Ingestion
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from local.instance import Record, RoleRecord
 from local.processes import Process
 from retrieval import readiness
 from retrieval.database.database import Database
+from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
-from retrieval.jobs.runs import Ingestion
 from retrieval.readiness import LATE, Beat
 from retrieval.settings import Settings
 

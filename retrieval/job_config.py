@@ -1,0 +1,92 @@
+"""What a job was asked for, as `jobs.config` holds it: its type, its one codec, and what statements need of it.
+
+    {"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
+     "request": {…}, "connectionId": "conn_…" | null,                                          found out by its run
+     "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      made for a schedule
+
+Rows outlive versions of the service: a key that is absent reads as its default, one that is not known is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString
+
+from retrieval.ports import OcrStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestion:
+    """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there)."""
+
+    metadata: Mapping[str, Any] | None = None
+    chunk_size: int = 1000
+    chunk_overlap: int = 200
+    ocr: OcrStrategy = OcrStrategy.BASIC_PARSER
+
+
+@dataclass(frozen=True, slots=True)
+class JobConfig:
+    """A job's configuration. Sizes of chunks are tokens."""
+
+    ingestion: Ingestion = field(default_factory=Ingestion)
+    request: Mapping[str, Any] | None = None
+    """The checked `ingestConfig.config` in the contract's words, without secrets; None where documents came with it."""
+    connection_id: str | None = None
+    scheduled: bool = False
+    accepted_at: datetime | None = None
+    """When the request was made that a schedule repeats; None: the job is as old as its row."""
+
+    def dump(self) -> str:
+        """As JSON for `jobs.config`."""
+        stored: dict[str, Any] = {
+            "metadata": None if self.ingestion.metadata is None else dict(self.ingestion.metadata),
+            "chunkSize": self.ingestion.chunk_size,
+            "chunkOverlap": self.ingestion.chunk_overlap,
+            "ocr": self.ingestion.ocr.value,
+        }
+        if self.request is not None:
+            stored |= {"request": dict(self.request), "connectionId": self.connection_id}
+        if self.scheduled:
+            stored |= {"scheduled": True, "acceptedAt": self.accepted_at and self.accepted_at.isoformat()}
+        return json.dumps(stored)
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> JobConfig:
+        """Of the column `config`, written by this version of the service or another."""
+        default = Ingestion()
+        accepted_at = stored.get("acceptedAt")
+        return cls(
+            Ingestion(
+                metadata=stored.get("metadata"),
+                chunk_size=stored.get("chunkSize", default.chunk_size),
+                chunk_overlap=stored.get("chunkOverlap", default.chunk_overlap),
+                ocr=OcrStrategy(stored.get("ocr", default.ocr)),
+            ),
+            request=stored.get("request"),
+            connection_id=stored.get("connectionId"),
+            scheduled="scheduled" in stored,
+            accepted_at=accepted_at and datetime.fromisoformat(accepted_at),
+        )
+
+
+def connection_of(job: LiteralString = "j") -> LiteralString:
+    """The id of the connection of a row of `jobs`, null if it has none."""
+    return f"({job}.config ->> 'connectionId')"
+
+
+URL: LiteralString = "j.config -> 'request' ->> 'url'"
+"""What a job `j` of the web starts at."""
+METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), '{}')"
+"""What a job `j` gives a new document."""
+ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
+"""When what a job `j` does was asked for."""
+IS_SCHEDULED: LiteralString = "j.config ? 'scheduled'"
+REPEATED: LiteralString = """
+    j.config || jsonb_build_object('scheduled', true, 'acceptedAt', coalesce(
+        nullif(j.config -> 'acceptedAt', 'null'), to_jsonb(j.created_at)))
+"""
+"""The configuration for the job of a schedule that repeats the request of a job `j`."""
