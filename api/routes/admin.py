@@ -21,8 +21,8 @@ _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, 
 async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
     """Newest first, revoked ones too. The keys themselves are not kept."""
     part = await call.part(call.query.part())
-    found, cursor = await api_keys.list_part(call.services.db, call.caller.organization, part)
-    data = wire.KeysData(keys=[wire.Key.of(key) for key in found]).lead_on(part, await call.cursor(cursor))
+    page = await api_keys.list_part(call.services.db, call.caller.organization, part)
+    data = wire.KeysData(keys=[wire.Key.of(key) for key in page.items]).lead_on(part, await call.cursor(page.cursor))
     return wire.KeysAnswer(message="API keys fetched successfully", data=data)
 
 
@@ -94,9 +94,9 @@ async def revoke_key(call: Call[None, None]) -> wire.KeyAnswer:
 async def list_tenants(call: Call[None, PartQuery]) -> wire.TenantsAnswer:
     """Oldest first: those that may be sent in X-Tenant-ID."""
     part = await call.part(call.query.part())
-    found, cursor = await tenants.list_part(call.services.db, call.caller.organization, part)
-    data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in found]).lead_on(
-        part, await call.cursor(cursor)
+    page = await tenants.list_part(call.services.db, call.caller.organization, part)
+    data = wire.TenantsData(tenants=[wire.Tenant.of(tenant) for tenant in page.items]).lead_on(
+        part, await call.cursor(page.cursor)
     )
     return wire.TenantsAnswer(message="Tenants fetched successfully", data=data)
 

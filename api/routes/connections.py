@@ -115,9 +115,9 @@ async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionsAns
     services, scope = call.services, call.scope(call.query.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
     part = await call.part(call.query.part(), scope.namespace)
-    found, cursor = await connections.list_part(services.db, services.ring, scope, call.query.connector, part)
-    data = ConnectionsData(connections=[Connection.of(one) for one in found]).lead_on(
-        part, await call.cursor(cursor, scope.namespace)
+    page = await connections.list_part(services.db, services.ring, scope, call.query.connector, part)
+    data = ConnectionsData(connections=[Connection.of(one) for one in page.items]).lead_on(
+        part, await call.cursor(page.cursor, scope.namespace)
     )
     return ConnectionsAnswer(message="Connections fetched successfully", data=data)
 

@@ -101,11 +101,9 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
 async def list_namespaces(call: Call[None, PartQuery]) -> NamespacesAnswer:
     """Newest first; in parts with `pageSize`."""
     services, caller, part = call.services, call.caller, await call.part(call.query.part())
-    found, cursor = await namespaces.list_part(
-        services.db, services.ring, caller.organization, part, only=caller.namespace
-    )
-    data = NamespacesData(namespaces=[_shown(call, namespace) for namespace in found]).lead_on(
-        part, await call.cursor(cursor)
+    page = await namespaces.list_part(services.db, services.ring, caller.organization, part, only=caller.namespace)
+    data = NamespacesData(namespaces=[_shown(call, namespace) for namespace in page.items]).lead_on(
+        part, await call.cursor(page.cursor)
     )
     return NamespacesAnswer(message="Namespaces fetched successfully", data=data)
 

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 from retrieval import ids
 from retrieval.database import pages
 from retrieval.database.database import Database, Row
-from retrieval.database.pages import Part
+from retrieval.database.pages import Page, Part
 from retrieval.security import server_secrets
 from retrieval.security.secrets import KeyRing, hash_api_key
 
@@ -59,11 +59,7 @@ INSERT: LiteralString = (
     " values (%(id)s, %(organization)s, %(name)s, %(hash)s, %(hint)s, %(scopes)s, %(namespace)s, %(tenant)s)"
 )
 
-_LIST: LiteralString = (
-    "select " + COLUMNS + " from api_keys where organization_id = %(organization)s and (%(after_id)s::text is null"
-    " or (created_at, id) < (%(after_time)s::timestamptz, %(after_id)s)) order by created_at desc, id desc"
-    " limit %(limit)s"
-)
+_LIST: LiteralString = "select " + COLUMNS + " from api_keys where organization_id = %(organization)s" + pages.older()
 _REVOKE: LiteralString = (
     "update api_keys set revoked_at = coalesce(revoked_at, now())"
     " where organization_id = %(organization)s and id = %(id)s"
@@ -108,10 +104,10 @@ async def add(
     return new, _api_key(row)
 
 
-async def list_part(db: Database, organization: str, part: Part | None = None) -> tuple[list[ApiKey], str | None]:
+async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[ApiKey]:
     """`list_all` on the event loop, or a part of it with the cursor of the next."""
-    rows = await db.async_rows(_LIST, {"organization": organization, **pages.values(part)})
-    return pages.cut([_api_key(row) for row in rows], part)
+    rows = await db.async_rows(_LIST, {"organization": organization, **pages.part_by_age(part)})
+    return pages.part_cut([_api_key(row) for row in rows], part)
 
 
 async def one(db: Database, organization: str, key_id: str) -> ApiKey | None:
@@ -147,7 +143,7 @@ def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str
 
 def list_all(db: Database, organization: str) -> list[ApiKey]:
     """Newest first, revoked ones too."""
-    whole = pages.values(None)
+    whole = pages.part_by_age(None)
     return [_api_key(row) for row in db.rows(_LIST, {"organization": organization, **whole})]
 
 

@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from retrieval.database import pages
 from retrieval.database.database import Database
-from retrieval.database.pages import Part
+from retrieval.database.pages import Page, Part
 
 _FORMAT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAKE: LiteralString = (
@@ -19,10 +19,7 @@ _KEEP_OR_MAKE: LiteralString = (
     "insert into tenants (organization_id, id) values (%(organization)s, %(tenant)s)"
     " on conflict (organization_id, id) do update set id = excluded.id"
 )
-_LIST: LiteralString = (
-    "select id, created_at from tenants where organization_id = %(organization)s and (%(after_id)s::text is null"
-    " or (created_at, id) > (%(after_time)s::timestamptz, %(after_id)s)) order by created_at, id limit %(limit)s"
-)
+_LIST: LiteralString = "select id, created_at from tenants where organization_id = %(organization)s" + pages.newer()
 _REMOVE: LiteralString = "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id"
 
 
@@ -64,14 +61,14 @@ async def add(db: Database, organization: str, tenant: str) -> Tenant:
 
 def list_all(db: Database, organization: str) -> list[Tenant]:
     """Oldest first."""
-    whole = pages.values(None)
+    whole = pages.part_by_age(None)
     return [Tenant(**row) for row in db.rows(_LIST, {"organization": organization, **whole})]
 
 
-async def list_part(db: Database, organization: str, part: Part | None = None) -> tuple[list[Tenant], str | None]:
+async def list_part(db: Database, organization: str, part: Part | None = None) -> Page[Tenant]:
     """The same on the event loop, or a part of it with the cursor of the next."""
-    rows = await db.async_rows(_LIST, {"organization": organization, **pages.values(part)})
-    return pages.cut([Tenant(**row) for row in rows], part)
+    rows = await db.async_rows(_LIST, {"organization": organization, **pages.part_by_age(part)})
+    return pages.part_cut([Tenant(**row) for row in rows], part)
 
 
 def remove(db: Database, organization: str, tenant: str) -> bool:

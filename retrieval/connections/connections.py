@@ -11,7 +11,7 @@ from retrieval import ids
 from retrieval.connections.oauth_states import INSERT_STATE, Start
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
-from retrieval.database.pages import Part
+from retrieval.database.pages import Page, Part
 from retrieval.documents import connection_documents
 from retrieval.documents.connection_documents import Held
 from retrieval.errors import ErrorCode, ServiceError
@@ -99,15 +99,14 @@ async def create(
 
 async def list_part(
     db: Database, ring: KeyRing, scope: Scope, connector: str | None, part: Part | None = None
-) -> tuple[list[Connection], str | None]:
+) -> Page[Connection]:
     """Newest first, all of the scope (D34) or a part with the cursor of the next; those of `connector` if given."""
     rows = await db.async_rows(
         "select" + COLUMNS + "from connections c," + _PLACE + "where" + _HERE + "and (%(connector)s::text is null"
-        " or c.connector = %(connector)s) and (%(after_id)s::text is null or (c.created_at, c.id)"
-        " < (%(after_time)s::timestamptz, %(after_id)s)) order by c.created_at desc, c.id desc limit %(limit)s",
-        {**scopes.params(scope), "connector": connector, **pages.values(part)},
+        " or c.connector = %(connector)s)" + pages.older("c"),
+        {**scopes.params(scope), "connector": connector, **pages.part_by_age(part)},
     )
-    return pages.cut([opened(ring, row) for row in rows], part)
+    return pages.part_cut([opened(ring, row) for row in rows], part)
 
 
 async def get(

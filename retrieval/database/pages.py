@@ -1,17 +1,21 @@
-"""Lists that are returned whole (D34) or, on request, in pages: by age, then by id."""
+"""Pages of listings: where one ends, as text for a cursor, and what a statement needs to go on from there.
+
+A listing goes by age and then by id, or by a number. `cursors` signs the text for the client.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, LiteralString, Protocol, TypeVar
 
 PAGE = 50
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Listed(Protocol):
-    """What stands in such a list."""
+class Aged(Protocol):
+    """What stands in a listing by age."""
 
     @property
     def id(self) -> str: ...
@@ -20,28 +24,85 @@ class Listed(Protocol):
     def created_at(self) -> datetime: ...
 
 
-T = TypeVar("T", bound=Listed)
+T = TypeVar("T")
+A = TypeVar("A", bound=Aged)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """So many from a place on (what `cut` gave), or from the start."""
+    """So many from a place on (what a `Page` gave), or from the start."""
 
     size: int = PAGE
     cursor: str | None = None
 
 
-def values(part: Part | None) -> dict[str, Any]:
-    """`after_time`, `after_id` and `limit` of the statement, all None for the whole."""
-    if part is None:
-        return {"after_time": None, "after_id": None, "limit": None}
-    moment, _, last = (part.cursor or "").partition("/")
-    return {"after_time": moment or None, "after_id": last or None, "limit": part.size + 1}
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a listing. `cursor`: the place after it, where the next one begins; None at the end."""
+
+    items: list[T]
+    cursor: str | None
 
 
-def cut(found: Sequence[T], part: Part | None) -> tuple[list[T], str | None]:
-    """The items of the part, and the place after it, None at the end."""
-    if part is None or len(found) <= part.size:
-        return list(found), None
-    last = found[part.size - 1]
-    return list(found[: part.size]), f"{last.created_at.isoformat()}/{last.id}"
+def cut(found: Sequence[T], size: int | None, place: Callable[[T], str]) -> Page[T]:
+    """The page of what a statement found that was asked for one more than `size`; all of it without a size."""
+    if size is None or len(found) <= size:
+        return Page(list(found), None)
+    return Page(list(found[:size]), place(found[size - 1]))
+
+
+def by_age(item: Aged) -> str:
+    """The place after an item of a listing by age."""
+    return f"{item.created_at.isoformat()}/{item.id}"
+
+
+def by_age_in_microseconds(item: Aged) -> str:
+    """The same as `POST /v1/documents` writes it: API processes of an older version read no other form there."""
+    return f"{(item.created_at - _EPOCH) // timedelta(microseconds=1)}:{item.id}"
+
+
+def after_age(cursor: str | None, size: int | None) -> dict[str, Any]:
+    """`after_time`, `after_id` and `limit` for `older` or `newer`, from a place in either form."""
+    time, name = (None, None) if cursor is None else _age(cursor)
+    return {"after_time": time, "after_id": name, "limit": None if size is None else size + 1}
+
+
+def after_number(cursor: str | None, size: int) -> dict[str, Any]:
+    """`after` and `limit` of a listing by number."""
+    return {"after": None if cursor is None else int(cursor), "limit": size + 1}
+
+
+def part_by_age(part: Part | None) -> dict[str, Any]:
+    """`after_age` of a part, or of the whole listing."""
+    return after_age(None, None) if part is None else after_age(part.cursor, part.size)
+
+
+def part_cut(found: Sequence[A], part: Part | None) -> Page[A]:
+    """The page that is a part of a listing by age, or the whole listing."""
+    return cut(found, None if part is None else part.size, by_age)
+
+
+def older(table: LiteralString = "") -> LiteralString:
+    """The end of a statement that lists rows of `table` newest first: after its other conditions."""
+    return _follow(table, "<", " desc")
+
+
+def newer(table: LiteralString = "") -> LiteralString:
+    """The same, oldest first."""
+    return _follow(table, ">", "")
+
+
+def _follow(table: LiteralString, than: LiteralString, order: LiteralString) -> LiteralString:
+    name: LiteralString = f"{table}." if table else ""
+    return (
+        f" and (%(after_id)s::text is null or ({name}created_at, {name}id) {than} (%(after_time)s::timestamptz,"
+        f" %(after_id)s)) order by {name}created_at{order}, {name}id{order} limit %(limit)s"
+    )
+
+
+def _age(place: str) -> tuple[datetime, str]:
+    moment, separator, name = place.partition("/")
+    if separator:
+        return datetime.fromisoformat(moment), name
+    micros, _, name = place.partition(":")
+    return _EPOCH + timedelta(microseconds=int(micros)), name

@@ -7,8 +7,9 @@ from operator import attrgetter
 
 from retrieval.database.database import Database
 from retrieval.database.page_map import PLACED
+from retrieval.database.pages import Page
 from retrieval.documents import listing
-from retrieval.documents.listing import DocumentList, Page
+from retrieval.documents.listing import DocumentList
 from retrieval.ports import Scope
 
 PAGE = 50
@@ -43,4 +44,4 @@ async def list_page(
     db: Database, scope: Scope, document_id: str, *, cursor: str | None = None, first: int = 0, size: int = PAGE
 ) -> Page[ChunkRow]:
     """From the chunk `first` on, or from the cursor. Empty while nothing of the document is searchable."""
-    return await listing.read(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, after=first - 1)
+    return await listing.read(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, first=first - 1)

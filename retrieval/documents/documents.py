@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
 from retrieval import filters, settings
-from retrieval.database import scopes
+from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
+from retrieval.database.pages import Page
 from retrieval.documents import connection_documents, deletion, metadata, vector_metadata
 from retrieval.documents.metadata_patch import KEPT, Change, kept
 from retrieval.errors import ErrorCode, ServiceError
@@ -21,7 +22,6 @@ from retrieval.ports import Scope
 
 MOST = 1_000
 """Documents that one answer without paging holds (D34)."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,6 @@ class DocumentRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A part of a listing, newest first; `cursor` is where the next one begins, None at the end."""
-
-    items: list[DocumentRow]
-    cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Stats:
     """How many documents match, by ingestion source and by status."""
 
@@ -90,21 +82,14 @@ _IN_SCOPE: LiteralString = """
 
 async def list_page(
     db: Database, scope: Scope, where: DocumentFilter, page_size: int = MOST, cursor: str | None = None
-) -> Page:
+) -> Page[DocumentRow]:
     """Documents that match, newest first. A page begins after the cursor's document, whatever came in since."""
     condition, params = where.sql("d")
-    params |= {**scopes.params(scope), "limit": page_size + 1}
-    after: LiteralString = ""
-    if cursor is not None:
-        params["created_at"], params["id"] = _read_place(cursor)
-        after = "and (d.created_at, d.id) < (%(created_at)s, %(id)s)"
     rows = await db.async_rows(
-        f"select {_FIELDS} from documents d where {_IN_SCOPE} and {condition} {after}"
-        " order by d.created_at desc, d.id desc limit %(limit)s",
-        params,
+        f"select {_FIELDS} from documents d where {_IN_SCOPE} and {condition}" + pages.older("d"),
+        params | scopes.params(scope) | pages.after_age(cursor, page_size),
     )
-    items = [DocumentRow(**row) for row in rows[:page_size]]
-    return Page(items, _place(items[-1]) if len(rows) > page_size else None)
+    return pages.cut([DocumentRow(**row) for row in rows], page_size, pages.by_age_in_microseconds)
 
 
 async def stats(db: Database, scope: Scope, where: DocumentFilter) -> Stats:
@@ -206,12 +191,3 @@ def _summed(rows: list[Row], key: str) -> dict[str, int]:
     for row in rows:
         sums[row[key]] = sums.get(row[key], 0) + int(row["documents"])
     return sums
-
-
-def _place(last: DocumentRow) -> str:
-    return f"{(last.created_at - _EPOCH) // timedelta(microseconds=1)}:{last.id}"
-
-
-def _read_place(place: str) -> tuple[datetime, str]:
-    micros, document_id = place.split(":", 1)
-    return _EPOCH + timedelta(microseconds=int(micros)), document_id

@@ -7,8 +7,9 @@ from datetime import datetime
 from operator import attrgetter
 
 from retrieval.database.database import Database
+from retrieval.database.pages import Page
 from retrieval.documents import listing
-from retrieval.documents.listing import DocumentList, Page
+from retrieval.documents.listing import DocumentList
 from retrieval.ports import Scope
 
 PAGE = 20

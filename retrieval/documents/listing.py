@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
-from retrieval.database import scopes
+from retrieval.database import pages, scopes
+from retrieval.database.pages import Page
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 
@@ -16,14 +17,6 @@ if TYPE_CHECKING:
     from retrieval.ports import Scope
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
-    """`cursor` leads to the next page and is None at the end."""
-
-    items: list[Item]
-    cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +47,18 @@ async def read(
     *,
     cursor: str | None,
     size: int,
-    after: int | None = None,
+    first: int | None = None,
 ) -> Page[Item]:
-    """The page that a cursor names, else the one after the place `after`.
+    """The page that a cursor names, else the one after the number `first`.
 
     NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND.
     """
-    if cursor is not None:
-        after = int(cursor)
     document = await db.async_row(_DOCUMENT, {**scopes.params(scope), "document": document_id})
     if document is None:
         await namespaces.require(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
-    values: dict[str, Any] = {**document, "after": after, "limit": size + 1}
+    values: dict[str, Any] = {**document, **pages.after_number(cursor, size)}
+    if cursor is None:
+        values["after"] = first
     rows = await db.async_rows(listing.statement, values)
-    items = [listing.make(**row) for row in rows[:size]]
-    further = str(listing.place(items[-1])) if len(rows) > size else None
-    return Page(items, further)
+    return pages.cut([listing.make(**row) for row in rows], size, lambda item: str(listing.place(item)))

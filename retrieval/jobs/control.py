@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval import ids
-from retrieval.database import scopes
+from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
+from retrieval.database.pages import Page
 from retrieval.documents import archive_members
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.jobs import batches, names, runs
@@ -48,14 +49,6 @@ class Summary:
         return cls(**values, name=names.of(row), notices=told)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Newest first; `cursor` leads to the next page and is None at the end."""
-
-    items: list[Summary]
-    cursor: str | None
-
-
 _FIELDS = (
     "id",
     "number",
@@ -85,7 +78,7 @@ _LIST: LiteralString = (
     """
     + run_progress.COUNTED
     + """
-    where (%(status)s::text is null or r.status = %(status)s) and (%(before)s::bigint is null or r.number < %(before)s)
+    where (%(status)s::text is null or r.status = %(status)s) and (%(after)s::bigint is null or r.number < %(after)s)
     ) found where %(outcome)s::text is null or outcome = %(outcome)s order by number desc limit %(limit)s
 """
 )
@@ -99,13 +92,11 @@ async def list_page(
     outcome: str | None = None,
     cursor: str | None = None,
     size: int = PAGE,
-) -> Page:
+) -> Page[Summary]:
     """The scope's job runs. A page begins after the cursor's run, whatever was accepted since."""
-    before = None if cursor is None else int(cursor)
-    values = {**scopes.params(scope), "status": status, "outcome": outcome, "before": before, "limit": size + 1}
+    values = {**scopes.params(scope), "status": status, "outcome": outcome, **pages.after_number(cursor, size)}
     rows = await db.async_rows(_LIST, values)
-    items = [Summary.of(row) for row in rows[:size]]
-    return Page(items, str(items[-1].number) if len(rows) > size else None)
+    return pages.cut([Summary.of(row) for row in rows], size, lambda run: str(run.number))
 
 
 def cancel(db: Database, scope: Scope, job_run_id: str) -> None:

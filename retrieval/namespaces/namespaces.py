@@ -13,6 +13,7 @@ from psycopg import Connection
 
 from retrieval.database import pages
 from retrieval.database.database import Database, Row
+from retrieval.database.pages import Page, Part
 from retrieval.errors import ConfigChanged, ErrorCode, ServiceError
 from retrieval.namespaces import secret_fields
 from retrieval.security.secrets import KeyRing
@@ -113,16 +114,15 @@ def load(db: Database, keys: KeyRing, namespace_id: str, *, deleted: bool = Fals
 
 
 async def list_part(
-    db: Database, keys: KeyRing, organization: str, part: pages.Part | None = None, *, only: str | None = None
-) -> tuple[list[NamespaceConfig], str | None]:
+    db: Database, keys: KeyRing, organization: str, part: Part | None = None, *, only: str | None = None
+) -> Page[NamespaceConfig]:
     """Newest first, all of them (D34) or a part with the cursor of the next; `only`: none but this one."""
     rows = await db.async_rows(
         "select " + COLUMNS + " from namespaces where organization_id = %(organization)s and deleted_at is null"
-        " and (%(only)s::text is null or id = %(only)s) and (%(after_id)s::text is null or (created_at, id)"
-        " < (%(after_time)s::timestamptz, %(after_id)s)) order by created_at desc, id desc limit %(limit)s",
-        {"organization": organization, "only": only, **pages.values(part)},
+        " and (%(only)s::text is null or id = %(only)s)" + pages.older(),
+        {"organization": organization, "only": only, **pages.part_by_age(part)},
     )
-    return pages.cut([opened(keys, row) for row in rows], part)
+    return pages.part_cut([opened(keys, row) for row in rows], part)
 
 
 async def create(db: Database, keys: KeyRing, draft: NamespaceConfig, *, limit: int) -> NamespaceConfig:

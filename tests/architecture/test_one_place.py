@@ -21,6 +21,7 @@ READERS = {f"retrieval/ingestion/{name}.py" for name in ("discover", "download",
     [
         (r"update documents\b[^;\"]{0,40}set deleted_at", {"retrieval/documents/deletion.py"}),
         (r"chunks = chunks - ", {"retrieval/documents/deletion.py"}),
+        (r"(size|limit|most) \+ 1\b", {"retrieval/database/pages.py"}),
         (r"acceptedAt", {"retrieval/job_config.py"}),
         (r"\bj(ob)?\.config\b|config ->> 'connectionId'", {"retrieval/job_config.py", *READERS}),
     ],

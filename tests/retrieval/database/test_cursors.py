@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from retrieval.database import pages
 from retrieval.database.cursors import Cursors
 from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
@@ -93,3 +96,50 @@ def test_a_walk_shows_what_was_there_once_and_in_order(new_library, before, size
     assert set(shown) <= set(there), "what came in since stands before the first page, not in a later one"
     kept = [one for one in reversed(there) if one not in deleted]
     assert [one for one in shown if one not in deleted] == kept
+
+
+class Aged(NamedTuple):
+    id: str
+    created_at: datetime
+
+
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-.:/", min_size=1, max_size=12)
+
+
+@pytest.mark.decision("H108")
+@given(st.datetimes(timezones=st.just(UTC)), NAMES)
+def test_a_place_by_age_is_read_as_it_was_written_in_either_form(moment, name):
+    """Tenants choose their ids; those of documents hold no slash."""
+    item = Aged(name, moment)
+    asked = {"after_time": moment, "after_id": name, "limit": 4}
+    assert pages.after_age(pages.by_age(item), 3) == asked
+    if "/" not in name:
+        assert pages.after_age(pages.by_age_in_microseconds(item), 3) == asked
+
+
+@pytest.mark.parametrize(
+    "place", ["2026-01-31T12:00:00.000001+00:00/doc_1", "1769860800000001:doc_1"], ids=["lists", "documents"]
+)
+def test_cursors_that_clients_hold_already_lead_on(place):
+    moment = datetime(2026, 1, 31, 12, 0, 0, 1, tzinfo=UTC)
+    assert pages.after_age(place, 3) == {"after_time": moment, "after_id": "doc_1", "limit": 4}
+
+
+def test_an_api_of_the_version_before_reads_the_places_of_documents():
+    """It cuts at the first colon and takes microseconds: while an update goes on it answers such requests, too."""
+    place = pages.by_age_in_microseconds(Aged("doc_1", datetime(2026, 1, 31, 12, 0, 0, 1, tzinfo=UTC)))
+    assert place == "1769860800000001:doc_1"
+
+
+@pytest.mark.parametrize(
+    ("found", "size", "page"),
+    [
+        ([1, 2, 3], None, ([1, 2, 3], None)),
+        ([1, 2, 3], 3, ([1, 2, 3], None)),
+        ([1, 2, 3], 2, ([1, 2], "2")),
+        ([], 2, ([], None)),
+    ],
+)
+def test_a_page_has_a_cursor_where_more_was_found(found, size, page):
+    cut = pages.cut(found, size, str)
+    assert (cut.items, cut.cursor) == page
