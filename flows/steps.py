@@ -193,7 +193,7 @@ def upsert(work: Work) -> None:
         work.window,
         work.vectors,
         options.keyword_language,
-        patience=options.readback_seconds,
+        timeout=options.readback_seconds,
         epoch=work.epoch,
     )
 
@@ -201,8 +201,8 @@ def upsert(work: Work) -> None:
 @step
 def shadow(work: Work) -> None:
     """Store the vectors beside those that are searched."""
-    patience = settings.load().readback_seconds
-    upserting.shadow(work.db, work.lease, work.window, work.vectors, patience=patience)
+    timeout = settings.load().readback_seconds
+    upserting.shadow(work.db, work.lease, work.window, work.vectors, timeout=timeout)
 
 
 def _namespace(db: Database, ring: KeyRing, lease: Lease) -> namespaces.NamespaceConfig:

@@ -46,3 +46,26 @@ def connection_id() -> str:
 
 def key_id() -> str:
     return new_id("key_")
+
+
+def vector_prefix(document_id: str, generation: int) -> str:
+    """What the ids of all vectors of a generation begin with."""
+    return f"{document_id}#{generation}#"
+
+
+def vector_id(document_id: str, generation: int, index: int) -> str:
+    """Under which a vector store holds the vector of a chunk: `document#generation#index`."""
+    return f"{vector_prefix(document_id, generation)}{index}"
+
+
+def vector_prefix_of(vector_id: str) -> str:
+    """The `vector_prefix` of a vector's id."""
+    return vector_id[: vector_id.rfind("#") + 1]
+
+
+def parse_vector_id(vector_id: str) -> tuple[str, int, int] | None:
+    """Document, generation and index; None for anything else that lies in a store."""
+    parts = vector_id.rsplit("#", 2)
+    if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].isdecimal():
+        return None
+    return parts[0], int(parts[1]), int(parts[2])

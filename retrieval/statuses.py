@@ -6,6 +6,7 @@ They are strings: what is stored and what clients see (D22, D31, D52, D86).
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import LiteralString
 
 
 class RunStatus(StrEnum):
@@ -48,7 +49,7 @@ class ConnectionStatus(StrEnum):
 
 
 class Stage(StrEnum):
-    """How far a document has come in a job run: the last step that is done."""
+    """How far a document has come in a job run: the last step that is done, in their order."""
 
     ACCEPTED = "accepted"
     FETCHED = "fetched"
@@ -56,7 +57,23 @@ class Stage(StrEnum):
     CHUNKED = "chunked"
     EMBEDDED = "embedded"
     UPSERTED = "upserted"
+    UNCHANGED = "unchanged"
+    """Fetched, and the same as before: nothing more was done."""
+    DISCOVER = "discover"
+    """No document but what a run could not find out: it did not come as far as being accepted."""
 
+
+def sql(*stages: Stage) -> LiteralString:
+    """Stages as a statement names them: `'parsed'`, or `'parsed', 'chunked'` for a list."""
+    return ", ".join(f"'{stage.value}'" for stage in stages)
+
+
+def since(stage: Stage) -> tuple[Stage, ...]:
+    """The stages of documents that have been worked on at least as far as this."""
+    return _STEPS[_STEPS.index(stage) :]
+
+
+_STEPS = (Stage.ACCEPTED, Stage.FETCHED, Stage.PARSED, Stage.CHUNKED, Stage.EMBEDDED, Stage.UPSERTED)
 
 WAITING = frozenset({DocumentStatus.BACKLOG, DocumentStatus.QUEUED, DocumentStatus.QUEUED_FOR_RESYNC})
 """Statuses of documents that no step has begun on."""

@@ -17,6 +17,7 @@ from retrieval.database.database import Database, Row
 from retrieval.documents import connection_documents
 from retrieval.filters import AWAITS_REMOVAL
 from retrieval.ports import DiscoveryRequest
+from retrieval.statuses import Stage, sql
 
 PAGE = 500
 SHARE = 0.2
@@ -56,7 +57,7 @@ def unfinished(db: Database, request: DiscoveryRequest) -> list[Row]:
         " m.properties ->> 'listedVersion' as version from"
         + _ITS
         + "left join run_documents m on m.document_id = d.id and m.job_run_id = d.job_run_id where"
-        " (d.status = 'CANCELLED' or d.status = 'FAILED' and m.stage is distinct from 'fetched')"
+        " (d.status = 'CANCELLED' or d.status = 'FAILED' and m.stage is distinct from " + sql(Stage.FETCHED) + ")"
         " and not exists (select from run_documents r where r.job_run_id = %(run)s and r.document_id = d.id)"
         " and not" + _DEPARTED + f" order by d.external_id limit {PAGE}",
     )

@@ -1,12 +1,36 @@
-"""Keys of stored files: characters that every file store takes, no path traversal."""
+"""Keys of stored files, all made here: characters that every file store takes, no path traversal.
+
+ns_…/<tenant, or _ without one>/doc_…/<generation>/raw        a document's file as it came
+                                                  /parsed.md  the text that was read from it
+                                                  /members/3  a file that was packed into it
+ns_…/<tenant, or _>/up_…/raw                                  an upload, until it is accepted and after
+"""
 
 from __future__ import annotations
 
 import re
 
 from retrieval.errors import Fatal
+from retrieval.ports import Scope
 
+RAW = "raw"
+PARSED = "parsed.md"
 _KEY = re.compile(r"(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)*")
+
+
+def of_document(scope: Scope, document_id: str, generation: int, name: str) -> str:
+    """Of a file of one generation of a document. `name`: `RAW`, `PARSED` or `member(…)`."""
+    return f"{_root(scope)}/{document_id}/{generation}/{name}"
+
+
+def of_upload(scope: Scope, upload_id: str) -> str:
+    """Of a file that is sent and not accepted yet."""
+    return f"{_root(scope)}/{upload_id}/{RAW}"
+
+
+def member(number: int) -> str:
+    """The name of a file that was packed into a document."""
+    return f"members/{number}"
 
 
 def checked(key: str) -> str:
@@ -14,3 +38,7 @@ def checked(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise Fatal("A file key may hold only letters, digits, hyphens, underscores and dots between slashes.")
     return key
+
+
+def _root(scope: Scope) -> str:
+    return f"{scope.namespace}/{scope.tenant or '_'}"

@@ -11,6 +11,7 @@ from retrieval.database.pages import Page
 from retrieval.documents import listing
 from retrieval.documents.listing import DocumentList
 from retrieval.ports import Scope
+from retrieval.statuses import Stage, sql
 
 PAGE = 20
 
@@ -37,7 +38,9 @@ class DocumentRun:
 
 _ENTRIES = DocumentList(
     """
-    select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = 'unchanged' as unchanged,
+    select m.job_run_id, r.number, r.source, m.status, m.error, m.stage = """
+    + sql(Stage.UNCHANGED)
+    + """ as unchanged,
            m.status = 'SUCCESS' and m.generation = %(active_generation)s as active,
            (m.properties ->> 'embeddingCount')::int as chunks, m.raw_size as size,
            r.created_at as started_at, r.finished_at

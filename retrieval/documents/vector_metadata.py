@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
 
+from retrieval import ids
 from retrieval.database.database import Database
 from retrieval.errors import Retryable
 from retrieval.namespaces.namespaces import EMBEDDED, VECTOR_STORAGE
@@ -52,13 +53,13 @@ def mark(key: str, value: Any) -> str:
     return text if len(data) <= MARK_BYTES else "#" + hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def due(ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
+def due(document_ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
     """The statement that schedules an update of these documents' metadata in their vector store.
 
     It is carried out in the background, with retries. Run it in the transaction that changed them. The embedded store
     needs none: it reads our tables.
     """
-    return _DUE, {"ids": list(ids), "own": EMBEDDED[VECTOR_STORAGE]["provider"]}
+    return _DUE, {"ids": list(document_ids), "own": EMBEDDED[VECTOR_STORAGE]["provider"]}
 
 
 def tell(db: Database, store: VectorStore, scope: Scope, document_id: str) -> None:
@@ -74,8 +75,8 @@ def tell(db: Database, store: VectorStore, scope: Scope, document_id: str) -> No
         chunks = db.rows(
             "select index from chunks where document_id = %(id)s and generation = %(active_generation)s", row
         )
-        ids = [f"{document_id}#{row['active_generation']}#{chunk['index']}" for chunk in chunks]
-        store.relabel(scope, document_id, ids, labels)
+        names = [ids.vector_id(document_id, row["active_generation"], chunk["index"]) for chunk in chunks]
+        store.relabel(scope, document_id, names, labels)
         told = labels
     if told is not None:
         raise Retryable("The document's metadata keeps changing.")

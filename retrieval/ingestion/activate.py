@@ -16,7 +16,7 @@ from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.namespaces import namespaces
 from retrieval.search import bm25
-from retrieval.statuses import DocumentStatus
+from retrieval.statuses import DocumentStatus, Stage
 
 
 def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints: Mapping[Key, bytes]) -> frozenset[Key]:
@@ -58,7 +58,7 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
             read as (
                 delete from inbox i using same where i.job_run_id = same.run and i.document_id = same.document
             )
-            update run_documents r set status = 'SUCCESS', stage = 'unchanged' from same
+            update run_documents r set status = 'SUCCESS', stage = %(unchanged)s from same
             where r.job_run_id = same.run and r.document_id = same.document
             returning r.job_run_id, r.document_id
             """,
@@ -66,6 +66,7 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                 **_columns(waiting, before),
                 "fingerprints": [fingerprints[item.key] for item in waiting],
                 "partition": lease.partition,
+                "unchanged": Stage.UNCHANGED,
             },
         ).fetchall()
         same = frozenset(Key(row["job_run_id"], row["document_id"]) for row in rows)
@@ -223,12 +224,13 @@ def _end(connection: Connection[Row], work: Sequence[Item], flipped: frozenset[K
     for status, some in ((DocumentStatus.SUCCESS, kept), (DocumentStatus.CANCELLED, gone)):
         connection.execute(
             """
-            update run_documents r set status = %(status)s, stage = 'upserted', error = null
+            update run_documents r set status = %(status)s, stage = %(upserted)s, error = null
             from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
             where r.job_run_id = w.run and r.document_id = w.document
             """,
             {
                 "status": status,
+                "upserted": Stage.UPSERTED,
                 "runs": [item.key.job_run_id for item in some],
                 "documents": [item.key.document_id for item in some],
             },

@@ -21,6 +21,7 @@ from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
 from retrieval.sources import DOCUMENT_TYPES
+from retrieval.statuses import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ _RECORD: LiteralString = (
 """What a content service names again on a later page of one run is as it says last."""
 _REFUSE: LiteralString = """
     insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error, properties)
-    select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', 'discover', w.error,
+    select %(run)s, w.id, s.position + w.position, %(number)s, w.name, 'FAILED', %(discover)s, w.error,
            jsonb_build_object('externalId', w.external_id)
     from unnest(%(refused)s::text[], %(refused_ids)s::text[], %(refused_names)s::text[], %(errors)s::text[])
              with ordinality as w (id, external_id, name, error, position),
@@ -217,6 +218,7 @@ def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[
         "refused_names": [item.name for item in refused],
         "errors": [item.error for item in refused],
         "skipped": json.dumps(dict(page.skipped)),
+        "discover": Stage.DISCOVER,
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from retrieval import job_config, sources
 from retrieval.database.database import Database, Row
-from retrieval.documents import connection_documents
+from retrieval.documents import connection_documents, file_keys
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion import items, listed_content
 from retrieval.ingestion.items import Item, Key
@@ -123,7 +123,7 @@ def _fetch(db: Database, lease: Lease, wanted: Wanted, files: FileStore, source:
 
 def _stored(wanted: Wanted, lease: Lease, files: FileStore, raw: RawContent) -> dict[str, Any]:
     digest = hashlib.sha256()
-    key = wanted.item.folder(lease.scope) + "/raw"
+    key = wanted.item.file_key(lease.scope, file_keys.RAW)
     size = files.put(key, listed_content.pieces(raw, digest))
     return listed_content.described(raw, key, size, digest.digest(), _said(wanted.before))
 

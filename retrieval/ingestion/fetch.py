@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from retrieval.database.database import Database
+from retrieval.documents import file_keys
 from retrieval.errors import Retryable
 from retrieval.ingestion import activate, download, items
 from retrieval.ingestion.items import Item, Key
@@ -54,7 +55,7 @@ def run(
     def store(item: Item) -> tuple[Item, dict[str, Any]]:
         found: dict[str, Any] = {"fingerprint": fingerprints[item.key]}
         if (text := texts.get(item.key)) is not None:
-            key = item.folder(lease.scope) + "/raw"
+            key = item.file_key(lease.scope, file_keys.RAW)
             found |= {"raw_key": key, "raw_size": files.put(key, [text]), "raw_hash": _hash(item, texts)}
         return item, found
 

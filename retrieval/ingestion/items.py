@@ -10,8 +10,9 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import job_config
+from retrieval import ids, job_config
 from retrieval.database.database import Database, Row
+from retrieval.documents import file_keys
 from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
@@ -56,9 +57,14 @@ class Item:
     page: ScrapeOptions | None = None
     """What to take of it if it is a web page."""
 
-    def folder(self, scope: Scope) -> str:
-        """Where this generation's files lie in the file store."""
-        return f"{scope.namespace}/{scope.tenant or '_'}/{self.key.document_id}/{self.generation}"
+    def file_key(self, scope: Scope, name: str) -> str:
+        """Under which a file of this generation is stored."""
+        return file_keys.of_document(scope, self.key.document_id, self.generation, name)
+
+    @property
+    def vectors(self) -> str:
+        """What the ids of this generation's vectors begin with."""
+        return ids.vector_prefix(self.key.document_id, self.generation)
 
 
 ALONE = 3
@@ -186,14 +192,20 @@ def take_back(db: Database, lease: Lease, window: Sequence[Key], epoch: int) -> 
         batches.guard(connection, lease)
         connection.execute(
             """
-            with again as (update run_documents d set stage = 'parsed'
+            with again as (update run_documents d set stage = %(parsed)s
             from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
-            where d.job_run_id = w.run and d.document_id = w.document and d.stage in ('chunked', 'embedded')
+            where d.job_run_id = w.run and d.document_id = w.document and d.stage = any(%(stages)s)
               and d.status = 'PROCESSING' and d.epoch <> %(epoch)s returning d.document_id)
             insert into sweeps (partition_id, kind, due_at)
             select %(partition)s, 'embeddings', now() + interval '10 minutes' from again limit 1
             """,
-            {**_keys(window), "epoch": epoch, "partition": lease.partition},
+            {
+                **_keys(window),
+                "parsed": Stage.PARSED,
+                "stages": [Stage.CHUNKED, Stage.EMBEDDED],
+                "epoch": epoch,
+                "partition": lease.partition,
+            },
         )
 
 

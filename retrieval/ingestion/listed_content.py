@@ -11,6 +11,7 @@ from psycopg import Connection
 
 from retrieval import ids
 from retrieval.database.database import Database, Row
+from retrieval.documents import file_keys
 from retrieval.errors import Fatal
 from retrieval.jobs.batches import Lease
 from retrieval.ports import FileStore, RawContent, SourceItem
@@ -35,7 +36,7 @@ def store(
     keys = {}
     for item in brought:
         document = known.get(item.external_id) or ids.document_id()
-        keys[item.external_id] = (document, _folder(lease, document, number) + "/raw")
+        keys[item.external_id] = (document, file_keys.of_document(lease.scope, document, number, file_keys.RAW))
     _remember(db, lease, [key for _, key in keys.values()])
     return {item.external_id: _put(item, *keys[item.external_id], files) for item in brought}
 
@@ -103,7 +104,3 @@ def _remember(db: Database, lease: Lease, keys: list[str]) -> None:
         " where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s",
         {"namespace": lease.scope.namespace, "tenant": lease.scope.tenant, "keys": keys},
     )
-
-
-def _folder(lease: Lease, document: str, number: int) -> str:
-    return f"{lease.scope.namespace}/{lease.scope.tenant or '_'}/{document}/{number}"

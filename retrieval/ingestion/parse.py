@@ -13,6 +13,7 @@ from typing import Any
 
 from retrieval.database.database import Database
 from retrieval.database.page_map import PAGE_MAP
+from retrieval.documents import file_keys
 from retrieval.errors import Retryable, Skippable
 from retrieval.ingestion import items, unpack
 from retrieval.ingestion.items import Item, Key
@@ -100,7 +101,7 @@ def _parse(
         properties = {"mimeType": "text/plain", "fileSize": item.raw_size}
         return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
     parsed, stored = _with_local_file(db, item, lease, files, parser)
-    key = item.folder(lease.scope) + "/parsed.md"
+    key = item.file_key(lease.scope, file_keys.PARSED)
     files.put(key, [parsed.text.encode(ENCODING)])
     title = parsed.title or item.title
     found = {

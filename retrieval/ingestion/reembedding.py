@@ -27,7 +27,7 @@ from retrieval.namespaces import destinations, namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, Config, NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.security.secrets import KeyRing
-from retrieval.statuses import DocumentStatus
+from retrieval.statuses import DocumentStatus, Stage, sql
 
 SOURCE = "REEMBED"
 """The source that its job run shows."""
@@ -136,8 +136,8 @@ _REFRESH: LiteralString = f"""
     with listed as (
         insert into run_documents (job_run_id, document_id, position, generation, stage, name, media_type, raw_key,
                                    raw_hash, raw_size, parsed_key, title, pages, properties, made_from, partition_id)
-        select r.id, d.id, row_number() over (order by d.partition_id, d.created_at, d.id) - 1, r.number, 'parsed',
-               d.name, coalesce(m.media_type, ''), d.raw_key, m.raw_hash, m.raw_size, d.parsed_key,
+        select r.id, d.id, row_number() over (order by d.partition_id, d.created_at, d.id) - 1, r.number,
+               {sql(Stage.PARSED)}, d.name, coalesce(m.media_type, ''), d.raw_key, m.raw_hash, m.raw_size, d.parsed_key,
                coalesce(m.title, ''), coalesce(m.pages, '{{}}'), d.properties, {MARK}, d.partition_id
         from job_runs r, documents d join partitions p on p.id = d.partition_id
         left join lateral (
@@ -145,7 +145,8 @@ _REFRESH: LiteralString = f"""
         ) m on true
         where r.id = %(run)s and p.namespace_id = %(namespace)s and d.deleted_at is null and d.active_generation > 0
         on conflict (job_run_id, document_id) do update
-        set stage = 'parsed', status = 'QUEUED', error = null, name = excluded.name, media_type = excluded.media_type,
+        set stage = {sql(Stage.PARSED)}, status = 'QUEUED', error = null,
+            name = excluded.name, media_type = excluded.media_type,
             raw_key = excluded.raw_key, raw_hash = excluded.raw_hash, raw_size = excluded.raw_size,
             parsed_key = excluded.parsed_key, title = excluded.title, pages = excluded.pages,
             properties = excluded.properties, made_from = excluded.made_from
@@ -163,10 +164,10 @@ def windows(db: Database, lease: Lease, *, size: int) -> list[Window]:
         """
         select d.job_run_id, d.document_id, d.partition_id, p.tenant, d.blame >= %(alone)s as alone from run_documents d
         join job_runs r on r.id = d.job_run_id join partitions p on p.id = d.partition_id
-        where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.stage <> 'upserted'
+        where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.stage <> %(upserted)s
         order by alone, d.partition_id, d.position
         """,
-        {"batch": lease.batch_id, "alone": items.ALONE},
+        {"batch": lease.batch_id, "alone": items.ALONE, "upserted": Stage.UPSERTED},
     )
     cut: list[Window] = []
     for row in rows:

@@ -17,6 +17,7 @@ from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import EMBEDDING_MODEL, VECTOR_STORAGE, NamespaceConfig
 from retrieval.search import bm25
 from retrieval.security.secrets import KeyRing
+from retrieval.statuses import Stage, sql
 
 
 def swap(db: Database, keys: KeyRing, lease: Lease, job_run_id: str, later: NamespaceConfig, language: str) -> bool:
@@ -58,7 +59,7 @@ _VISIBLE: LiteralString = " d.deleted_at is null and d.active_generation > 0 "
 _LOCK: LiteralString = f"select d.id from {_OURS} where {_VISIBLE} order by d.id for update of d"
 _LACKING: LiteralString = f"""
     select 1 as yes from {_OURS} left join run_documents w on w.job_run_id = %(run)s and w.document_id = d.id
-    where {_VISIBLE} and (w.document_id is null or w.stage <> 'upserted' or w.status <> 'PROCESSING'
+    where {_VISIBLE} and (w.document_id is null or w.stage <> {sql(Stage.UPSERTED)} or w.status <> 'PROCESSING'
                           or w.made_from is distinct from {MARK}) limit 1
 """
 _PARTITIONS: LiteralString = "select id from partitions where namespace_id = %(namespace)s order by id"

@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from retrieval import ids, settings
 from retrieval.database.database import Database, Row
-from retrieval.documents import archive_members, deletion
+from retrieval.documents import archive_members, deletion, file_keys
 from retrieval.errors import Skippable
 from retrieval.ingestion.items import ARCHIVE_PATH, Item
 from retrieval.ports import FileStore, Member, Scope
@@ -51,7 +51,7 @@ def store(item: Item, members: Sequence[Member], scope: Scope, files: FileStore)
 def _stored(number: int, member: Member, item: Item, scope: Scope, files: FileStore) -> Stored:
     if member.reason:
         return Stored(member)
-    key, digest = f"{item.folder(scope)}/members/{number}", hashlib.sha256()
+    key, digest = item.file_key(scope, file_keys.member(number)), hashlib.sha256()
     files.put(key, _pieces(member.file, digest))
     return Stored(member, key, digest.digest())
 

@@ -11,6 +11,7 @@ from typing import Any
 from retrieval.database.database import Database, Row
 from retrieval.documents import metadata_patch, vector_metadata
 from retrieval.errors import Retryable
+from retrieval.ids import vector_id, vector_prefix_of
 from retrieval.ingestion import activate, items
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs.batches import Lease
@@ -30,37 +31,33 @@ def run(
     store: VectorStore,
     language: str,
     *,
-    patience: float = 60.0,
+    timeout: float = 60.0,
     epoch: int | None = None,
 ) -> None:
     """After this the window's documents are found, whole, in their new version and no other.
 
-    patience: seconds that the store may take to show what was written; a document of which it still lacks some fails.
+    timeout: seconds that the store may take to show what was written; a document of which it still lacks some fails.
     """
-    found, metadata = _stored(db, lease, window, store, patience)
+    found, metadata = _stored(db, lease, window, store, timeout)
     activate.flip(db, lease, found, language, metadata if store.labelled else None, epoch)
 
 
-def shadow(db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, *, patience: float = 60.0) -> None:
+def shadow(db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, *, timeout: float = 60.0) -> None:
     """Put the vectors into a store that is not searched yet; nothing becomes visible."""
-    found, _ = _stored(db, lease, window, store, patience)
+    found, _ = _stored(db, lease, window, store, timeout)
     items.advance(db, lease, [(item, {}) for item in found], Stage.UPSERTED)
 
 
 def _stored(
-    db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, patience: float
+    db: Database, lease: Lease, window: Sequence[Key], store: VectorStore, timeout: float
 ) -> tuple[list[Item], Mapping[str, Row]]:
     """Those whose vectors are in the store and are seen there, and what their labels were made of."""
     work = items.at_stage(db, lease, window, Stage.EMBEDDED)
     metadata = _metadata(db, work) if store.labelled else {}
     written = _write(db, lease.scope, work, store, metadata)
-    lacking = _wait(store, lease.scope, written, patience)
-    items.fail(db, lease, {item.key: _lack(lacking, item, patience) for item in work if _name(item) in lacking})
-    return [item for item in work if _name(item) not in lacking], metadata
-
-
-def vector_id(document_id: str, generation: int, index: int) -> str:
-    return f"{document_id}#{generation}#{index}"
+    lacking = _wait(store, lease.scope, written, timeout)
+    items.fail(db, lease, {item.key: _lack(lacking, item, timeout) for item in work if item.vectors in lacking})
+    return [item for item in work if item.vectors not in lacking], metadata
 
 
 def _write(
@@ -116,9 +113,9 @@ def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:
     return known
 
 
-def _wait(store: VectorStore, scope: Scope, written: Sequence[str], patience: float) -> dict[str, int]:
-    """Until the store shows all of them; by `document#generation`, how many it lacks when the patience ends."""
-    end, pause = time.monotonic() + patience, FIRST_PAUSE
+def _wait(store: VectorStore, scope: Scope, written: Sequence[str], timeout: float) -> dict[str, int]:
+    """Until the store shows all of them; by generation, how many it lacks when the time is over."""
+    end, pause = time.monotonic() + timeout, FIRST_PAUSE
     missing = store.unsettled(scope, written) if written else []
     while missing and time.monotonic() < end:
         time.sleep(min(pause, max(0.0, end - time.monotonic())))
@@ -126,18 +123,14 @@ def _wait(store: VectorStore, scope: Scope, written: Sequence[str], patience: fl
         missing = store.unsettled(scope, missing)
     lacking: dict[str, int] = {}
     for one in missing:
-        name = one.rpartition("#")[0]
-        lacking[name] = lacking.get(name, 0) + 1
+        generation = vector_prefix_of(one)
+        lacking[generation] = lacking.get(generation, 0) + 1
     return lacking
 
 
-def _name(item: Item) -> str:
-    return f"{item.key.document_id}#{item.generation}"
-
-
-def _lack(lacking: Mapping[str, int], item: Item, patience: float) -> str:
-    count = lacking[_name(item)]
+def _lack(lacking: Mapping[str, int], item: Item, timeout: float) -> str:
+    count = lacking[item.vectors]
     return (
         f"upsert: the vector store took the vectors, but {count} of them could not be read back within"
-        f" {patience:g} seconds. Retry later; until then the version before stays visible."
+        f" {timeout:g} seconds. Retry later; until then the version before stays visible."
     )

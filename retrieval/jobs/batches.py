@@ -21,6 +21,7 @@ from retrieval.database.database import Database, Row, passing_over
 from retrieval.errors import Fatal
 from retrieval.jobs import names, outbox, shares
 from retrieval.ports import Scope
+from retrieval.statuses import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +269,10 @@ def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:
         """
         insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)
         select r.id, %(document)s, (select count(*) from run_documents d where d.job_run_id = r.id), r.number,
-               'listing of ' || r.source, 'FAILED', 'discover', %(error)s
+               'listing of ' || r.source, 'FAILED', %(stage)s, %(error)s
         from job_runs r where r.id = %(run)s
         """,
-        {"run": job_run_id, "document": ids.document_id(), "error": error},
+        {"run": job_run_id, "document": ids.document_id(), "stage": Stage.DISCOVER, "error": error},
     )
 
 

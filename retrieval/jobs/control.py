@@ -18,7 +18,7 @@ from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import Scope
-from retrieval.statuses import DocumentStatus
+from retrieval.statuses import DocumentStatus, Stage, sql
 
 PAGE = 50
 LISTING = "ingest-job-runs"
@@ -172,7 +172,9 @@ RETRY: LiteralString = (
     ),
     undiscovered as (
         select exists (
-            select from run_documents where job_run_id = %(run)s and status = 'FAILED' and stage = 'discover'
+            select from run_documents where job_run_id = %(run)s and status = 'FAILED' and stage = """
+    + sql(Stage.DISCOVER)
+    + """
         ) as again
     ),
     made as (

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database
+from retrieval.statuses import Stage, since, sql
 
-COUNTED: LiteralString = """
+COUNTED: LiteralString = (
+    """
     cross join lateral (
         select count(*) as documents, count(*) filter (where status = 'SUCCESS') as succeeded,
                count(*) filter (where status = 'FAILED') as failed,
@@ -14,14 +16,26 @@ COUNTED: LiteralString = """
                count(*) filter (where not properties ? 'archivePath') as whole,
                count(distinct split_part(name, '/', 3)) as hosts,
                jsonb_build_object(
-                   'found', count(*) filter (where stage <> 'discover'),
+                   'found', count(*) filter (where stage <> """
+    + sql(Stage.DISCOVER)
+    + """),
                    'fetched', count(*) filter (
-                       where stage not in ('discover', 'accepted')
+                       where stage not in ("""
+    + sql(Stage.DISCOVER, Stage.ACCEPTED)
+    + """)
                           or (raw_key is not null and r.source not in ('TEXT', 'LOCAL_FILE'))),
-                   'parsed', count(*) filter (where stage in ('parsed', 'chunked', 'embedded', 'upserted')),
-                   'chunked', count(*) filter (where stage in ('chunked', 'embedded', 'upserted')),
-                   'embedded', count(*) filter (where stage in ('embedded', 'upserted')),
-                   'upserted', count(*) filter (where stage = 'upserted'),
+                   'parsed', count(*) filter (where stage in ("""
+    + sql(*since(Stage.PARSED))
+    + """)),
+                   'chunked', count(*) filter (where stage in ("""
+    + sql(*since(Stage.CHUNKED))
+    + """)),
+                   'embedded', count(*) filter (where stage in ("""
+    + sql(*since(Stage.EMBEDDED))
+    + """)),
+                   'upserted', count(*) filter (where stage = """
+    + sql(Stage.UPSERTED)
+    + """),
                    'failed', count(*) filter (where status = 'FAILED'),
                    'skipped', (select coalesce(sum(value::int), 0)
                                from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
@@ -32,6 +46,7 @@ COUNTED: LiteralString = """
         from run_documents where job_run_id = r.id
     ) counted
 """
+)
 """Joined to job run `r`: its documents counted by how they ended, and how far they have come (D61).
 
 An unchanged one was fetched and needed no more; what a source handed over while it was listed was fetched before its

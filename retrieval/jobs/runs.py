@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 from retrieval import ids, job_config
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
+from retrieval.documents import file_keys
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import acceptance, names
@@ -139,7 +140,7 @@ async def begin_upload(db: Database, scope: Scope) -> Upload:
     partition = await scopes.partition(db, scope)
     if partition is None:
         raise _no_namespace()
-    key = file_key(scope, ids.new_id("up_"), "raw")
+    key = file_keys.of_upload(scope, ids.new_id("up_"))
     row = await db.async_row(
         "insert into sweeps (partition_id, kind, file_key, due_at)"
         " values (%(partition)s, 'file', %(key)s, now() + interval '1 day') returning id",
@@ -194,11 +195,6 @@ async def read(db: Database, scope: Scope, job_run_id: str, *, most: int | None 
 
 def not_found() -> ServiceError:
     return ServiceError(ErrorCode.INGEST_JOB_RUN_NOT_FOUND, "There is no such ingestion job run in this namespace.")
-
-
-def file_key(scope: Scope, owner: str, name: str) -> str:
-    """The key of a file in the namespace's file store, always below its namespace and tenant."""
-    return f"{scope.namespace}/{scope.tenant or '_'}/{owner}/{name}"
 
 
 _READ: LiteralString = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from retrieval import settings
+from retrieval import ids, settings
 from retrieval.database.database import Database, Row
 from retrieval.documents import connection_documents, vector_metadata
 from retrieval.errors import Retryable
@@ -16,7 +16,7 @@ from retrieval.search import bm25
 PAGE = 1000
 CHUNKS = 200
 """Chunks whose words one transaction forgets."""
-PATIENCE = 8
+TRIES = 8
 """Tries, each after twice the time, in which a vector store that was left may become reachable: some four hours."""
 
 
@@ -150,8 +150,8 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
         "select index from chunks where document_id = %(document_id)s and generation = %(generation)s order by index",
         values,
     )
-    prefix = f"{row['document_id']}#{generation}#"
-    names = [f"{prefix}{found['index']}" for found in indexes]
+    prefix = ids.vector_prefix(row["document_id"], generation)
+    names = [ids.vector_id(row["document_id"], generation, found["index"]) for found in indexes]
     for store in (stores.vectors, *stores.others):
         _delete(store, scope, names, prefix)
     for page in _pages(
@@ -220,7 +220,7 @@ def _other_stores(db: Database, _stores: Stores, row: Row) -> None:
         " where p.namespace_id = %(namespace_id)s and s.kind in ('generation', 'document') limit 1",
         row,
     )
-    if waits is not None and row["tries"] < PATIENCE:
+    if waits is not None and row["tries"] < TRIES:
         raise Retryable("The former vector store is not empty yet.")
     db.rows(
         """

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, LiteralString
 
+from retrieval import ids
 from retrieval.database.database import Database, Row
 from retrieval.database.page_map import PLACED
 from retrieval.filters import DocumentFilter
@@ -132,12 +133,8 @@ def _statement(condition: LiteralString, *, by_meaning: bool, by_words: bool) ->
 
 def places(vector_ids: Sequence[str]) -> list[Place]:
     """Vector ids, `document#generation#index`, taken apart; without whatever else lies in the store."""
-    found = []
-    for vector_id in vector_ids:
-        parts = vector_id.rsplit("#", 2)
-        if len(parts) == 3 and _ID.fullmatch(parts[0]) and parts[1].isdecimal() and parts[2].isdecimal():
-            found.append((parts[0], int(parts[1]), int(parts[2])))
-    return found
+    found = map(ids.parse_vector_id, vector_ids)
+    return [place for place in found if place is not None and _ID.fullmatch(place[0])]
 
 
 def of_places(near: Sequence[Place]) -> dict[str, str]:

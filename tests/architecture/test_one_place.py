@@ -12,6 +12,8 @@ SOURCES = {
     for path in sorted((PROJECT / package).rglob("*.py"))
 }
 
+LABELS = {"retrieval/jobs/progress.py", "api/wire/descriptions.py"}
+"""They name what clients see, which is called as the stages are."""
 READERS = {f"retrieval/ingestion/{name}.py" for name in ("discover", "download", "items")}
 """They select a job's config and give it to `JobConfig.load`."""
 
@@ -22,6 +24,10 @@ READERS = {f"retrieval/ingestion/{name}.py" for name in ("discover", "download",
         (r"update documents\b[^;\"]{0,40}set deleted_at", {"retrieval/documents/deletion.py"}),
         (r"chunks = chunks - ", {"retrieval/documents/deletion.py"}),
         (r"(size|limit|most) \+ 1\b", {"retrieval/database/pages.py"}),
+        (r"\bstage\s*(=|<>|in|not in|is distinct from)\s*\(?\s*'", set()),
+        (r"['\"]chunked['\"]", {"retrieval/statuses.py", *LABELS}),
+        (r"tenant or ['\"]_['\"]|/parsed\.md", {"retrieval/documents/file_keys.py"}),
+        (r"_id'?\]?\}#|partition\(['\"]#['\"]\)\[0\]\b(?!$)", {"retrieval/ids.py"}),
         (r"acceptedAt", {"retrieval/job_config.py"}),
         (r"\bj(ob)?\.config\b|config ->> 'connectionId'", {"retrieval/job_config.py", *READERS}),
     ],

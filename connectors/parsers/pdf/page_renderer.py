@@ -58,7 +58,7 @@ def _checked(picture: bytes) -> bytes:
 def drawer() -> PdfRenderer:
     """The drawer of this process, within the limits of the settings."""
     chosen = settings.load()
-    pool = Pool(AT_ONCE, Limits(chosen.page_seconds, chosen.parse_memory_bytes, patience=1))  # somebody waits
+    pool = Pool(AT_ONCE, Limits(chosen.page_seconds, chosen.parse_memory_bytes, clock_factor=1))  # somebody waits
     atexit.register(pool.close)
     os.register_at_fork(after_in_child=lambda: _after_fork(pool))
     return PdfRenderer(pool, chosen.page_seconds)

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 _FILES_PER_CHILD = 200
 _GLANCE = 0.25
 _START_SECONDS = 60.0
-PATIENCE = 10
+CLOCK_FACTOR = 10
 """How many times its processor time a file may take by the clock: a busy machine is not the file's fault."""
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
@@ -52,14 +52,14 @@ class _Gone(Exception):
 class Limits:
     """What one file may take of its child: seconds of processor time, and bytes of memory.
 
-    `patience`: how many times those seconds it may take by the clock.
+    `clock_factor`: how many times those seconds it may take by the clock.
     """
 
     seconds: float
     memory_bytes: int
     program: str = ""
     """The path of the one program that the child may start, with what that starts."""
-    patience: int = PATIENCE
+    clock_factor: int = CLOCK_FACTOR
 
 
 class Child:
@@ -108,7 +108,7 @@ class Child:
         """The child's answer. Skippable with the reason if it has none within the limits."""
         self.start()
         self.files += 1
-        deadline = time.monotonic() + self._limits.patience * self._limits.seconds
+        deadline = time.monotonic() + self._limits.clock_factor * self._limits.seconds
         try:
             self._in.write(messages.frame(self._room.bring(task)))
             return self._room.take(self._receive(deadline), task.unpack)
@@ -165,7 +165,7 @@ class Child:
 
     def _too_late(self) -> str:
         """Its processor time was not used up: the machine is busy, or the child waits for what never comes."""
-        most = self._limits.patience * self._limits.seconds
+        most = self._limits.clock_factor * self._limits.seconds
         log.warning("parser.child_late", seconds=most)
         return f"Reading the file came to no end within {most:g} s by the clock: try again when less is going on."
 

@@ -20,6 +20,7 @@ from connectors.vectors.pinecone.client import NotThere, PineconeClient, Throttl
 from retrieval import settings
 from retrieval.documents import vector_metadata as labels
 from retrieval.errors import Fatal, Retryable
+from retrieval.ids import vector_prefix_of
 from retrieval.network import fetch_guard
 from retrieval.ports import Match, Scope, Vector
 
@@ -40,7 +41,7 @@ MOST = 10_000
 """Matches that one query may ask for."""
 AT_ONCE = 4
 """Requests of one call that are under way at the same time."""
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Seconds that an upsert waits in all while the index says that it has too much to do."""
 CHECK_SECONDS = 4.0
 
@@ -121,7 +122,7 @@ class PineconeStore:
 
     def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
         """Those that the index does not list yet: it shows what was written after a while."""
-        prefixes = list({f"{one.rpartition('#')[0]}#" for one in ids})
+        prefixes = list({vector_prefix_of(one) for one in ids})
         shown = {one for listed in _all(lambda prefix: list(self.ids(scope, prefix)), prefixes) for one in listed}
         return [one for one in ids if one not in shown]
 
@@ -170,8 +171,8 @@ class PineconeStore:
         return self._metric
 
     def _send(self, place: str, part: Sequence[dict[str, Any]]) -> None:
-        """One upsert. Being told to wait is no failure, until the patience ends."""
-        pause, end = 1.0, time.monotonic() + PATIENCE
+        """One upsert. Being told to wait is no failure, until the time for it ends."""
+        pause, end = 1.0, time.monotonic() + TIMEOUT
         while True:
             try:
                 answer = self._client.call("upsert", namespace=place, vectors=part)

@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
 from retrieval.database.schema.columns import json_column, partition_column, reference_column, text_column, time_column
+from retrieval.statuses import Stage
 
 
 class Job(SQLModel, table=True):
@@ -112,7 +113,7 @@ class RunDocument(SQLModel, table=True):
     position: int = Field(nullable=False)
     generation: int = Field(sa_column=Column(BigInteger, nullable=False))
     status: str = text_column(server_default="QUEUED")
-    stage: str = text_column(server_default="accepted")
+    stage: str = text_column(server_default=Stage.ACCEPTED.value)
     error: str | None = text_column(nullable=True)
     name: str = text_column()
     media_type: str = text_column(server_default="")

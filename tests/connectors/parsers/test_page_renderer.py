@@ -159,7 +159,7 @@ def test_a_page_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         sheet.circle(1000, 1000, 10 + number, stroke=1, fill=1)
     sheet._code *= 66
     sheet.save()
-    pool = Pool(1, Limits(1, 512 * MB, patience=10))
+    pool = Pool(1, Limits(1, 512 * MB, clock_factor=10))
     try:
         started = time.monotonic()
         with pytest.raises(Skippable, match=r"more than 1 s|within 10 s by the clock"):
