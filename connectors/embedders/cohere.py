@@ -6,13 +6,13 @@ By docs.cohere.com/docs/rate-limits: 2,000 inputs a minute, that is texts, howev
 
 from __future__ import annotations
 
-import logging
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
 from connectors.embedders.vendor import VendorEmbedder, understand
+from connectors.http import sessions
+from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
 
 if TYPE_CHECKING:
@@ -45,19 +45,12 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     import httpx
     from cohere.core.api_error import ApiError
 
-    for name in ("cohere", "httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    sessions.quiet("cohere")
     endpoint = settings.endpoints.get(PROVIDER)
-    bundle = endpoint.ca_bundle if endpoint else None
-    web = httpx.Client(
-        trust_env=False,
-        timeout=SECONDS,
-        verify=ssl.create_default_context(cafile=bundle) if bundle else True,
-        follow_redirects=False,
-    )
+    web = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=SECONDS)
     client = cohere.ClientV2(
         api_key=config["apiKey"],
-        base_url=(endpoint.base_url if endpoint else None) or BASE_URL,
+        base_url=sessions.base_url(endpoint, BASE_URL),
         httpx_client=web,
         log_warning_experimental_features=False,
     )
@@ -76,9 +69,9 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         except ApiError as error:
             raise _meaning(error) from error
         except httpx.TimeoutException as error:
-            raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
+            raise late(TITLE, SECONDS) from error
         except (httpx.HTTPError, ValueError) as error:
-            raise Passing(f"{TITLE} could not be reached, or its answer broke off.") from error
+            raise unreached(TITLE) from error
         vectors = getattr(getattr(answer, "embeddings", None), "float_", None)
         if not isinstance(vectors, list):
             raise Passing(f"{TITLE}'s answer was no list of vectors.")

@@ -5,13 +5,13 @@ Limits by the vendor's page of POST /v1/embeddings: 512 inputs a request; it cut
 
 from __future__ import annotations
 
-import logging
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
 from connectors.embedders.vendor import VendorEmbedder, understand
+from connectors.http import sessions
+from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
 
 if TYPE_CHECKING:
@@ -33,18 +33,10 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """The model of an `embeddingModelConfig`, at the operator's endpoint or at Jina's own."""
     import httpx
 
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
     endpoint = settings.endpoints.get(PROVIDER)
-    bundle = endpoint.ca_bundle if endpoint else None
-    base = ((endpoint.base_url if endpoint else None) or BASE_URL).rstrip("/")
-    client = httpx.Client(
-        trust_env=False,
-        timeout=SECONDS,
-        verify=ssl.create_default_context(cafile=bundle) if bundle else True,
-        headers={"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"},
-        follow_redirects=False,
-    )
+    base = sessions.base_url(endpoint, BASE_URL)
+    headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
+    client = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=SECONDS, headers=headers)
     model = config["model"]
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:
@@ -62,9 +54,9 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
             found = answer.json()
             return _in_order(found), _counted(found)
         except httpx.TimeoutException as error:
-            raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
+            raise late(TITLE, SECONDS) from error
         except (httpx.HTTPError, ValueError) as error:
-            raise Passing(f"{TITLE} could not be reached, or its answer broke off.") from error
+            raise unreached(TITLE) from error
 
     return VendorEmbedder(
         provider=PROVIDER,

@@ -6,13 +6,13 @@ Limits by the vendor's description of POST /embeddings: 2048 inputs, 8192 tokens
 from __future__ import annotations
 
 import base64
-import logging
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
 from connectors.embedders.vendor import VendorEmbedder, understand
+from connectors.http import sessions
+from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
 
 if TYPE_CHECKING:
@@ -40,20 +40,18 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     import openai
     import openai.resources.embeddings  # the SDK loads its parts when they are first used
 
-    for name in ("openai", "httpx2", "httpcore2"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    sessions.quiet("openai", "httpx2", "httpcore2")
     endpoint = settings.endpoints.get(PROVIDER)
-    bundle = endpoint.ca_bundle if endpoint else None
     client = openai.OpenAI(
         api_key=config["apiKey"],
-        base_url=(endpoint.base_url if endpoint else None) or BASE_URL,
+        base_url=sessions.base_url(endpoint, BASE_URL),
         organization="",
         project="",
         max_retries=0,
         http_client=httpx2.Client(
             trust_env=False,
             timeout=SECONDS,
-            verify=ssl.create_default_context(cafile=bundle) if bundle else True,
+            verify=sessions.trust(endpoint, PROVIDER),
             follow_redirects=False,
             event_hooks={"request": [_of_this_key_alone]},
         ),
@@ -67,9 +65,9 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
             said = f"{error.code} {error.type} {error.message}"
             raise understand(TITLE, error.status_code, said, error.response.headers) from error
         except openai.APITimeoutError as error:
-            raise Passing(f"{TITLE} did not answer within {SECONDS:.0f} s.") from error
+            raise late(TITLE, SECONDS) from error
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:
-            raise Passing(f"{TITLE} could not be reached, or its answer broke off.") from error
+            raise unreached(TITLE) from error
         return in_order(getattr(answer, "data", None)), getattr(getattr(answer, "usage", None), "total_tokens", 0) or 0
 
     return VendorEmbedder(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from connectors.embedders.packing import Limits, Meter, estimate
-from connectors.http.retries import TRIES, WAITING, Bucket, Busy, Passing, Retries, retry_after
+from connectors.http.responses import trouble
+from connectors.http.retries import TRIES, WAITING, Bucket, Retries
 from retrieval.errors import Fatal, Retryable
 
 if TYPE_CHECKING:
@@ -167,12 +168,10 @@ def understand(title: str, status: int, said: str, headers: Mapping[str, str]) -
     """What a refusal means. `said`: the vendor's own code and text, looked through for a few words and never shown."""
     if "insufficient_quota" in said:
         status = 402
-    if status == 429:
-        return Busy(retry_after(headers))
     if status == 413 or (status in {400, 422} and any(word in said.lower() for word in _OF_SIZE)):
         return TooMuch()
-    if status >= 500 or status in {408, 409}:
-        return Passing(f"{title} answered with an error of its own ({status}).")
+    if error := trouble(title, status, headers, passing={409}):
+        return error
     message, field = _REFUSALS.get(status, _ODD)
     return Fatal(message.format(title=title, status=status, key=KEY_FIELD, model=MODEL_FIELD), field=field)
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import ssl
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import httpx
 import msgspec
 
-from connectors.http.retries import retry_after
+from connectors.http import bounded, sessions
+from connectors.http.retries import Passing, retry_after
 from retrieval.errors import AppRefused, Fatal, Retryable
 from retrieval.ports import Tokens
 from retrieval.settings import Settings
@@ -175,13 +173,12 @@ class OAuth:
 
 def post(name: str, url: str, **request: Any) -> Any:
     """The JSON of a good answer, None for a good one without. Fatal: refused; Retryable: anything else."""
-    until = time.monotonic() + SECONDS
     try:
         with (
-            httpx.Client(timeout=SECONDS, trust_env=False, verify=trust(), headers=_ACCEPT) as client,
+            sessions.httpx_client(sessions.trust(None, name), seconds=SECONDS, headers=_ACCEPT) as client,
             client.stream("POST", url, **request) as answer,
         ):
-            body = _read(answer, until)
+            body = _read(answer, name)
     except httpx.HTTPError as error:
         raise Retryable(f"{name} cannot be reached right now.") from error
     if answer.is_success:
@@ -218,20 +215,10 @@ def _scope(name: str) -> str:
     return name.lower().removeprefix("https://graph.microsoft.com/")
 
 
-@lru_cache(maxsize=1)
-def trust() -> ssl.SSLContext:
-    """Made once: it costs a tenth of a second."""
-    return httpx.create_ssl_context(trust_env=False)
-
-
-def _read(answer: httpx.Response, until: float) -> Any:
+def _read(answer: httpx.Response, name: str) -> Any:
     """The answer's JSON; None for what is too large, too slow or no JSON."""
-    body = b""
-    for piece in answer.iter_bytes():
-        body += piece
-        if len(body) > _ANSWER_BYTES or time.monotonic() > until:
-            return None
     try:
+        body = bounded.read(answer.iter_bytes(), most=_ANSWER_BYTES, seconds=SECONDS, service=name)
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except (Passing, msgspec.DecodeError, UnicodeError, RecursionError):
         return None

@@ -45,6 +45,10 @@ class Passing(Exception):
     """Trouble that may be over in a moment: a reset, a timeout, a 5xx. The text says what happened, in our words."""
 
 
+class Late(Passing):
+    """No answer, or not the whole of it, within the time for it."""
+
+
 class Bucket:
     """Lets requests begin at an even rate, `burst` of them at once, and none during a pause. Shared by threads.
 

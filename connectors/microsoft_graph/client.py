@@ -7,14 +7,10 @@ and the pre-signed address of a download is asked without it.
 from __future__ import annotations
 
 import atexit
-import logging
-import ssl
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -22,11 +18,13 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import msgspec
 
+from connectors.http import bounded, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
-from connectors.http.retries import Busy, Passing, retry_after
+from connectors.http.responses import reached, strange, trouble
+from connectors.http.retries import Passing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
-from retrieval.settings import Settings
+from retrieval.settings import Endpoint, Settings
 
 T = TypeVar("T")
 BASE_URL: Final = "https://graph.microsoft.com/v1.0"
@@ -34,14 +32,12 @@ RATE: Final = {"per_minute": 600, "burst": 10}
 """Microsoft's limit is 3,000 requests in 5 minutes for each user of an app."""
 SECONDS: Final = 30.0
 """Without a byte, after which an answer is given up."""
-ANSWER_SECONDS: Final = 120.0
 DOWNLOAD_SECONDS: Final = 900.0
-"""For the whole of an answer, and of a download."""
+"""For the whole of a download."""
 HOPS: Final = 3
 """Addresses that one download may lead to, one after the other."""
 VANISHED: Final = "The file is no longer there, or the account may not read it any more."
 MALWARE: Final = "Microsoft found malware in the file and does not give it out: remove the file there."
-_ANSWER_BYTES: Final = 64 * 2**20
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _FILE: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
 """What a download is asked with, so that its bytes can be counted."""
@@ -69,8 +65,8 @@ class Graph:
         endpoint = settings.endpoints.get(connector)
         self.title = title
         self._manners = ServicePolicy(title, **RATE)
-        self.base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
-        self._ca_bundle = endpoint.ca_bundle if endpoint else None
+        self.base = sessions.base_url(endpoint, BASE_URL)
+        self._name, self._endpoint = connector, endpoint
         self._most = settings.max_file_bytes
 
     def get(self, tokens: TokenSource, path: str) -> GraphResponse:
@@ -93,17 +89,17 @@ class Graph:
     def ask(self, token: str, path: str) -> GraphResponse:
         with self._stream(self.base + path, _bearer(token)) as answer:
             _judge(self.title, answer)
-            body = _object(answer)
+            body = _object(self.title, answer)
             if answer.status_code != 200 and not 400 <= answer.status_code < 500:
                 raise Passing(f"{self.title} answered with status {answer.status_code}, which makes no sense here.")
             if answer.status_code == 200 and body is None:
-                raise Passing(f"{self.title}'s answer cannot be read; another server may answer at its address.")
+                raise strange(self.title)
             return GraphResponse(answer.status_code, body or {}, answer.headers.get("location", ""))
 
     def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
         """The file at `url`, in `to`. Whatever address that leads to is asked without the bearer."""
         if size is not None and size > self._most:
-            raise self._too_large()
+            raise bounded.too_large(self._most)
         for _ in range(HOPS):
             with self._stream(url, {**_FILE, **bearer}) as answer:
                 if answer.status_code not in _MOVED:
@@ -121,7 +117,7 @@ class Graph:
         _judge(self.title, answer)
         if answer.status_code < 400:
             raise Passing(f"{self.title} answered with status {answer.status_code}, and without the file.")
-        said = GraphResponse(answer.status_code, _object(answer) or {})
+        said = GraphResponse(answer.status_code, _object(self.title, answer) or {})
         raise Skippable(MALWARE if said.code == "malwareDetected" else VANISHED)
 
     def signed(self, url: str) -> str:
@@ -135,15 +131,7 @@ class Graph:
         return url
 
     def _write(self, answer: httpx.Response, to: Path, size: int | None) -> int:
-        written, ends = 0, time.monotonic() + DOWNLOAD_SECONDS
-        with to.open("wb") as file:
-            for piece in answer.iter_bytes():
-                written += len(piece)
-                if written > self._most:
-                    raise self._too_large()
-                if time.monotonic() > ends:
-                    raise Passing(f"{self.title} did not send the file within {DOWNLOAD_SECONDS:.0f} s.")
-                file.write(piece)
+        written = bounded.save(answer.iter_bytes(), to, most=self._most, seconds=DOWNLOAD_SECONDS, service=self.title)
         if size is not None and written < size:
             raise Passing(f"{self.title}'s download broke off after {written:,} of {size:,} bytes.")
         return written
@@ -151,17 +139,13 @@ class Graph:
     @contextmanager
     def _stream(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
         try:
-            with _client(self._ca_bundle).stream("GET", url, headers=headers) as answer:
+            with (
+                reached(self.title, SECONDS),
+                _client(self._endpoint, self._name).stream("GET", url, headers=headers) as answer,
+            ):
                 yield answer
-        except httpx.TimeoutException as error:
-            raise Passing(f"{self.title} did not answer within {SECONDS:.0f} s.") from error
         except httpx.InvalidURL as error:
             raise Retryable(f"{self.title} named an address that cannot be read.") from error
-        except httpx.HTTPError as error:
-            raise Passing(f"{self.title} could not be reached, or its answer broke off.") from error
-
-    def _too_large(self) -> Skippable:
-        return Skippable(f"The file is larger than {self._most / 2**20:,.0f} MiB, the most that is fetched.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,37 +175,26 @@ def _bearer(token: str) -> dict[str, str]:
 
 def _judge(title: str, answer: httpx.Response) -> None:
     """Raise for what means the same at every address: a refused token, a full rate, a service in trouble."""
-    status, after = answer.status_code, retry_after(answer.headers)
-    if status == 401:
+    if answer.status_code == 401:
         raise Refused
-    if status in {429, 509} or (status == 503 and after is not None):
-        raise Busy(after)
-    if status in {408, 423, 425} or status >= 500:
-        raise Passing(f"{title} cannot answer right now (status {status}).")
+    if error := trouble(title, answer.status_code, answer.headers, passing={423}, busy={509}, busy_if_asked={503}):
+        raise error
 
 
-def _object(answer: httpx.Response) -> dict[str, Any] | None:
+def _object(title: str, answer: httpx.Response) -> dict[str, Any] | None:
     """The answer's JSON object; None if it is none, or has no end."""
-    body, ends = bytearray(), time.monotonic() + ANSWER_SECONDS
-    for piece in answer.iter_bytes():
-        body += piece
-        if len(body) > _ANSWER_BYTES or time.monotonic() > ends:
-            return None
     try:
-        found = msgspec.json.decode(bytes(body))
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        body = bounded.read(answer.iter_bytes(), service=title)
+        found = msgspec.json.decode(body)
+    except (Passing, msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
 @lru_cache(maxsize=4)
-def _client(ca_bundle: Path | None) -> httpx.Client:
-    """Shared by the threads and steps of a process. It takes nothing from its surroundings and keeps no cookies."""
-    for name in ("httpx", "httpcore"):  # they would log addresses, which are signed
-        logging.getLogger(name).setLevel(logging.WARNING)
-    trust = ssl.create_default_context(cafile=ca_bundle) if ca_bundle else httpx.create_ssl_context(trust_env=False)
+def _client(endpoint: Endpoint | None, name: str) -> httpx.Client:
+    """Shared by the threads and steps of a process."""
     headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-    cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
-    client = httpx.Client(timeout=SECONDS, trust_env=False, verify=trust, headers=headers, cookies=cookies)
+    client = sessions.httpx_client(sessions.trust(endpoint, name), seconds=SECONDS, headers=headers)
     atexit.register(client.close)
     return client

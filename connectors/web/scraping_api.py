@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
-import ssl
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from connectors.http.retries import Bucket, Busy, Passing, Retries, retry_after
+from connectors.http import bounded, sessions
+from connectors.http.responses import reached, strange, trouble
+from connectors.http.retries import Bucket, Late, Passing, Retries
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.politeness import Politeness
 from retrieval.errors import Fatal, Retryable, Skippable
@@ -64,13 +63,13 @@ class Service:
         """`name`: of its endpoint in the settings; `base_url`: the service's own, if those name none."""
         endpoint = options.endpoints.get(name)
         self.title = title
-        self.base_url = ((endpoint.base_url if endpoint else None) or base_url).rstrip("/")
+        self.base_url = sessions.base_url(endpoint, base_url)
         self.most = options.max_file_bytes
         self.guard = fetch_guard.guard(options)
         self._bucket = Bucket(PER_MINUTE, AT_ONCE)
         self._manners = Politeness(options.fetch_host_limit, options.fetch_host_delay)
         self._robots = robots_files.shared() if options.fetch_robots else None
-        self._client = _client(headers, endpoint.ca_bundle if endpoint else None)
+        self._client = sessions.httpx_client(sessions.trust(endpoint, name), seconds=WAITING, headers=dict(headers))
         self.close = self._client.close
 
     def __repr__(self) -> str:
@@ -91,33 +90,26 @@ class Service:
         import httpx
 
         try:
-            with self._client.stream(method, url, timeout=seconds, **given) as got:
-                content = self._read(got, time.monotonic() + seconds)
-        except httpx.TimeoutException as error:
-            raise Retryable(f"{self.title} did not answer within {seconds:.0f} s.") from error
+            with reached(self.title, seconds), self._client.stream(method, url, timeout=seconds, **given) as got:
+                content = self._read(got, seconds)
+        except Late as error:
+            raise Retryable(str(error)) from error
         except httpx.InvalidURL as error:
             raise Fatal(f"The endpoint of {self.title} cannot be read: check RETRIEVAL_ENDPOINTS.") from error
-        except httpx.HTTPError as error:
-            raise Passing(f"{self.title} could not be reached, or its answer broke off.") from error
         return ScrapeResponse(got.status_code, {key.lower(): value for key, value in got.headers.items()}, content)
 
-    def _read(self, answer: httpx.Response, ends: float) -> bytes:
-        parts, size = [], 0
-        for part in answer.iter_bytes():
-            size += len(part)
-            if size > 2 * self.most + 2**20:
+    def _read(self, answer: httpx.Response, seconds: float) -> bytes:
+        body = bytearray()
+        for piece in bounded.within(answer.iter_bytes(), seconds, self.title):
+            body += piece
+            if len(body) > 2 * self.most + 2**20:
                 raise too_large(self.most)
-            if time.monotonic() > ends:
-                raise Retryable(f"{self.title} did not send its answer within the time that it had.")
-            parts.append(part)
-        return b"".join(parts)
+        return bytes(body)
 
     def refusal(self, status: int, headers: Mapping[str, str]) -> Exception | None:
         """The error for a status of the scraping service itself: refused key, no credit, rate limit, server error."""
-        if status == 429:
-            return Busy(retry_after(headers))
-        if status in _LATER or status >= 500:
-            return Passing(f"{self.title} answered with an error of its own ({status}).")
+        if error := trouble(self.title, status, headers, passing={421}):
+            return error
         if status in _REFUSALS:
             return Fatal(_REFUSALS[status].format(title=self.title, field=KEY_FIELD), field=KEY_FIELD)
         return None
@@ -129,23 +121,13 @@ class Service:
 
     def strange(self) -> Passing:
         """The answer is not what this service answers with."""
-        return Passing(f"{self.title}'s answer cannot be read; another server may answer at its address.")
+        return strange(self.title)
 
 
 _REFUSALS = {
     401: "{title} refuses the key in {field}: check it.",
     402: "The account at {title} has no credit left: add some there, or use another key.",
 }
-
-
-def _client(headers: Mapping[str, str], bundle: Any) -> httpx.Client:
-    """Proxy variables and .netrc are ignored, redirects are not followed, addresses are not logged: they hold keys."""
-    import httpx
-
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    verify = ssl.create_default_context(cafile=bundle) if bundle else True
-    return httpx.Client(trust_env=False, verify=verify, headers=dict(headers), follow_redirects=False)
 
 
 def key_of(config: Mapping[str, Any]) -> str:
@@ -183,4 +165,5 @@ def is_file(url: str) -> bool:
 
 
 def too_large(most: int) -> Skippable:
-    return Skippable(f"The content at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
+    """What was fetched has more than `most` bytes."""
+    return bounded.too_large(most, "The content at the address")

@@ -7,12 +7,10 @@ its tries are set to one: a 401, 429 or 5xx comes back here and `connectors.http
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from http.cookiejar import DefaultCookiePolicy
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,8 +19,9 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 import structlog
 
-from connectors.http import bounded
+from connectors.http import bounded, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
+from connectors.http.responses import reached_by_requests, strange, trouble, unreached
 from connectors.http.retries import Busy, Passing, retry_after
 from connectors.sources.box.responses import BoxItem, Events, FolderPage, Named
 from retrieval.errors import Fatal, Retryable, Skippable
@@ -42,9 +41,7 @@ LIMIT, EVENT_LIMIT = 1000, 500
 """Entries of one answer at most, by Box's description."""
 FIELDS = ",".join(BoxItem.__struct_fields__)
 CONNECT_SECONDS, READ_SECONDS, DOWNLOAD_SECONDS = 10, 60, 1800
-_PIECE = 64 * 1024
 _REDIRECTS = 5
-_STRANGE = "Box's answer cannot be read; another server may answer at its address."
 
 T = TypeVar("T")
 
@@ -75,8 +72,8 @@ class BoxSession:
 
     def __init__(self, endpoint: Endpoint | None, most: int) -> None:
         self.most = most
-        self._base = ((endpoint and endpoint.base_url) or BASE_URL).rstrip("/")
-        self._bundle = endpoint.ca_bundle if endpoint else None
+        self._base = sessions.base_url(endpoint, BASE_URL)
+        self._endpoint = endpoint
 
     def folder(self, tokens: TokenSource, folder_id: str, marker: str) -> FolderPage:
         """A page of what a folder holds."""
@@ -126,7 +123,7 @@ class BoxSession:
         try:
             return msgspec.convert(answer.data, kind)
         except msgspec.ValidationError as error:
-            raise Passing(_STRANGE) from error
+            raise strange("Box") from error
 
     def _download(self, token: str, file_id: str, to: Path) -> Download:
         from box_sdk_gen import FetchOptions, ResponseFormat
@@ -137,44 +134,35 @@ class BoxSession:
             answer = self._sdk(token).make_request(wish)
             content = answer.content or BytesIO()
             if answer.status == 200:
-                return self._write(iter(lambda: content.read(_PIECE), b""), answer.headers, to)
-            content.read(_PIECE)  # to its end: the connection serves again
+                return self._write(iter(lambda: content.read(bounded.PIECE), b""), answer.headers, to)
+            content.read(bounded.PIECE)  # to its end: the connection serves again
             if answer.status == 202:
                 after = retry_after(answer.headers)
                 raise Retryable("Box is still preparing the file (202): it can be had later.", after=after)
             if not answer.headers.get("Location"):
-                raise Passing(_STRANGE)
+                raise strange("Box")
             return self._elsewhere(urljoin(url, answer.headers["Location"]), to)
 
     def _elsewhere(self, url: str, to: Path) -> Download:
         """From the address that Box signed, without a token, and never in the clear if Box is asked under TLS."""
         for _ in range(_REDIRECTS):
             if not url.startswith(("https:", self._base.partition("//")[0])):
-                raise Passing(_STRANGE)
+                raise strange("Box")
             with self._session.get(
                 url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
             ) as answer:
                 if answer.status_code == 200:
-                    return self._write(_arriving(answer.raw), answer.headers, to)
+                    return self._write(bounded.arriving(answer.raw), answer.headers, to)
                 if answer.status_code == 429:
                     raise Busy(retry_after(answer.headers))
                 if not answer.is_redirect:
                     raise Passing(f"The host that Box keeps content on answered with {answer.status_code}.")
                 url = urljoin(url, answer.headers["Location"])
-        raise Passing(_STRANGE)
+        raise strange("Box")
 
     def _write(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
-        until = time.monotonic() + DOWNLOAD_SECONDS
-        size, digest = 0, hashlib.sha1(usedforsecurity=False)
-        with to.open("wb") as file:
-            for piece in pieces:
-                size += len(piece)
-                if size > self.most:
-                    raise too_large(self.most)
-                if time.monotonic() > until:
-                    raise Passing(f"Box did not send the file within {DOWNLOAD_SECONDS} s.")
-                digest.update(piece)
-                file.write(piece)
+        digest = hashlib.sha1(usedforsecurity=False)
+        size = bounded.save(pieces, to, most=self.most, seconds=DOWNLOAD_SECONDS, service="Box", digest=digest)
         media_type = headers.get("Content-Type", "").partition(";")[0].strip()
         return Download(digest.hexdigest(), size, "" if media_type == "application/octet-stream" else media_type)
 
@@ -186,14 +174,7 @@ class BoxSession:
 
     @cached_property
     def _session(self) -> requests.Session:
-        """Proxy variables, .netrc and certificate variables of the environment do not count."""
-        import requests
-
-        session = requests.Session()
-        session.trust_env = False
-        session.max_redirects = _REDIRECTS
-        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        session.verify = str(self._bundle) if self._bundle else True
+        session = sessions.requests_session(self._endpoint, "BOX")
         session.hooks["response"].append(_taken)
         return session
 
@@ -211,20 +192,10 @@ class BoxSession:
         )
 
 
-def too_large(most: int) -> Skippable:
-    return Skippable(f"The file is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
-
-
 def _taken(answer: requests.Response, **_: Any) -> None:
     """What the SDK would read at its leisure; content is read by us."""
     if "authorization" in answer.request.headers and not urlsplit(answer.url).path.endswith("/content"):
         bounded.take(answer, "Box")
-
-
-def _arriving(raw: Any) -> Iterator[bytes]:
-    """As it arrives: to wait for whole pieces would be to wait for hours where single bytes come."""
-    while piece := raw.read1(_PIECE, decode_content=True):
-        yield piece
 
 
 @contextmanager
@@ -235,34 +206,28 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
     """
     import requests
     from box_sdk_gen import BoxAPIError, BoxSDKError
-    from urllib3.exceptions import HTTPError
 
-    try:
-        yield
-    except BoxAPIError as error:
-        raise _meaning(error.response_info.status_code, error.response_info, expected) from None
-    except RecursionError:
-        raise Passing(_STRANGE) from None
-    except (BoxSDKError, requests.RequestException, HTTPError) as error:
-        cause = getattr(error, "error", None) or error
-        if isinstance(cause, requests.Timeout):
-            raise Passing(f"Box did not answer within {READ_SECONDS} s.") from None
-        raise Passing("Box could not be reached, or its answer broke off.") from None
+    with reached_by_requests("Box", READ_SECONDS):
+        try:
+            yield
+        except BoxAPIError as error:
+            raise _meaning(error.response_info.status_code, error.response_info, expected) from None
+        except RecursionError:
+            raise strange("Box") from None
+        except BoxSDKError as error:
+            cause = getattr(error, "error", None)
+            raise cause if isinstance(cause, requests.RequestException) else unreached("Box") from None
 
 
 def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> Exception:
     if status == 401:
         return Refused()
-    if status == 429:
-        return Busy(retry_after(said.headers))
     if status == 403 and said.code == "insufficient_scope":
         return Fatal(
             "The Box app may not read files: give it the scope 'Read all files and folders stored in Box', and "
             "authorize the connection again."
         )
-    if status == 408 or status >= 500:
-        return Passing(f"Box answered with an error of its own ({status}).")
-    return _refusal(status, expected)
+    return trouble("Box", status, said.headers) or _refusal(status, expected)
 
 
 def _refusal(status: int, expected: tuple[type[Exception], ...]) -> Exception:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from connectors.http import bounded
 from connectors.sources.box import notes
-from connectors.sources.box.client import BoxSession, Closed, Download, Missing, too_large
+from connectors.sources.box.client import BoxSession, Closed, Download, Missing
 from connectors.sources.box.responses import BoxItem
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import RawContent, SourceItem, TokenSource
@@ -69,7 +70,7 @@ def _downloaded(client: BoxSession, tokens: TokenSource, file_id: str, to: Path)
         if is_gone(entry):
             raise Skippable(_GONE)
         if (entry.size or 0) > client.most:
-            raise too_large(client.most)
+            raise bounded.too_large(client.most)
         got = client.download(tokens, file_id, to)
         if got.sha1 == entry.sha1 or _is_remade(entry):
             return entry, got

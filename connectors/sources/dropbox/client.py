@@ -8,19 +8,18 @@ follows no redirect, so a token goes to two hosts and no other; who waits and tr
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.cookiejar import DefaultCookiePolicy
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from connectors.http import bounded
+from connectors.http import bounded, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
-from connectors.http.retries import Busy, Passing, retry_after
+from connectors.http.responses import reached_by_requests, strange, trouble
+from connectors.http.retries import Passing
 from retrieval.errors import Fatal, Skippable
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ POLICY = ServicePolicy(NAME, per_minute=2400, burst=40)
 """Dropbox tells no limit: its 429 does."""
 SECONDS = 30
 """Without a byte, after which an answer is given up."""
-CONNECTIONS = 16
 _HOSTS = ("https://api.dropboxapi.com/", "https://content.dropboxapi.com/")
 _WORDS = 16 * 1024
 """Bytes of an error that are read."""
@@ -90,10 +88,9 @@ def _root_now(error: Any) -> str | None:
 @lru_cache(maxsize=8)
 def _session(endpoint: Endpoint | None) -> requests.Session:
     """Shared by the threads and steps of a process: a connection is dear to make."""
-    import requests
     from requests.adapters import HTTPAdapter
 
-    logging.getLogger("dropbox").setLevel(logging.WARNING)
+    sessions.quiet("dropbox")
     base = urlsplit(endpoint.base_url) if endpoint and endpoint.base_url else None
 
     class Adapter(HTTPAdapter):
@@ -104,14 +101,11 @@ def _session(endpoint: Endpoint | None) -> requests.Session:
                 request.url = urlunsplit((base.scheme, base.netloc, path, asked.query, ""))
             return super().send(request, *given, **named)
 
-    session = requests.Session()
-    session.trust_env = False
-    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    session.verify = str(endpoint.ca_bundle) if endpoint and endpoint.ca_bundle else True
+    session = sessions.requests_session(endpoint, "DROPBOX")
     session.hooks["response"].append(_judge)
     session.adapters.clear()
     for host in _HOSTS:
-        session.mount(host, Adapter(pool_connections=len(_HOSTS), pool_maxsize=CONNECTIONS))
+        session.mount(host, Adapter(pool_connections=len(_HOSTS), pool_maxsize=sessions.CONNECTIONS))
     return session
 
 
@@ -125,19 +119,19 @@ def _judge(answer: requests.Response, **_: Any) -> None:
         bounded.take(answer, NAME)
         return
     with closing(answer):
-        raise _trouble(status, retry_after(answer.headers), _words(answer))
+        raise _refusal(status, answer.headers, _words(answer))
 
 
 def _words(answer: requests.Response) -> bytes:
     said = b""
-    for piece in bounded.pieces(answer.raw, SECONDS, NAME):
+    for piece in bounded.within(bounded.arriving(answer.raw), SECONDS, NAME):
         said += piece
         if len(said) > _WORDS:
             break
     return said
 
 
-def _trouble(status: int, after: float | None, said: bytes) -> Exception:
+def _refusal(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
     if status == 401 and b"missing_scope" in said:
         return Fatal(_PERMISSIONS)
     if status == 401 or (status == 400 and b"access token" in said):
@@ -147,9 +141,8 @@ def _trouble(status: int, after: float | None, said: bytes) -> Exception:
     known: Mapping[int, Exception] = {
         400: Fatal(_PERMISSIONS),
         403: Skippable(f"{NAME} denies this account the access (403)."),
-        429: Busy(after),
     }
-    return known.get(status, Passing(f"{NAME} cannot answer right now (status {status})."))
+    return known.get(status) or trouble(NAME, status, headers) or strange(NAME)
 
 
 _PERMISSIONS = (
@@ -165,20 +158,15 @@ class Forgotten(Exception):
 @contextmanager
 def _understood() -> Iterator[None]:
     """Errors of the SDK and its HTTP library as port errors."""
-    import requests
-    import urllib3
     from dropbox.exceptions import ApiError, DropboxException, PathRootError
     from dropbox.stone_validators import ValidationError
 
     try:
-        yield
+        with reached_by_requests(NAME, SECONDS):
+            yield
     except ApiError:
         raise
     except PathRootError as error:
         raise Passing(f"{NAME} does not let the team's folders be seen right now.") from error
-    except requests.Timeout as error:
-        raise Passing(f"{NAME} did not answer within {SECONDS} s.") from error
-    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        raise Passing(f"{NAME} could not be reached, or its answer broke off.") from error
     except (DropboxException, ValidationError, AssertionError, LookupError, TypeError, ValueError) as error:
-        raise Passing(f"{NAME} gave an answer that makes no sense.") from error
+        raise strange(NAME) from error

@@ -121,7 +121,7 @@ def _save(answer: Any, to: Path, size: int, most: int) -> str:
             raise Skippable(
                 f"The file has {size / 2**20:,.1f} MiB; {most / 2**20:,.0f} MiB is the most that is fetched."
             )
-        for piece in bounded.pieces(answer.raw, SECONDS, "Dropbox"):
+        for piece in bounded.within(bounded.arriving(answer.raw), SECONDS, "Dropbox", "the file"):
             came += len(piece)
             if came > size:
                 break

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from connectors.http import bounded
 from connectors.sources.google_drive import items
 from connectors.sources.google_drive.client import Drive
 from connectors.sources.google_drive.errors import TooLarge, Unsupported
-from connectors.sources.google_drive.transport import too_large
 from retrieval.errors import Retryable, Skippable
 from retrieval.ports import RawContent
 
@@ -37,7 +37,7 @@ def _stored(drive: Drive, file: Mapping[str, Any], to: Path, most: int) -> None:
     """Retryable unless what came is what Google Drive says of the file."""
     size = file.get("size", "")
     if size.isdigit() and int(size) > most:
-        raise too_large(most)
+        raise bounded.too_large(most)
     if size == "0":  # there would be no part to ask for
         to.write_bytes(b"")
         return

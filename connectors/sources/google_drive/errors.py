@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.http.authorized_call import Refused
+from connectors.http.responses import strange, trouble
 from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 
@@ -56,13 +57,13 @@ def understand(status: int, content: bytes, headers: Mapping[str, str]) -> Excep
     reason = _reason(content)
     if status == 401:
         return Refused()
-    if status == 429 or (status == 403 and reason in _BUSY):
+    if status == 403 and reason in _BUSY:
         return Busy(retry_after(headers))
     if status in {403, 404} and reason in _LATER:
         return Retryable("The app's daily quota of requests at Google Drive is used up.", after=_LATER_SECONDS)
-    if reason is None or status < 400 or status == 408 or status >= 500:
-        return Passing(f"Google Drive could not answer (status {status}).")
-    return _refusal(status, reason)
+    if error := trouble("Google Drive", status, headers):
+        return error
+    return strange("Google Drive") if reason is None or status < 400 else _refusal(status, reason)
 
 
 def senseless() -> Passing:

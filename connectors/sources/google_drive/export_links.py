@@ -6,13 +6,14 @@ developers.google.com/workspace/drive/api/reference/rest/v3/files (exportLinks) 
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from connectors.http import sessions
+from connectors.http.responses import unreached
 from connectors.http.retries import Passing
 from connectors.sources.google_drive import errors as trouble
 from connectors.sources.google_drive import transport as wire
@@ -26,10 +27,8 @@ _REFUSAL_BYTES: Final = 64 * 1024
 
 def load(wires: wire.Wires, token: str, url: str, sink: wire.Sink) -> None:
     """The content behind a link. Unsupported for a link to another host, and for a page instead of the document."""
-    for name in ("httpx", "httpcore"):  # they would log addresses
-        logging.getLogger(name).setLevel(logging.WARNING)
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(timeout=wire.SECONDS, trust_env=False, verify=wires.trust()) as client:
+    with sessions.httpx_client(wires.trust(), seconds=wire.SECONDS) as client:
         for _ in range(HOPS):
             headers = headers if _is_first(wires, url) else {}
             try:
@@ -39,7 +38,7 @@ def load(wires: wire.Wires, token: str, url: str, sink: wire.Sink) -> None:
                         return
                     url = urljoin(url, answer.headers["location"])
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise Passing("Google Drive could not be reached, or its answer broke off.") from error
+                raise unreached("Google Drive") from error
     raise trouble.Unsupported("Google Drive leads from one address to the next and gives no document.")
 
 

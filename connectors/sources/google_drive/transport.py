@@ -25,10 +25,10 @@ import httplib2
 from googleapiclient import discovery, errors
 from googleapiclient.http import MediaIoBaseDownload
 
-from connectors.http import oauth
+from connectors.http import bounded, sessions
+from connectors.http.responses import unreached
 from connectors.http.retries import Passing
 from connectors.sources.google_drive import errors as trouble
-from retrieval.errors import Fatal, Skippable
 from retrieval.settings import Endpoint
 
 BASE_URL: Final = "https://www.googleapis.com"
@@ -58,16 +58,17 @@ class Wires:
     """HTTP clients to one address. They live as long as this does. Fatal if its certificates cannot be read."""
 
     def __init__(self, endpoint: Endpoint | None) -> None:
-        root = ((endpoint.base_url if endpoint else None) or BASE_URL).rstrip("/")
+        root = sessions.base_url(endpoint, BASE_URL)
         self.origin = root.removesuffix(SERVICE_PATH.rstrip("/"))
         self._base = self.origin + SERVICE_PATH
-        self._bundle = _readable(endpoint.ca_bundle) if endpoint and endpoint.ca_bundle else None
+        self._endpoint = endpoint
+        self._bundle = sessions.bundle_of(endpoint, "GOOGLE_DRIVE")
         self._idle: list[_Wire] = []
         weakref.finalize(self, _close, self._idle)
 
     def trust(self) -> ssl.SSLContext:
         """For other clients than the SDK's."""
-        return ssl.create_default_context(cafile=self._bundle) if self._bundle else oauth.trust()
+        return sessions.trust(self._endpoint, "GOOGLE_DRIVE")
 
     def answer(self, token: str, ask: Ask) -> dict[str, Any]:
         """The JSON object that the request is answered with."""
@@ -97,7 +98,7 @@ class Wires:
     @contextmanager
     def _speaking(self, token: str) -> Iterator[httplib2.Http]:
         """A client with this bearer. One that has met trouble is not used again."""
-        wire = self._idle.pop() if self._idle else _Wire(self._base, self._bundle)
+        wire = self._idle.pop() if self._idle else _Wire(self._base, str(self._bundle) if self._bundle else None)
         wire.token = token
         try:
             yield wire
@@ -106,7 +107,7 @@ class Wires:
             raise trouble.understand(error.resp.status, error.content, error.resp) from None  # it quotes the vendor
         except (OSError, http.client.HTTPException, httplib2.HttpLib2Error, ValueError, LookupError) as error:
             wire.close()
-            raise Passing("Google Drive could not be reached, or its answer broke off.") from error
+            raise unreached("Google Drive") from error
         except BaseException:
             wire.close()
             raise
@@ -131,13 +132,9 @@ class Sink:
     def write(self, data: bytes) -> int:
         self.size += len(data)
         if self.size > self._most:
-            raise too_large(self._most)
+            raise bounded.too_large(self._most)
         self.md5.update(data)
         return self._file.write(data)
-
-
-def too_large(most: int) -> Skippable:
-    return Skippable(f"The file is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
 
 
 class _Wire(httplib2.Http):  # type: ignore[misc]
@@ -185,14 +182,6 @@ def _service(base: str) -> Service:
     options = {"api_endpoint": base}
     made = discovery.build("drive", "v3", http=httplib2.Http(), client_options=options, cache_discovery=False)
     return Service(made.files(), made.changes(), made.drives())
-
-
-def _readable(bundle: Path) -> str:
-    try:
-        ssl.create_default_context(cafile=bundle)
-    except OSError as error:
-        raise Fatal("The ca_bundle that RETRIEVAL_ENDPOINTS names for GOOGLE_DRIVE cannot be read.") from error
-    return str(bundle)
 
 
 def _close(wires: list[_Wire]) -> None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 
-from connectors.http import oauth
+from connectors.http import bounded, oauth, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
-from connectors.http.retries import Busy, Passing, retry_after
+from connectors.http.responses import strange, trouble, unreached
+from connectors.http.retries import Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
 from retrieval.network.transport import Transport
@@ -62,8 +63,8 @@ class Wire:
         endpoint = settings.endpoints.get("NOTION")
         self._settings = settings
         self.largest = settings.max_file_bytes
-        self._bundle = endpoint.ca_bundle if endpoint else None
-        self._base = ((endpoint.base_url if endpoint else None) or API).rstrip("/")
+        self._endpoint = endpoint
+        self._base = sessions.base_url(endpoint, API)
 
     def ask(self, tokens: TokenSource, request: Request) -> Answer:
         """The answer's JSON object. It raises Missing, Unfit, Closed, or one of the port's errors."""
@@ -76,29 +77,19 @@ class Wire:
         if not ours and not address.startswith("https://"):
             raise Skippable("Notion offers the file at a URL that is not https; it is not fetched.")
         way = httpx.HTTPTransport(verify=self._verify) if ours else Transport(fetch_guard.guard(self._settings))
-        until, written = monotonic() + DOWNLOAD_SECONDS, 0
         try:
             with (
-                httpx.Client(transport=way, timeout=SECONDS, trust_env=False) as client,
+                sessions.httpx_client(self._verify, seconds=SECONDS, transport=way) as client,
                 client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as answer,
-                to.open("wb") as file,
             ):
                 if answer.status_code != 200:
                     raise Retryable(f"Notion did not give out the file (status {answer.status_code}).")
-                for piece in answer.iter_bytes():
-                    written += len(piece)
-                    if written > self.largest:
-                        raise Skippable(
-                            f"The file is larger than {self.largest / 2**20:,.0f} MiB, the most that is fetched."
-                        )
-                    if monotonic() > until:
-                        raise Retryable("Notion did not send the file in time.")
-                    file.write(piece)
+                pieces = answer.iter_bytes()
+                return bounded.save(pieces, to, most=self.largest, seconds=DOWNLOAD_SECONDS, service="Notion")
         except fetch_guard.Blocked as error:
             raise Skippable("Notion offers the file at an address that this service does not dial.") from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Retryable("Notion's file could not be reached, or broke off.") from error
-        return written
+        except (Passing, httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Retryable("Notion's file could not be reached, broke off, or did not come in time.") from error
 
     @functools.cached_property
     def _client(self) -> Client:
@@ -108,16 +99,15 @@ class Wire:
 
     @functools.cached_property
     def _verify(self) -> ssl.SSLContext:
-        try:
-            return ssl.create_default_context(cafile=str(self._bundle)) if self._bundle else oauth.trust()
-        except OSError as error:
-            raise Fatal("The ca_bundle that RETRIEVAL_ENDPOINTS names for NOTION cannot be read.") from error
+        return sessions.trust(self._endpoint, "NOTION")
 
 
 def send(flow: OAuth, url: str, content: dict[str, str]) -> Any:
     """A token request of the SDK, to the flow's own addresses (`connectors.http.oauth.Send`)."""
     name = flow.service.name
-    client, plain = _sdk(API, oauth.trust(), TOKEN_BYTES, seconds=oauth.SECONDS, route=lambda _path: url)
+    client, plain = _sdk(
+        API, sessions.trust(None, "NOTION"), TOKEN_BYTES, seconds=oauth.SECONDS, route=lambda _path: url
+    )
     ask = client.oauth.token if "grant_type" in content else client.oauth.revoke
     with plain:
         try:
@@ -138,9 +128,9 @@ def _asked(client: Client, request: Request, token: str) -> Answer:
     except _errors() as error:
         raise _understood(error) from error
     except (httpx.HTTPError, ValueError, RecursionError) as error:
-        raise Passing("Notion could not be reached, or its answer broke off.") from error
+        raise unreached("Notion") from error
     if not isinstance(answer, dict):
-        raise Passing("Notion's answer was none of its API.")
+        raise strange("Notion")
     return answer
 
 
@@ -149,15 +139,14 @@ def _understood(error: Any) -> Exception:
     status = getattr(error, "status", None)
     if status is None:
         return Passing("Notion did not answer in time, or the request was none.")
-    after = retry_after(error.headers)
-    if status == 429 or (status == 529 and after is not None):
-        return Busy(after)
     plain: dict[int, type[Exception]] = {400: Unfit, 401: Refused, 403: Closed, 404: Missing}
     if status in plain:
         return plain[status]()
-    if 400 <= status < 500 and status not in {408, 409, 425}:
+    if error := trouble("Notion", status, error.headers, passing={409}, busy_if_asked={529}):
+        return error
+    if 400 <= status < 500:
         return Fatal(f"Notion refuses the request (status {status}): check the endpoint that the settings name.")
-    return Passing(f"Notion answered with an error of its own ({status}).")
+    return strange("Notion")
 
 
 def _json(text: str) -> Any:
@@ -188,9 +177,7 @@ def _sdk(
         def request(self, path: str, *args: Any, **named: Any) -> Any:
             return super().request(route(path), *args, **named)
 
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    plain = httpx.Client(transport=_Bounded(verify, largest, seconds), trust_env=False, follow_redirects=False)
+    plain = sessions.httpx_client(verify, seconds=seconds, transport=_Bounded(verify, largest, seconds))
     options = {"base_url": base, "notion_version": VERSION, "retry": False, "timeout_ms": int(seconds * 1000)}
     client = Routed({**options, "logger": _silent(), "log_level": logging.CRITICAL}, client=plain)
     return cast("Client", client), plain

@@ -14,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 import structlog
 
+from connectors.http.bounded import too_large
 from connectors.http.retries import retry_after
 from connectors.web.builtin import body
 from connectors.web.builtin.politeness import Politeness
@@ -131,7 +132,7 @@ class WebClient:
             if answer.status_code in _NO_REST:
                 return Fetched(url, answer.status_code, headers, 0)
             if not wish.cut and int(headers.get("content-length") or 0) > most:
-                raise _too_large(most)
+                raise too_large(most, "The content at the address")
             size = _write(body.unpacked(answer.iter_raw(), headers.get("content-encoding", "")), into, most, wish.cut)
         return Fetched(url, answer.status_code, headers, min(size, most), cut=size > most)
 
@@ -212,15 +213,11 @@ def _write(parts: Iterator[bytes], into: BinaryIO, most: int, cut: bool) -> int:
         size += len(part)
         if size > most:
             if not cut:
-                raise _too_large(most)
+                raise too_large(most, "The content at the address")
             into.write(part[: len(part) - (size - most)])
             break
         into.write(part)
     return size
-
-
-def _too_large(most: int) -> Skippable:
-    return Skippable(f"The content at the address is larger than {most / 2**20:,.0f} MiB, the most that is fetched.")
 
 
 @contextmanager

@@ -1,0 +1,92 @@
+"""HTTP clients for vendors: what holds for all of them, whatever their SDK sends with.
+
+Nothing of the surroundings counts: no proxy variables, .netrc, certificate variables or cookies. Redirects are not
+followed, and addresses, which may be signed, are not logged. A vendor's own endpoint is what RETRIEVAL_ENDPOINTS names.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Iterator
+from functools import lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retrieval.errors import Fatal
+
+if TYPE_CHECKING:
+    import httpx
+    import requests
+
+    from retrieval.settings import Endpoint
+
+CONNECTIONS = 16
+
+
+def base_url(endpoint: Endpoint | None, default: str) -> str:
+    """The address of a vendor's API without a slash at its end: the operator's, else the vendor's own."""
+    return ((endpoint and endpoint.base_url) or default).rstrip("/")
+
+
+def trust(endpoint: Endpoint | None, name: str) -> ssl.SSLContext:
+    """The certificates that are believed at `name`'s endpoint. Fatal if those named for it cannot be read."""
+    bundle = bundle_of(endpoint, name)
+    return _trusted() if bundle is None else ssl.create_default_context(cafile=bundle)
+
+
+def bundle_of(endpoint: Endpoint | None, name: str) -> Path | None:
+    """The same for SDKs that take a file; None: the usual ones."""
+    bundle = endpoint.ca_bundle if endpoint else None
+    if bundle is not None:
+        try:
+            ssl.create_default_context(cafile=bundle)
+        except OSError as error:
+            raise Fatal(f"The ca_bundle that RETRIEVAL_ENDPOINTS names for {name} cannot be read.") from error
+    return bundle
+
+
+def quiet(*loggers: str) -> None:
+    """Only warnings of these libraries, and of httpx."""
+    for name in ("httpx", "httpcore", *loggers):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def httpx_client(verify: ssl.SSLContext, *, seconds: float, **more: Any) -> httpx.Client:
+    """Safe to share between threads. `seconds`: without a byte; `more`: of httpx.Client, such as headers."""
+    import httpx
+
+    quiet()
+    return httpx.Client(
+        verify=verify, timeout=seconds, trust_env=False, follow_redirects=False, cookies=no_cookies(), **more
+    )
+
+
+def requests_session(endpoint: Endpoint | None, name: str) -> requests.Session:
+    """Safe to share between threads."""
+    import requests
+
+    class Direct(requests.Session):
+        def resolve_redirects(self, *_given: Any, **_named: Any) -> Iterator[requests.Response]:
+            return iter(())
+
+    bundle = bundle_of(endpoint, name)
+    session = Direct()
+    session.trust_env = False
+    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    session.verify = str(bundle) if bundle else True
+    return session
+
+
+def no_cookies() -> CookieJar:
+    """A jar that keeps nothing."""
+    return CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
+
+
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    """Made once: it costs a tenth of a second."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=False)

@@ -1,0 +1,138 @@
+"""What holds for every vendor: what is tried again, what is read of an answer, what a client takes from around it."""
+
+import hashlib
+import http.server
+import threading
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from connectors.http import bounded, responses, sessions
+from connectors.http.retries import Busy, Late, Passing
+from retrieval.errors import Fatal, Skippable
+from retrieval.settings import Endpoint
+
+
+@pytest.mark.decision("H109")
+@pytest.mark.parametrize(
+    ("status", "headers", "kind"),
+    [
+        (200, {}, None),
+        (400, {}, None),
+        (401, {}, None),
+        (403, {}, None),
+        (404, {}, None),
+        (408, {}, Passing),
+        (409, {}, None),
+        (425, {}, Passing),
+        (429, {}, Busy),
+        (429, {"Retry-After": "7"}, Busy),
+        (500, {}, Passing),
+        (503, {}, Passing),
+        (503, {"Retry-After": "7"}, Passing),
+        (599, {}, Passing),
+    ],
+)
+def test_what_is_tried_again_at_every_vendor(status, headers, kind):
+    found = responses.trouble("Acme", status, headers)
+    assert (type(found) if found else None) is kind
+    if kind is Busy:
+        assert found.after == (7 if headers else None)
+    if kind is Passing:
+        assert str(found) == f"Acme answered with an error of its own ({status})."
+
+
+def test_what_a_vendor_adds():
+    assert isinstance(responses.trouble("Acme", 409, {}, passing={409}), Passing)
+    assert isinstance(responses.trouble("Acme", 509, {}, busy={509}), Busy)
+    assert isinstance(responses.trouble("Acme", 529, {"retry-after": "1"}, busy_if_asked={529}), Busy)
+    assert isinstance(responses.trouble("Acme", 529, {}, busy_if_asked={529}), Passing)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "said"),
+    [
+        (httpx.ReadTimeout("secret"), Late, "Acme did not answer within 30 s."),
+        (httpx.ConnectError("secret"), Passing, "Acme could not be reached, or its answer broke off."),
+    ],
+)
+def test_failures_are_told_in_our_words(raised, kind, said):
+    with pytest.raises(kind) as caught, responses.reached("Acme", 30):
+        raise raised
+    assert str(caught.value) == said
+
+
+def test_a_file_is_written_hashed_and_measured(tmp_path):
+    digest = hashlib.sha256()
+    size = bounded.save([b"ab", b"c"], tmp_path / "f", most=3, seconds=10, service="Acme", digest=digest)
+    assert (size, (tmp_path / "f").read_bytes()) == (3, b"abc")
+    assert digest.digest() == hashlib.sha256(b"abc").digest()
+
+
+def test_a_file_beyond_the_cap_is_left_out_with_the_cap(tmp_path):
+    with pytest.raises(Skippable, match="larger than 1 MiB, the most that is fetched"):
+        bounded.save([b"x" * 2**20, b"x"], tmp_path / "f", most=2**20, seconds=10, service="Acme")
+
+
+def test_what_never_ends_is_given_up(tmp_path, monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(bounded.time, "monotonic", lambda: next(clock))
+    with pytest.raises(Late, match=r"Acme did not send the file within 5 s\."):
+        bounded.save((b"." for _ in range(1000)), tmp_path / "f", most=2**20, seconds=5, service="Acme")
+    with pytest.raises(Passing, match="has no end"):
+        bounded.read((b"." for _ in range(100)), most=10, seconds=5000, service="Acme")
+
+
+@contextmanager
+def leading_on():
+    """A server that answers every request with a redirect and a cookie; what it was asked."""
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.path, self.headers.get("cookie")))
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Set-Cookie", "a=b")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_clients_follow_no_redirect_keep_no_cookie_and_use_no_proxy_of_the_environment(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with leading_on() as (base, asked), sessions.requests_session(None, "ACME") as session:
+        with sessions.httpx_client(sessions.trust(None, "ACME"), seconds=5) as client:
+            for get in (session.get, client.get):
+                assert [get(f"{base}/here").status_code for _ in range(2)] == [302, 302]
+    assert asked == [("/here", None)] * 4
+
+
+def test_certificates_that_cannot_be_read_are_told_with_the_service(tmp_path):
+    (tmp_path / "bundle.pem").write_text("no certificate")
+    for bundle in (tmp_path / "bundle.pem", tmp_path / "none.pem"):
+        endpoint = Endpoint.model_construct(base_url="https://box.test", ca_bundle=bundle)
+        for made in (sessions.trust, sessions.requests_session):
+            with pytest.raises(Fatal, match="ca_bundle that RETRIEVAL_ENDPOINTS names for BOX cannot be read"):
+                made(endpoint, "BOX")
+
+
+def test_an_endpoint_of_the_operator_comes_first():
+    assert sessions.base_url(None, "https://api.acme.test") == "https://api.acme.test"
+    assert (
+        sessions.base_url(Endpoint(base_url="https://gateway.test/acme/"), "https://a") == "https://gateway.test/acme"
+    )
