@@ -20,6 +20,9 @@ DIALLERS = (
 )
 """What can open a connection; of `urllib` it is `urllib.request`, of `http` it is `http.client`."""
 
+OWN = "connectors.http.sessions"
+"""Our own maker of clients: whoever imports it can dial, too."""
+
 THE_GUARD = ("retrieval/network/fetch_guard.py", "retrieval/network/transport.py")
 GUARDED = (
     "connectors/web/builtin/client.py",
@@ -29,6 +32,8 @@ GUARDED = (
 """Addresses that users name: a page's, a namespace's. Each dials through `retrieval.network.fetch_guard`."""
 
 TRUSTED = {
+    "connectors/http/sessions.py": "none of its own: it makes clients for the modules that are named here",
+    "connectors/http/responses.py": "none: it tells failures of clients in our words",
     "connectors/http/oauth.py": "a content service's own endpoints, or those that the operator names",
     "connectors/microsoft_graph/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/sources/*.py": "a content service's own endpoint, or the one that the operator names",
@@ -44,7 +49,9 @@ TRUSTED = {
 """No user has a say in these addresses."""
 
 REQUESTS = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request", "stream"})
-CALLS = frozenset({"urlopen", "urlretrieve", "create_connection", "fetch_url", "fetch_response", "HTTPTransport"})
+CALLS = frozenset(
+    {"requests_session", "urlopen", "urlretrieve", "create_connection", "fetch_url", "fetch_response", "HTTPTransport"}
+)
 
 
 def name(path: Path) -> str:
@@ -77,7 +84,7 @@ def diallers(tree: ast.AST) -> set[str]:
         module
         for module in imported(tree)
         if module not in harmless
-        and (module.partition(".")[0] in DIALLERS or module == "urllib.request" or module.startswith("urllib.request."))
+        and (module.partition(".")[0] in DIALLERS or f"{module}.".startswith(("urllib.request.", f"{OWN}.")))
     }
 
 
@@ -100,6 +107,9 @@ def test_no_module_opens_a_connection_by_a_back_door(path):
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             assert called not in CALLS, f"{name(path)}:{node.lineno} calls {called}"
+            if called == "httpx_client":
+                given = {keyword.arg for keyword in node.keywords}
+                assert "transport" in given, f"{name(path)}:{node.lineno} makes an unguarded client"
             if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "httpx":
                 assert called not in {"get", "post", "put", "delete", "request", "stream"}, (
                     f"{name(path)}:{node.lineno}"
@@ -132,6 +142,8 @@ def test_the_tables_name_no_module_twice():
         "def f():\n    from requests import get",
         "from http.client import HTTPConnection",
         "import socket as s",
+        "from connectors.http import sessions",
+        "from connectors.http.sessions import httpx_client",
     ],
 )
 def test_the_test_sees_an_import(text):
