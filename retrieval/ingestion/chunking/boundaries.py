@@ -16,8 +16,10 @@ _SENTENCE: Final = re.compile(
     r"[.!?…。！？｡](?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bDr\.)(?<!\bMr\.)(?<!\bcf\.)(?<!\bvs\.)(?<!\bFig\.)(?<!\b[A-Z]\.)"  # noqa: RUF001
     r"(?:(?<=[。！？｡])[\"'」』）】”’]{0,3}|[\"')\]»”’*_]{0,3}(?=\s))"  # noqa: RUF001
 )
+_LAST = "[.!?…。！？｡|:;\"'”’)\\]]"  # noqa: RUF001
 _ITEM: Final = re.compile(
-    r"(?<=[.!?…。！？｡|:;\"'”’)\]])[ \t\r]*\n|\n(?=[ \t]{0,3}(?:[-*+•|]|\d{1,3}[.)])[ \t])"  # noqa: RUF001
+    rf"\n(?:(?<={_LAST}\n)|(?<={_LAST}[ \t\r]\n)|(?<={_LAST}[ \t\r]{{2}}\n)"
+    r"|(?=[ \t]{0,3}(?:[-*+•|]|\d{1,3}[.)])[ \t]))"
 )
 """The end of a line that no sentence runs across: after its last one, a table row, or before an item of a list."""
 _INK: Final = re.compile(r"\S")

@@ -147,7 +147,7 @@ def _places(cutter: Cutter, pieces: Iterable[Piece]) -> Iterator[_Place]:
         known[piece.text[:_SHORT]].append(piece)
         if len(piece.text) >= _LONG:
             known[piece.text[:_LONG]].append(piece)
-    for start in _word_starts(cutter):
+    for start in _word_starts(cutter) if known else ():
         if text[start : start + _SHORT] not in known:
             continue
         alike = known.get(text[start : start + _LONG], [])[:_ALIKE] + known[text[start : start + _SHORT]][:_ALIKE]
