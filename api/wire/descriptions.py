@@ -112,7 +112,7 @@ WORDS: Mapping[str, str] = {
     "Connection.config": "How the access was given.",
     "chunkConfig": "How to cut documents; 1000 tokens with 200 of overlap without it.",
     "chunkSize": "Tokens of a chunk at most.",
-    "chunkOverlap": "Tokens that a chunk repeats of a paragraph that the cut before it tore; fewer than chunkSize.",
+    "chunkOverlap": "Tokens that a chunk repeats of the one before; fewer than chunkSize.",
     "ocrConfig": "How to find the text of a file.",
     "strategy": "The file's own text layer only, or optical recognition too.",
     "text": "The text, up to 5 MiB.",

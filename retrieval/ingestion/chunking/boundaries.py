@@ -16,12 +16,6 @@ _SENTENCE: Final = re.compile(
     r"[.!?…。！？｡](?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bDr\.)(?<!\bMr\.)(?<!\bcf\.)(?<!\bvs\.)(?<!\bFig\.)(?<!\b[A-Z]\.)"  # noqa: RUF001
     r"(?:(?<=[。！？｡])[\"'」』）】”’]{0,3}|[\"')\]»”’*_]{0,3}(?=\s))"  # noqa: RUF001
 )
-_LAST = "[.!?…。！？｡|:;\"'”’)\\]]"  # noqa: RUF001
-_ITEM: Final = re.compile(
-    rf"\n(?:(?<={_LAST}\n)|(?<={_LAST}[ \t\r]\n)|(?<={_LAST}[ \t\r]{{2}}\n)"
-    r"|(?=[ \t]{0,3}(?:[-*+•|]|\d{1,3}[.)])[ \t]))"
-)
-"""The end of a line that no sentence runs across: after its last one, a table row, or before an item of a list."""
 _INK: Final = re.compile(r"\S")
 
 _LONGEST_WHOLE: Final = 4_000
@@ -37,8 +31,6 @@ class Boundaries:
     ranks: tuple[Positions, ...] = ()
     whole_starts: Positions = field(default_factory=list)
     whole_ends: Positions = field(default_factory=list)
-    parts: tuple[Positions, ...] = ()
-    """Those between parts that a reader takes one at a time: paragraphs; table rows, items of lists."""
 
     def best(self, low: int, high: int) -> int | None:
         """The last position of the best rank in [low, high] that does not tear apart what belongs together."""
@@ -47,15 +39,6 @@ class Boundaries:
     def heading(self, low: int, high: int) -> int | None:
         """The last heading that starts in [low, high], unless it belongs to the one before it."""
         return self._last(self.ranks[:1], low, high)
-
-    def part(self, low: int, high: int) -> int | None:
-        """The last place in [low, high] where a part ends and that does not tear apart what belongs together."""
-        return self._last(self.parts, low, high)
-
-    def is_between_parts(self, low: int, high: int) -> bool:
-        """Does a section or a part of one end in [low, high]?"""
-        ends = (*self.ranks[:1], *self.parts)
-        return any(bisect_left(positions, low) < bisect_right(positions, high) for positions in ends)
 
     def _last(self, ranks: tuple[Positions, ...], low: int, high: int) -> int | None:
         for positions in ranks:
@@ -84,12 +67,10 @@ def find(text: str) -> Boundaries:
     paragraphs = [match.end() for match in _PARAGRAPH.finditer(text)]
     sentences = [match.end() for match in _SENTENCE.finditer(text)]
     whole = _merged(sorted(rows + _with_first_sentence(text, headings, paragraphs, sentences)))
-    starts = [start for start, _ in headings]
     return Boundaries(
-        (starts, paragraphs, [match.end() for match in _LINE.finditer(text)], sentences),
+        ([start for start, _ in headings], paragraphs, [match.end() for match in _LINE.finditer(text)], sentences),
         [start for start, _ in whole],
         [end for _, end in whole],
-        (paragraphs, [match.end() for match in _ITEM.finditer(text)]),
     )
 
 

@@ -13,15 +13,10 @@ from retrieval.ingestion.chunking.units import Units
 _WORD_REACH: Final = 128
 """Tokens to look back for the space before a word; a longer word is cut."""
 _TAIL, _TAIL_SHARE = 16, 20
-"""A line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it. Of the few the overlap
-is taken off, for it holds again what was torn."""
-_SPARED: Final = 5
-"""Half so many overlaps may be lost for a chunk to end between two parts, after which nothing is repeated. At a fifth
-of overlap, as by default, that is the second half of the size; without one such an end spares nothing."""
+"""A paragraph, line or sentence ends a chunk if so few tokens, or such a part of the size, are lost by it. Of the few
+the overlap is taken off, for it holds again what was torn."""
 GIVEN_SHARE: Final = 4
 """One part in so many of an overlap may be given up for it to begin at a sentence, line or paragraph."""
-_BLANKS: Final = 64
-"""Characters to look for the end of a part on each side of a cut."""
 _CJK: Final = "\u2e80"
 
 Range = tuple[int, int]
@@ -67,12 +62,7 @@ class Cutter:
         last = self.units.last(limit)
         half = self.units.starts[(self.units.last(cut) + last + 1) // 2]
         tail = max(half, self.units.starts[max(0, last - max(_TAIL - self.overlap, self.size // _TAIL_SHARE))])
-        spared = max(half, self.units.starts[max(0, last - self.overlap * _SPARED // 2)])
-        best = (
-            self.marks.heading(max(half, cut + 1), limit)
-            or (self.marks.part(max(spared, cut + 1), limit) if self.overlap else None)
-            or self.marks.best(max(tail, cut + 1), limit)
-        )
+        best = self.marks.heading(max(half, cut + 1), limit) or self.marks.best(max(tail, cut + 1), limit)
         chosen = best if best is not None else self._inside_a_sentence(cut, half, limit)
         if is_cut(self.text, chosen, cut):
             return chosen
@@ -82,15 +72,6 @@ class Cutter:
         """The furthest place at which a chunk may end that begins at `start`."""
         beyond = self.units.first(start) + self.size
         return self.units.starts[beyond] if beyond < len(self.units.starts) else len(self.text)
-
-    def _blanks(self, position: int) -> Range:
-        """The range of blanks around a position, or what is near of it."""
-        start = end = position
-        while start > max(0, position - _BLANKS) and self.text[start - 1].isspace():
-            start -= 1
-        while end < min(len(self.text), position + _BLANKS) and self.text[end].isspace():
-            end += 1
-        return start, end
 
     def _inside_a_sentence(self, cut: int, half: int, limit: int) -> int:
         """A place between words, or before the heading or table row that would be torn apart; else after a token."""
@@ -104,12 +85,7 @@ class Cutter:
         return word
 
     def next_start(self, previous: int, cut: int) -> int:
-        """Where the next chunk begins: `overlap` tokens before the cut, or at the next sentence, or else word.
-
-        After a cut between parts it begins there: such a cut tears nothing that would have to be said again.
-        """
-        if self.marks.is_between_parts(*self._blanks(cut)):
-            return cut
+        """Where the next chunk begins: `overlap` tokens before the cut, or at the next sentence, or else word."""
         last = self.units.last(cut)
         first = max(last - self.overlap, self.units.last(previous + 1))
         if first >= last or cut >= len(self.text):
