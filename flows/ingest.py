@@ -101,8 +101,10 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
             await _discover(lease, turn)
             await _pipeline(lease, turn)
             results.settle(db, lease)
-            later = turn.hand_back() if turn.has_ended else 0
-            batches.finish(db, lease)
+            if turn.has_ended:
+                later = turn.hand_back()
+            else:
+                batches.finish(db, lease)
         except Superseded:
             return endings.unclaimed(lease.batch_id)
     notifications.tell(db)

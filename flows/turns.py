@@ -49,7 +49,7 @@ class Turn:
         return not self.is_over()
 
     def hand_back(self) -> int:
-        """Let what is left wait for another turn; how many job runs that are."""
+        """Let what is left wait for another turn, and close the batch; how many job runs that are."""
         left = batches.hand_back(self._db, self._lease)
         log.info("batch.handed_back", batch_id=self._lease.batch_id, job_runs=left)
         return left

@@ -194,21 +194,27 @@ def finish(db: Database, lease: Lease) -> None:
     """Every document is at its end: close the batch."""
     with db.transaction() as connection:
         guard(connection, lease)
-        connection.execute("update batches set finished_at = now() where id = %(id)s", {"id": lease.batch_id})
+        connection.execute(_FINISH, {"id": lease.batch_id})
+
+
+_FINISH: LiteralString = "update batches set finished_at = now() where id = %(id)s"
 
 
 def hand_back(db: Database, lease: Lease) -> int:
     """Let what is not at its end wait for another turn, in another batch; how many job runs that are.
 
-    Documents keep what they have done. The batch is left with what is finished.
+    Documents keep what they have done. The batch is left with what is finished, and closed with it: one that was left
+    open without job runs would never be dispatched again.
     """
     with db.transaction() as connection:
         guard(connection, lease)
-        return connection.execute(
+        left = connection.execute(
             "update job_runs set batch_id = null, updated_at = now()"
             " where batch_id = %(batch)s and finished_at is null",
             {"batch": lease.batch_id},
         ).rowcount
+        connection.execute(_FINISH, {"id": lease.batch_id})
+    return left
 
 
 def open_batches(db: Database) -> list[Open]:

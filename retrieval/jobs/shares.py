@@ -36,13 +36,17 @@ OWN_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Waiting job runs of one source and scope. `first`: the number of the one that waits longest."""
+    """Waiting job runs of one source and scope.
+
+    `first`: in seconds since 1970, when that one of them began to wait that waits longest; one that gave way to others
+    began then.
+    """
 
     partition: int
     source: str
     organization: str
     weight: int
-    first: int
+    first: float
     short: bool = False
 
     @classmethod
@@ -86,7 +90,7 @@ def choose(groups: Iterable[Group], taken: Taken, *, room: int) -> list[tuple[Gr
         else:
             waiting.append(group)
 
-    def turn(group: Group) -> tuple[float, int, bool, int]:
+    def turn(group: Group) -> tuple[float, int, bool, float]:
         share = taken.organizations[group.organization] / group.weight
         return share, taken.partitions[group.partition], group.source not in STORED, group.first
 
@@ -115,7 +119,7 @@ def taken(db: Database) -> Taken:
 
 
 def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
-    """Whether a batch that nobody has taken up for `seconds` deserves the place of this one.
+    """Whether a batch that was dispatched and not taken up for `seconds` deserves the place of this one.
 
     That of another organization does, of another scope too if this one is not its organization's only one at work,
     and what was sent here before what is still to be fetched elsewhere.
@@ -154,8 +158,8 @@ _WAITING: LiteralString = (
     join partitions p on p.id = g.partition_id join namespaces n on n.id = p.namespace_id
     join organizations o on o.id = n.organization_id
     cross join lateral (
-        select count(*) as runs, min(number) as first, array_agg(id) as members from (
-            select r.id, r.number from job_runs r where r.partition_id = g.partition_id and r.source = g.source and
+        select count(*) as runs, extract(epoch from min(updated_at))::float8 as first, array_agg(id) as members from (
+            select r.id, r.updated_at from job_runs r where r.partition_id = g.partition_id and r.source = g.source and
     """
     + MAY_LEAVE
     + """
@@ -179,7 +183,7 @@ _OTHERS_WAIT: LiteralString = """
     select 1 from mine, batches w
     join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id
     where w.finished_at is null and w.lease_until is null and w.queue <> 'short'
-      and w.created_at < now() - make_interval(secs => %(seconds)s)
+      and w.dispatched_at < now() - make_interval(secs => %(seconds)s)
       and (n.organization_id <> mine.organization_id
            or (w.source = any(%(stored)s) and mine.source <> all(%(stored)s))
            or (w.partition_id <> mine.partition_id and exists (

@@ -7,7 +7,7 @@ import pytest
 from connectors import registry
 from flows import context, ingest, report, turns
 from flows.turns import Turn
-from retrieval.ingestion import discover, fetch
+from retrieval.ingestion import discover, fetch, losses
 from retrieval.jobs import batches, runs, shares
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import Page, RawContent, SourceItem
@@ -93,7 +93,33 @@ def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     lease = held(space)
     post(db, new_scope(), "theirs")
     batches.form(db, size=64, batches=8)
+    (theirs,) = batches.undispatched(db)
+    assert not Turn(db, lease).is_over(), "nobody can take up a batch that has no flow run"
+    batches.dispatched(db, theirs, "run")
     assert Turn(db, lease).is_over()
+
+
+def test_a_worker_that_dies_after_handing_back_leaves_no_batch_that_others_make_way_for(db, space, monkeypatch):
+    monkeypatch.setattr(shares, "SHORT_RUNS", 0)
+    post(db, space.scope, "one")
+    lease = held(space)
+    assert batches.hand_back(db, lease) == 1
+    db.rows("update batches set lease_until = now() - interval '1 minute' where id = %(id)s", {"id": lease.batch_id})
+    for batch in batches.open_batches(db):
+        losses.again(db, batch, weight=losses.LOSS)
+    assert batches.in_flight(db) == 0
+    assert not shares.taken(db).organizations
+
+
+def test_what_has_not_had_a_turn_yet_comes_before_what_gave_way(db, space, new_scope, monkeypatch):
+    monkeypatch.setattr(shares, "SHORT_RUNS", 0)
+    post(db, space.scope, "first")
+    lease = held(space)
+    theirs = new_scope()
+    post(db, theirs, "second")
+    batches.hand_back(db, lease)
+    chosen = shares.choose(shares.waiting(db), shares.taken(db), room=1 - shares.OWN_AT_ONCE)
+    assert [group.organization for group, _ in chosen] == [theirs.organization]
 
 
 def test_a_listing_gives_way_to_what_was_sent_in_the_same_scope_but_not_the_other_way(db, space, at_once, monkeypatch):
@@ -123,7 +149,6 @@ def test_a_listing_stops_after_its_page_and_goes_on_from_there_in_another_batch(
     (wanted,) = discover.waiting(db, lease)
     discover.run(db, lease, wanted, source, registry.file_store(space.config), goes_on=lambda: len(source.asked) < 3)
     assert batches.hand_back(db, lease) == 1
-    batches.finish(db, lease)
     assert space.run(run).status != "COMPLETED"
     lease = held(space, "URLS_LIST")
     (wanted,) = discover.waiting(db, lease)
@@ -141,7 +166,6 @@ def test_what_was_not_begun_is_fetched_in_another_batch_and_nothing_twice(db, sp
     fetched_before = _fetch(db, lease, files, source, lambda: len(source.fetched) < 4)
     assert 4 <= fetched_before < 20
     batches.hand_back(db, lease)
-    batches.finish(db, lease)
     _fetch(db, held(space, "URLS_LIST"), files, source, lambda: True)
     assert len(source.fetched) == len(set(source.fetched)) == 20
 
@@ -181,7 +205,6 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
         turn = Brief(db, lease)
         asyncio.run(ingest._pipeline(lease, turn))
         left.append(turn.hand_back())
-        batches.finish(db, lease)
     assert left == [5, 1, 0]
     assert set(space.search("about text", top_k=20)) == set(names)
 
