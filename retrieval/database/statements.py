@@ -29,6 +29,10 @@ KEPT_SECONDS = 60.0
 PREPARED = 256
 """Statements that one connection keeps prepared; others are parsed each time."""
 
+LONGEST = 4096
+"""Bytes of a statement that is kept: longer ones are filters with many keys, seldom the same ones again, of which the
+server would hold megabytes each."""
+
 _NAMED = re.compile(r"%\((\w+)\)s|%%|%")
 _DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 _REPLANNED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
@@ -138,7 +142,7 @@ class _Line:
             self._watched = None
 
     async def rows(self, statement: str, params: Params) -> list[DictRow]:
-        query, names = _numbered(statement)
+        query, names = _numbered(statement) if len(statement) <= LONGEST else _numbered.__wrapped__(statement)
         adapt = self._adapt
         values = adapt.dump_sequence([params[name] for name in names], [PyFormat.AUTO] * len(names))
         types, formats = adapt.types, adapt.formats
@@ -163,9 +167,9 @@ class _Line:
         return adapt.load_rows(0, result.ntuples, lambda row: dict(zip(columns, row, strict=True)))
 
     async def _ask(self, key: tuple[str, Any], query: bytes, values: Any, types: Any, formats: Any) -> Any:
-        """Prepared, as long as there are not too many."""
+        """Prepared, as long as there are not too many and it is not too long."""
         name = self._prepared.get(key)
-        if name is None and len(self._prepared) < PREPARED:
+        if name is None and len(self._prepared) < PREPARED and len(query) <= LONGEST:
             self._number += 1
             name = b"loop_%d" % self._number
             self._pg.send_prepare(name, query, types)

@@ -187,6 +187,23 @@ def test_a_stray_percent_sign_is_refused(loop_db):
     run(loop_db, work)
 
 
+def test_long_statements_are_not_kept_in_the_server(loop_db):
+    """A filter of many keys is one: a client that sends ever other ones must not fill the server's memory."""
+    prepared = "select count(*) as n, max(length(statement)) as longest from pg_prepared_statements where %(a)s"
+
+    async def work() -> None:
+        for number in range(3):
+            many = [f"%(a)s + {number} + {place} > 0" for place in range(900)]
+            row = await loop_db.async_row("select " + " and ".join(many) + " as yes, %(b)s as b", {"a": 1, "b": "%"})
+            assert row == {"yes": True, "b": "%"}
+        assert await loop_db.async_row(prepared, {"a": True}) == {
+            "n": 1,
+            "longest": len(prepared) - len("%(a)s") + len("$1"),
+        }
+
+    run(loop_db, work)
+
+
 def _end_all(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
