@@ -55,15 +55,16 @@ class AccessLog:
             self._timer = asyncio.get_running_loop().call_later(SECONDS, self.write)
 
     def write(self) -> None:
-        """Write what waits."""
+        """Write what waits. Lines that cannot be written are lost, so that they do not pile up while a disk is full."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._lines:
-            stream = self._stream or sys.stderr
-            stream.write("\n".join(self._lines) + "\n")
-            stream.flush()
+            text = "\n".join(self._lines) + "\n"
             self._lines.clear()
+            stream = self._stream or sys.stderr
+            stream.write(text)
+            stream.flush()
 
     def _line(self, fields: dict[str, object]) -> str:
         time = datetime.now(UTC).isoformat().replace("+00:00", "Z")

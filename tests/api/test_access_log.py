@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import io
 import json
 import time
@@ -62,6 +64,32 @@ def test_no_path_makes_a_line_of_its_own_or_shows_a_login(form):
     assert written.count("\n") == 1
     assert "password" not in written
     assert "signature" not in written
+
+
+class FullDisk(io.StringIO):
+    """Takes nothing while it is full."""
+
+    full = True
+
+    def write(self, text: str) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(text)
+
+
+def test_lines_that_a_full_disk_refuses_do_not_pile_up():
+    async def work() -> list[str]:
+        stream = FullDisk()
+        access = AccessLog("json", stream)
+        for number in range(5 * MOST):
+            with contextlib.suppress(OSError):
+                access.answered(f"lost_{number}", "GET", "/v1/a", 200, None, 1.0)
+        stream.full = False
+        access.answered("req_1", "GET", "/v1/a", 200, None, 1.0)
+        access.write()
+        return [json.loads(line)["request_id"] for line in stream.getvalue().splitlines()]
+
+    assert asyncio.run(work()) == ["req_1"]
 
 
 @pytest.mark.decision("H122")
