@@ -124,7 +124,7 @@ class RateLeases:
             await self._return(time.monotonic() - IDLE_SECONDS)
 
     async def _return(self, before: float) -> None:
-        """What was used last before that time."""
+        """What was used last before that time. Ends where the database is away: each statement would wait as long."""
         for organization, lease in list(self._leases.items()):
             if not lease.places or lease.used_at >= before:
                 continue
@@ -134,3 +134,4 @@ class RateLeases:
                 await self._db.async_rows(_RETURN, what)
             except AWAY as error:
                 log.warning("rates.not_returned", reason=type(error).__name__)
+                return
