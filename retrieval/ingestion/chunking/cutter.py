@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,6 +19,7 @@ the overlap is taken off, for it holds again what was torn."""
 GIVEN_SHARE: Final = 4
 """One part in so many of an overlap may be given up for it to begin at a sentence, line or paragraph."""
 _CJK: Final = "\u2e80"
+_INK: Final = re.compile(r"\S")
 
 Range = tuple[int, int]
 """Start and end, as offsets of characters."""
@@ -50,7 +52,7 @@ class Cutter:
 
     def is_blank(self, start: int, end: int) -> bool:
         """Is there nothing to read in this range, which may be empty?"""
-        return start >= end or self.text[start:end].isspace()
+        return _INK.search(self.text, start, end) is None
 
     def _end(self, start: int, cut: int, stop: int) -> int:
         """Where the chunk ends that begins at `start` and must bring something new beyond `cut`; at most `stop`."""

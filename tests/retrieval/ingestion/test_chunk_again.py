@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from itertools import pairwise
 from random import Random
 
@@ -10,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retrieval.ingestion.chunking import former
+from retrieval.ingestion.chunking.cutter import Cutter
 from retrieval.ingestion.chunking.former import Piece
 from retrieval.ingestion.chunking.split import split
 from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+from retrieval.ingestion.chunking.units import Units
 from retrieval.ports import Chunk, Parsed
 from tests.standins.edited_texts import KINDS, edited
 
@@ -107,3 +111,18 @@ def test_cost_grows_with_the_text_and_no_faster(part: str) -> None:
 
     cpu(2_000)
     assert cpu(80_000) < 40 * (cpu(10_000) + 0.02), "eight times the text costs far more than eight times the work"
+
+
+def test_a_long_text_in_small_chunks_costs_as_much_for_each_chunk() -> None:
+    def cpu(words: int) -> float:
+        text = " ".join(f"漢{number:06d}" for number in range(words))
+        starts = array("q", range(0, 8 * words, 8))
+        cutter = Cutter(text, Units(starts, array("q", (start + 7 for start in starts))), 20, 4)
+        ranges = list(cutter.ranges())
+        before = [Piece(text[start:end], 0) for start, end in ranges]
+        started = time.process_time()
+        assert former.ranges(cutter, before) == ranges
+        return time.process_time() - started
+
+    cpu(2_000)
+    assert cpu(240_000) < 30 * (cpu(20_000) + 0.02), "twelve times the text costs far more than twelve times the work"
