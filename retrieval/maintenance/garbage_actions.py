@@ -11,7 +11,7 @@ from retrieval.database.database import Database, Row
 from retrieval.documents import connection_documents, vector_metadata
 from retrieval.errors import Retryable
 from retrieval.ports import FileStore, Scope, VectorStore
-from retrieval.search import bm25
+from retrieval.search import bm25, packing
 
 PAGE = 1000
 CHUNKS = 200
@@ -94,6 +94,8 @@ def _partition(db: Database, stores: Stores, row: Row) -> None:
     for table in _BULK:
         while db.rows(_SLICE.replace("TABLE", table), {**row, "page": 10 * PAGE}):
             pass
+        if table == "postings":
+            packing.wait(db, row["partition_id"])
     for table, condition in _ROWS:
         statement = _SLICE_OF_ROWS.replace("TABLE", table).replace("CONDITION", condition)
         while db.rows(statement, {**row, "page": PAGE}):

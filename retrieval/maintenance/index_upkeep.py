@@ -78,8 +78,8 @@ class Upkeep:
             rows = self._db.rows(
                 """
                 select p.id from partitions p join namespaces n on n.id = p.namespace_id
-                where n.deleted_at is null and p.chunks >= %(large)s
-                   or p.id in (select partition_id from posting_packs) order by p.chunks
+                where n.deleted_at is null
+                  and (p.chunks >= %(large)s or p.id in (select partition_id from posting_packs)) order by p.chunks
                 """,
                 {"large": LARGE},
             )

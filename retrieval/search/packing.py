@@ -176,6 +176,14 @@ def keep(db: Database, partition_id: int) -> None:
                 return
 
 
+def wait(db: Database, partition_id: int) -> None:
+    """Until a packing that is under way is over, as far as the connection's limits allow.
+
+    Of a partition without postings none makes blocks after that.
+    """
+    db.rows("select pg_advisory_xact_lock(1886413163, %(partition)s)", {"partition": partition_id})
+
+
 def prune(db: Database) -> None:
     """Forget the changes of partitions that have nothing packed."""
     with db.transaction() as connection:

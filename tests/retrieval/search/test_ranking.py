@@ -3,16 +3,22 @@
 import math
 import random
 import threading
+import time
 from collections import Counter
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
+import psycopg
 import pytest
 
+from retrieval.maintenance import garbage_actions
 from retrieval.search import bm25, packing, ranking, search
 from retrieval.search.search import Query
 
 WORDS = [f"term{number}" for number in range(40)]
 ODDS = [1 / (number + 1) for number in range(40)]
+WAITS = "select 1 from pg_locks where locktype = 'advisory' and not granted and classid = 1886413163"
 
 
 def oracle(bags, query):
@@ -227,6 +233,26 @@ def test_changes_of_scopes_without_packed_lists_are_not_kept(library):
     packing.prune(library.db)
     rows = library.db.rows("select 1 from posting_changes where partition_id = %(p)s", {"p": library.partition})
     assert rows == []
+
+
+@pytest.mark.decision("H115")
+def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, database_url):
+    many(library, 2_000, random.Random(6))
+    packing.prune(library.db)
+    values = {"partition_id": library.partition, "organization_id": library.scope.organization}
+    row = {**values, "namespace_id": library.scope.namespace, "tenant": library.scope.tenant}
+    nothing = SimpleNamespace(vectors=library.store, others=(), files=Mock(), end=Mock())
+    with psycopg.connect(database_url) as packer:
+        packer.execute(packing._TRY, {"partition": library.partition})
+        packer.execute(packing._PACK, {"partition": library.partition, "terms": ["term0"], "base": 0})
+        sweep = threading.Thread(target=garbage_actions.ACTIONS["partition"], args=(library.db, nothing, row))
+        sweep.start()
+        ends = time.monotonic() + 30
+        while sweep.is_alive() and not library.db.rows(WAITS) and time.monotonic() < ends:
+            time.sleep(0.05)
+    sweep.join(30)
+    assert not sweep.is_alive()
+    assert packed(library)["blocks"] == 0
 
 
 class Given:
