@@ -54,10 +54,10 @@ def save(
     return size
 
 
-def read(pieces: Iterable[bytes], *, most: int = LARGEST, seconds: float = SECONDS, service: str) -> bytes:
-    """The whole of an answer that is no file. Passing where it takes too long or is larger than `most` bytes."""
+def read(pieces: Iterable[bytes], *, most: int = LARGEST, seconds: float | None = None, service: str) -> bytes:
+    """The whole of an answer that is no file. Passing where it takes too long (SECONDS) or is over `most` bytes."""
     body = bytearray()
-    for piece in within(pieces, seconds, service):
+    for piece in within(pieces, SECONDS if seconds is None else seconds, service):
         body += piece
         if len(body) > most:
             raise Passing(f"{service}'s answer has no end.")

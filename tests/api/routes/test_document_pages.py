@@ -129,7 +129,7 @@ def test_a_page_of_any_size_is_answered_small_and_soon(org, space):
 
 def test_a_flood_of_pages_keeps_nobody_else_waiting(org, organization, space):
     """More than are drawn and wait are told to come again; other requests, and other people's pages, go on."""
-    slow, other = put(org, space, pdf(1, circles=800)), organization()
+    slow, other = put(org, space, pdf(1, circles=400)), organization()
     theirs = other.namespace()
     document = put(other, theirs, pdf())
     ask(other, theirs, document, 1)

@@ -32,8 +32,8 @@ LIMITS = {
     "DROPBOX": [("connectors.http.bounded", "SECONDS")],
     "GOOGLE_DRIVE": [("connectors.sources.google_drive.transport", "ANSWER_SECONDS")],
     "NOTION": [("connectors.sources.notion.transport", "SECONDS")],
-    "ONEDRIVE": [("connectors.microsoft_graph.client", "ANSWER_SECONDS")],
-    "SHAREPOINT": [("connectors.microsoft_graph.client", "ANSWER_SECONDS")],
+    "ONEDRIVE": [("connectors.http.bounded", "SECONDS")],
+    "SHAREPOINT": [("connectors.http.bounded", "SECONDS")],
 }
 """What bounds the time of one answer."""
 
