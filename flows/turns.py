@@ -14,11 +14,11 @@ from retrieval.jobs.batches import Lease
 
 log = structlog.get_logger()
 
-SLICE: Final = 5.0
+TURN_SECONDS: Final = 5.0
 """Seconds that a batch keeps its place, whoever waits."""
-LOOK: Final = 1.0
+LOOK_SECONDS: Final = 1.0
 """Seconds between two looks at who waits."""
-PATIENCE: Final = 2.0
+GRACE_SECONDS: Final = 2.0
 """Seconds in which a waiting batch may find a place that is free anyway."""
 
 
@@ -27,7 +27,7 @@ class Turn:
 
     def __init__(self, db: Database, lease: Lease) -> None:
         self._db, self._lease = db, lease
-        self._look_at = time.monotonic() + SLICE
+        self._look_at = time.monotonic() + TURN_SECONDS
         self._over = False
         self._lock = threading.Lock()
 
@@ -36,8 +36,8 @@ class Turn:
         with self._lock:
             now = time.monotonic()
             if not self._over and now >= self._look_at:
-                self._over = shares.others_wait(self._db, self._lease.batch_id, seconds=PATIENCE)
-                self._look_at = now + LOOK
+                self._over = shares.others_wait(self._db, self._lease.batch_id, seconds=GRACE_SECONDS)
+                self._look_at = now + LOOK_SECONDS
             return self._over
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from connectors.embedders.packing import Limits, Meter, estimate
-from connectors.http.responses import trouble
+from connectors.http.responses import transient_error
 from connectors.http.retries import TRIES, WAITING, Bucket, Retries
 from retrieval.errors import Fatal, Retryable
 
@@ -170,7 +170,7 @@ def understand(title: str, status: int, said: str, headers: Mapping[str, str]) -
         status = 402
     if status == 413 or (status in {400, 422} and any(word in said.lower() for word in _OF_SIZE)):
         return TooMuch()
-    if error := trouble(title, status, headers, passing={409}):
+    if error := transient_error(title, status, headers, passing={409}):
         return error
     message, field = _REFUSALS.get(status, _ODD)
     return Fatal(message.format(title=title, status=status, key=KEY_FIELD, model=MODEL_FIELD), field=field)

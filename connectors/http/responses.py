@@ -1,4 +1,4 @@
-"""What vendors' answers and failures mean, in the same words for all: a rate limit, trouble that passes, no answer.
+"""What vendors' answers and failures mean, in the same words for all: a rate limit, a transient error, no answer.
 
 A refusal that is a vendor's own (a scope, a spoilt cursor, no credit) is read where the vendor is.
 """
@@ -16,7 +16,7 @@ PASSING = frozenset({408, 425})
 BUSY = frozenset({429})
 
 
-def trouble(
+def transient_error(
     service: str,
     status: int,
     headers: Mapping[str, str],
@@ -25,7 +25,7 @@ def trouble(
     busy: AbstractSet[int] = frozenset(),
     busy_if_asked: AbstractSet[int] = frozenset(),
 ) -> Busy | Passing | None:
-    """Busy for 429, Passing for 408, 425 and 5xx; None for what is no trouble of this kind.
+    """Busy for 429, Passing for 408, 425 and 5xx; None for any other answer.
 
     A vendor's own: more statuses that are `passing` or `busy`, or are `busy_if_asked`, with a Retry-After.
     """
@@ -37,7 +37,7 @@ def trouble(
     return None
 
 
-def strange(service: str) -> Passing:
+def unreadable(service: str) -> Passing:
     """The answer is not what this service answers with."""
     return Passing(f"{service}'s answer cannot be read; another server may answer at its address.")
 

@@ -20,7 +20,7 @@ import msgspec
 
 from connectors.http import bounded, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
-from connectors.http.responses import reached, strange, trouble
+from connectors.http.responses import reached, transient_error, unreadable
 from connectors.http.retries import Passing
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
@@ -93,7 +93,7 @@ class Graph:
             if answer.status_code != 200 and not 400 <= answer.status_code < 500:
                 raise Passing(f"{self.title} answered with status {answer.status_code}, which makes no sense here.")
             if answer.status_code == 200 and body is None:
-                raise strange(self.title)
+                raise unreadable(self.title)
             return GraphResponse(answer.status_code, body or {}, answer.headers.get("location", ""))
 
     def bring(self, url: str, bearer: Mapping[str, str], to: Path, size: int | None) -> int:
@@ -177,7 +177,9 @@ def _judge(title: str, answer: httpx.Response) -> None:
     """Raise for what means the same at every address: a refused token, a full rate, a service in trouble."""
     if answer.status_code == 401:
         raise Refused
-    if error := trouble(title, answer.status_code, answer.headers, passing={423}, busy={509}, busy_if_asked={503}):
+    if error := transient_error(
+        title, answer.status_code, answer.headers, passing={423}, busy={509}, busy_if_asked={503}
+    ):
         raise error
 
 

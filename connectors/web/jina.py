@@ -70,9 +70,9 @@ class Jina:
         try:
             data = answer.json()["data"]
         except (ValueError, LookupError, TypeError) as error:
-            raise self._service.strange() from error
+            raise self._service.unreadable() from error
         if not isinstance(data, dict):
-            raise self._service.strange()
+            raise self._service.unreadable()
         if (said := _WARNING.search(_text(data, "warning"))) and int(said[1]) >= 400:
             raise site_said(int(said[1]))
         return data

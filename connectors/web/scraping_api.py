@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from connectors.http import bounded, sessions
-from connectors.http.responses import reached, strange, trouble
+from connectors.http.responses import reached, transient_error, unreadable
 from connectors.http.retries import Bucket, Late, Passing, Retries
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.politeness import Politeness
@@ -108,7 +108,7 @@ class Service:
 
     def refusal(self, status: int, headers: Mapping[str, str]) -> Exception | None:
         """The error for a status of the scraping service itself: refused key, no credit, rate limit, server error."""
-        if error := trouble(self.title, status, headers, passing={421}):
+        if error := transient_error(self.title, status, headers, passing={421}):
             return error
         if status in _REFUSALS:
             return Fatal(_REFUSALS[status].format(title=self.title, field=KEY_FIELD), field=KEY_FIELD)
@@ -119,9 +119,9 @@ class Service:
         if error := self.refusal(status, headers):
             raise error
 
-    def strange(self) -> Passing:
+    def unreadable(self) -> Passing:
         """The answer is not what this service answers with."""
-        return strange(self.title)
+        return unreadable(self.title)
 
 
 _REFUSALS = {

@@ -57,7 +57,7 @@ class ScrapingBee:
         try:
             left = answer.json()["max_api_credit"] - answer.json()["used_api_credit"]
         except (ValueError, LookupError, TypeError) as error:
-            raise self._service.strange() from error
+            raise self._service.unreadable() from error
         if left <= 0:
             self._service.refuse(402, {})
 
@@ -71,7 +71,7 @@ class ScrapingBee:
             raise site_said(404)
         self._refuse(answer)
         if "spb-cost" not in answer.headers:
-            raise self._service.strange()
+            raise self._service.unreadable()
         return answer
 
     def _refuse(self, answer: ScrapeResponse) -> None:

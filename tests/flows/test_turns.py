@@ -25,9 +25,9 @@ def _nothing_else_waits(db):
 @pytest.fixture
 def at_once(monkeypatch):
     """No batch keeps its place longer than it must."""
-    monkeypatch.setattr(turns, "SLICE", 0.0)
-    monkeypatch.setattr(turns, "LOOK", 0.0)
-    monkeypatch.setattr(turns, "PATIENCE", 0.0)
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "GRACE_SECONDS", 0.0)
 
 
 @pytest.fixture

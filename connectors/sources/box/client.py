@@ -21,7 +21,7 @@ import structlog
 
 from connectors.http import bounded, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
-from connectors.http.responses import reached_by_requests, strange, trouble, unreached
+from connectors.http.responses import reached_by_requests, transient_error, unreached, unreadable
 from connectors.http.retries import Busy, Passing, retry_after
 from connectors.sources.box.responses import BoxItem, Events, FolderPage, Named
 from retrieval.errors import Fatal, Retryable, Skippable
@@ -123,7 +123,7 @@ class BoxSession:
         try:
             return msgspec.convert(answer.data, kind)
         except msgspec.ValidationError as error:
-            raise strange("Box") from error
+            raise unreadable("Box") from error
 
     def _download(self, token: str, file_id: str, to: Path) -> Download:
         from box_sdk_gen import FetchOptions, ResponseFormat
@@ -140,14 +140,14 @@ class BoxSession:
                 after = retry_after(answer.headers)
                 raise Retryable("Box is still preparing the file (202): it can be had later.", after=after)
             if not answer.headers.get("Location"):
-                raise strange("Box")
+                raise unreadable("Box")
             return self._elsewhere(urljoin(url, answer.headers["Location"]), to)
 
     def _elsewhere(self, url: str, to: Path) -> Download:
         """From the address that Box signed, without a token, and never in the clear if Box is asked under TLS."""
         for _ in range(_REDIRECTS):
             if not url.startswith(("https:", self._base.partition("//")[0])):
-                raise strange("Box")
+                raise unreadable("Box")
             with self._session.get(
                 url, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
             ) as answer:
@@ -158,7 +158,7 @@ class BoxSession:
                 if not answer.is_redirect:
                     raise Passing(f"The host that Box keeps content on answered with {answer.status_code}.")
                 url = urljoin(url, answer.headers["Location"])
-        raise strange("Box")
+        raise unreadable("Box")
 
     def _write(self, pieces: Iterable[bytes], headers: Mapping[str, str], to: Path) -> Download:
         digest = hashlib.sha1(usedforsecurity=False)
@@ -213,7 +213,7 @@ def _explained(expected: tuple[type[Exception], ...]) -> Iterator[None]:
         except BoxAPIError as error:
             raise _meaning(error.response_info.status_code, error.response_info, expected) from None
         except RecursionError:
-            raise strange("Box") from None
+            raise unreadable("Box") from None
         except BoxSDKError as error:
             cause = getattr(error, "error", None)
             raise cause if isinstance(cause, requests.RequestException) else unreached("Box") from None
@@ -227,7 +227,7 @@ def _meaning(status: int, said: Any, expected: tuple[type[Exception], ...]) -> E
             "The Box app may not read files: give it the scope 'Read all files and folders stored in Box', and "
             "authorize the connection again."
         )
-    return trouble("Box", status, said.headers) or _refusal(status, expected)
+    return transient_error("Box", status, said.headers) or _refusal(status, expected)
 
 
 def _refusal(status: int, expected: tuple[type[Exception], ...]) -> Exception:

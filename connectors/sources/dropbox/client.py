@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from connectors.http import bounded, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
-from connectors.http.responses import reached_by_requests, strange, trouble
+from connectors.http.responses import reached_by_requests, transient_error, unreadable
 from connectors.http.retries import Passing
 from retrieval.errors import Fatal, Skippable
 
@@ -142,7 +142,7 @@ def _refusal(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
         400: Fatal(_PERMISSIONS),
         403: Skippable(f"{NAME} denies this account the access (403)."),
     }
-    return known.get(status) or trouble(NAME, status, headers) or strange(NAME)
+    return known.get(status) or transient_error(NAME, status, headers) or unreadable(NAME)
 
 
 _PERMISSIONS = (
@@ -169,4 +169,4 @@ def _understood() -> Iterator[None]:
     except PathRootError as error:
         raise Passing(f"{NAME} does not let the team's folders be seen right now.") from error
     except (DropboxException, ValidationError, AssertionError, LookupError, TypeError, ValueError) as error:
-        raise strange(NAME) from error
+        raise unreadable(NAME) from error

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from connectors.http.authorized_call import ServicePolicy
 from connectors.http.paging import Cursors
-from connectors.sources.google_drive import errors as trouble
+from connectors.sources.google_drive import errors as drive_errors
 from connectors.sources.google_drive import export_links
 from connectors.sources.google_drive.transport import Ask, Sink, Wires
 from retrieval.errors import Fatal, Skippable
@@ -93,7 +93,7 @@ class Drive:
                 token, lambda drive: drive.files.get(fileId=file_id, fields=fields, supportsAllDrives=True)
             )
             if not _is_shaped(answer) or not answer.keys() & set(fields.split(",")):
-                raise trouble.senseless()
+                raise drive_errors.senseless()
             return answer
 
         return POLICY.call(self.tokens, once)
@@ -145,16 +145,16 @@ class Drive:
             try:
                 _judge(answer, what)
             except (TypeError, AttributeError, LookupError) as error:
-                raise trouble.senseless() from error
+                raise drive_errors.senseless() from error
             return answer
 
         try:
             return POLICY.call(self.tokens, once)
-        except (trouble.Missing, trouble.Unsupported) as error:
-            raise trouble.Forgotten from error
+        except (drive_errors.Missing, drive_errors.Unsupported) as error:
+            raise drive_errors.Forgotten from error
         except Skippable as error:
             if part:
-                raise trouble.Barred from error
+                raise drive_errors.Barred from error
             raise Fatal("Google Drive does not let the connected account list its files.") from error
 
 
@@ -173,12 +173,12 @@ def every(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
 def _judge(answer: Answer, what: str) -> None:
     """An answer that is not what was asked for, or only a part of it, is no empty listing."""
     if what not in answer or (what == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}):
-        raise trouble.senseless()
+        raise drive_errors.senseless()
     if answer.get("incompleteSearch"):
-        raise trouble.incomplete()
+        raise drive_errors.incomplete()
     files = answer.get("files", []) + [one["file"] for one in answer.get("changes", []) if one.get("file")]
     if not all(_is_shaped(file) and file.keys() >= {"id", "name", "mimeType"} for file in files):
-        raise trouble.senseless()
+        raise drive_errors.senseless()
 
 
 def _is_shaped(file: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.http.authorized_call import Refused
-from connectors.http.responses import strange, trouble
+from connectors.http.responses import transient_error, unreadable
 from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 
@@ -61,9 +61,9 @@ def understand(status: int, content: bytes, headers: Mapping[str, str]) -> Excep
         return Busy(retry_after(headers))
     if status in {403, 404} and reason in _LATER:
         return Retryable("The app's daily quota of requests at Google Drive is used up.", after=_LATER_SECONDS)
-    if error := trouble("Google Drive", status, headers):
+    if error := transient_error("Google Drive", status, headers):
         return error
-    return strange("Google Drive") if reason is None or status < 400 else _refusal(status, reason)
+    return unreadable("Google Drive") if reason is None or status < 400 else _refusal(status, reason)
 
 
 def senseless() -> Passing:

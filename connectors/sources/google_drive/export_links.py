@@ -15,7 +15,7 @@ import httpx
 from connectors.http import sessions
 from connectors.http.responses import unreached
 from connectors.http.retries import Passing
-from connectors.sources.google_drive import errors as trouble
+from connectors.sources.google_drive import errors as drive_errors
 from connectors.sources.google_drive import transport as wire
 
 HOST: Final = "docs.google.com"
@@ -39,7 +39,7 @@ def load(wires: wire.Wires, token: str, url: str, sink: wire.Sink) -> None:
                     url = urljoin(url, answer.headers["location"])
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 raise unreached("Google Drive") from error
-    raise trouble.Unsupported("Google Drive leads from one address to the next and gives no document.")
+    raise drive_errors.Unsupported("Google Drive leads from one address to the next and gives no document.")
 
 
 def _is_first(wires: wire.Wires, url: str) -> bool:
@@ -49,7 +49,7 @@ def _is_first(wires: wire.Wires, url: str) -> bool:
         return True
     if parts.scheme == "https" and (parts.hostname or "").endswith(DOWNLOADS) and "@" not in parts.netloc:
         return False
-    raise trouble.Unsupported("Google Drive's link points to another host, which is not asked.")
+    raise drive_errors.Unsupported("Google Drive's link points to another host, which is not asked.")
 
 
 def _read(answer: httpx.Response, sink: wire.Sink) -> None:
@@ -60,9 +60,9 @@ def _read(answer: httpx.Response, sink: wire.Sink) -> None:
             said += piece
             if len(said) > _REFUSAL_BYTES or time.monotonic() > ends:
                 break
-        raise trouble.understand(answer.status_code, said, answer.headers)
+        raise drive_errors.understand(answer.status_code, said, answer.headers)
     if answer.headers.get("content-type", "").startswith("text/html"):
-        raise trouble.Unsupported("Google Drive shows a page where the document should be.")
+        raise drive_errors.Unsupported("Google Drive shows a page where the document should be.")
     for piece in answer.iter_bytes():
         sink.write(piece)
         if time.monotonic() > ends:

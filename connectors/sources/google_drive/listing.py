@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import structlog
 
-from connectors.sources.google_drive import errors as trouble
+from connectors.sources.google_drive import errors as drive_errors
 from connectors.sources.google_drive import items
 from connectors.sources.google_drive.client import Answer, Drive
 from connectors.sources.google_drive.cursor import SHARED, DriveCursor, Step
@@ -76,11 +76,11 @@ class DriveListing:
         """See `Connector.iter_changes`. A token that is refused starts everything anew, once."""
         try:
             yield from self._pages(self._begin(DriveCursor.read(cursor)))
-        except trouble.Forgotten:
+        except drive_errors.Forgotten:
             log.info("drive.full_listing", reason="a page token is no longer accepted")
             try:
                 yield from self._pages(self._everything())
-            except trouble.Forgotten as error:
+            except drive_errors.Forgotten as error:
                 raise Retryable("Google Drive rejects the page token that it issued.") from error
 
     def _pages(self, state: DriveCursor) -> Iterator[Page[SourceItem]]:
@@ -99,7 +99,7 @@ class DriveListing:
         """Of a part that may not be listed only that there is one."""
         try:
             return self._steps[step.kind](state, step)
-        except trouble.Barred:
+        except drive_errors.Barred:
             log.warning("drive.skipped", drive=step.log, step=step.kind)
             state.whole = False
             if step.kind == "files":
@@ -110,7 +110,7 @@ class DriveListing:
     def _turn(self, step: Step, page: str | None) -> None:
         """Retryable if the listing goes in a circle, or comes to nothing without end."""
         if (step, page) in self._seen or self._empty > EMPTY_PAGES:
-            raise trouble.endless()
+            raise drive_errors.endless()
         self._seen.add((step, page))
 
     def _begin(self, state: DriveCursor | None) -> DriveCursor:
@@ -142,7 +142,7 @@ class DriveListing:
         for one in logs:
             try:
                 tokens[one] = self._drive.start_token(one)
-            except (trouble.Forgotten, trouble.Barred):
+            except (drive_errors.Forgotten, drive_errors.Barred):
                 if not one:
                     raise
                 log.warning("drive.skipped", drive=one)
@@ -197,7 +197,7 @@ class DriveListing:
         """One that is not shared any more takes what lies in it: only a listing of everything finds that out."""
         try:
             return self._folder(state, step)
-        except trouble.Forgotten:
+        except drive_errors.Forgotten:
             state.shared = [one for one in state.shared if one != step.folder]
             if not state.whole:
                 raise

@@ -28,7 +28,7 @@ from googleapiclient.http import MediaIoBaseDownload
 from connectors.http import bounded, sessions
 from connectors.http.responses import unreached
 from connectors.http.retries import Passing
-from connectors.sources.google_drive import errors as trouble
+from connectors.sources.google_drive import errors as drive_errors
 from retrieval.settings import Endpoint
 
 BASE_URL: Final = "https://www.googleapis.com"
@@ -75,7 +75,7 @@ class Wires:
         with self._speaking(token) as wire:
             answer = ask(_service(self._base)).execute(http=wire)
             if not isinstance(answer, dict):
-                raise trouble.senseless()
+                raise drive_errors.senseless()
             return answer
 
     def export(self, token: str, ask: Ask, sink: Sink) -> None:
@@ -104,7 +104,9 @@ class Wires:
             yield wire
         except errors.HttpError as error:
             wire.close()
-            raise trouble.understand(error.resp.status, error.content, error.resp) from None  # it quotes the vendor
+            raise drive_errors.understand(
+                error.resp.status, error.content, error.resp
+            ) from None  # it quotes the vendor
         except (OSError, http.client.HTTPException, httplib2.HttpLib2Error, ValueError, LookupError) as error:
             wire.close()
             raise unreached("Google Drive") from error

@@ -16,7 +16,7 @@ import httpx
 
 from connectors.http import bounded, oauth, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
-from connectors.http.responses import strange, trouble, unreached
+from connectors.http.responses import transient_error, unreached, unreadable
 from connectors.http.retries import Passing, retry_after
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.network import fetch_guard
@@ -130,7 +130,7 @@ def _asked(client: Client, request: Request, token: str) -> Answer:
     except (httpx.HTTPError, ValueError, RecursionError) as error:
         raise unreached("Notion") from error
     if not isinstance(answer, dict):
-        raise strange("Notion")
+        raise unreadable("Notion")
     return answer
 
 
@@ -142,11 +142,11 @@ def _understood(error: Any) -> Exception:
     plain: dict[int, type[Exception]] = {400: Unfit, 401: Refused, 403: Closed, 404: Missing}
     if status in plain:
         return plain[status]()
-    if error := trouble("Notion", status, error.headers, passing={409}, busy_if_asked={529}):
+    if error := transient_error("Notion", status, error.headers, passing={409}, busy_if_asked={529}):
         return error
     if 400 <= status < 500:
         return Fatal(f"Notion refuses the request (status {status}): check the endpoint that the settings name.")
-    return strange("Notion")
+    return unreadable("Notion")
 
 
 def _json(text: str) -> Any:

@@ -57,15 +57,15 @@ class Sitemap:
         """Reads the sitemaps again up to the cursor, which costs no page. `lastmod` is the version of a page."""
         rules, most = Rules.of(request.config, self._robots), int(request.config.get("maxLinks") or 1000)
         found, before, taken = _Found(), int(cursor or 0), set[str]()
-        for entry, trouble in self._entries(request.config["url"], rules):
+        for entry, error in self._entries(request.config["url"], rules):
             url = page_key(entry.url)
-            reason = trouble or _refusal(rules, url)
+            reason = error or _refusal(rules, url)
             fresh = url not in taken
             if not reason and fresh:
                 taken.add(url)
             found.passed += 1
             if found.passed > before:
-                _sort(found, entry, url, trouble=trouble, reason=reason, fresh=fresh)
+                _sort(found, entry, url, error=error, reason=reason, fresh=fresh)
             if len(taken) >= most:
                 break
             if len(found.items) >= PIECE:
@@ -112,9 +112,9 @@ class Sitemap:
             yield from sitemap_parser.read(file)
 
 
-def _sort(found: _Found, entry: SitemapEntry, url: str, *, trouble: str, reason: str, fresh: bool) -> None:
-    if trouble and reason != OTHER_HOST:
-        found.items.append(SourceItem(url, url, error=trouble))
+def _sort(found: _Found, entry: SitemapEntry, url: str, *, error: str, reason: str, fresh: bool) -> None:
+    if error and reason != OTHER_HOST:
+        found.items.append(SourceItem(url, url, error=error))
     elif reason:
         found.skipped[reason] = found.skipped.get(reason, 0) + 1
     elif fresh:

@@ -124,7 +124,7 @@ class FirecrawlSession:
                 raise NoCrawl(f"{TITLE} does not know the crawl any more: ingest again.") from None
             raise self._meant(error.status_code or 0, str(error.code or ""), error.response) from None
         except (ValueError, TypeError, AttributeError, LookupError):
-            raise self.service.strange() from None
+            raise self.service.unreadable() from None
 
     def _meant(self, status: int, code: str, response: Any) -> Exception:
         if code in _REASONS or code.startswith("SCRAPE_"):

@@ -35,7 +35,7 @@ from retrieval.settings import Endpoint
     ],
 )
 def test_what_is_tried_again_at_every_vendor(status, headers, kind):
-    found = responses.trouble("Acme", status, headers)
+    found = responses.transient_error("Acme", status, headers)
     assert (type(found) if found else None) is kind
     if kind is Busy:
         assert found.after == (7 if headers else None)
@@ -44,10 +44,10 @@ def test_what_is_tried_again_at_every_vendor(status, headers, kind):
 
 
 def test_what_a_vendor_adds():
-    assert isinstance(responses.trouble("Acme", 409, {}, passing={409}), Passing)
-    assert isinstance(responses.trouble("Acme", 509, {}, busy={509}), Busy)
-    assert isinstance(responses.trouble("Acme", 529, {"retry-after": "1"}, busy_if_asked={529}), Busy)
-    assert isinstance(responses.trouble("Acme", 529, {}, busy_if_asked={529}), Passing)
+    assert isinstance(responses.transient_error("Acme", 409, {}, passing={409}), Passing)
+    assert isinstance(responses.transient_error("Acme", 509, {}, busy={509}), Busy)
+    assert isinstance(responses.transient_error("Acme", 529, {"retry-after": "1"}, busy_if_asked={529}), Busy)
+    assert isinstance(responses.transient_error("Acme", 529, {}, busy_if_asked={529}), Passing)
 
 
 @pytest.mark.parametrize(
