@@ -95,7 +95,7 @@ class RateLeases:
             self._forget_old()
         self._leases.move_to_end(organization)
         now = time.monotonic()
-        if lease.minute != minute:
+        if (lease.minute, lease.limit) != (minute, limit):
             lease.places.clear()
             lease.minute = minute
         lease.places[:0] = range(min(last, limit), first, -1)

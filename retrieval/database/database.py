@@ -26,8 +26,14 @@ RECONNECT = 1.0
 """Seconds for which a pool retries a lost connection by itself; after that each request tries anew, so that the service
 is back as soon as the database is, and not at the end of an ever longer pause."""
 
-AWAY = (OperationalError, errors.IdleInTransactionSessionTimeout, PoolTimeout, PoolClosed)
-"""What psycopg raises while the database is away, or has ended what took too long."""
+AWAY = (
+    OperationalError,
+    errors.IdleInTransactionSessionTimeout,
+    errors.ReadOnlySqlTransaction,
+    PoolTimeout,
+    PoolClosed,
+)
+"""What psycopg raises while the database is away or only reads, as a standby does, or has ended what took too long."""
 
 HELD = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected)
 """What it raises where rows are held by another, or a limit of ours has ended a statement."""

@@ -181,6 +181,19 @@ def test_a_process_ends_in_time_while_the_database_is_away():
 
 
 @pytest.mark.decision("H123")
+def test_places_of_another_limit_are_not_kept():
+    """They would go back as places of the new one, and let in more than it."""
+    leases = RateLeases(Database("postgresql://nobody@127.0.0.1:1/nothing"))
+
+    async def work() -> None:
+        leases.lend("org", 1, 64, 64, 6_400)
+        leases.lend("org", 1, 70, 1, 100)
+
+    asyncio.run(work())
+    assert leases.take("org") is None
+
+
+@pytest.mark.decision("H123")
 def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_once(org):
     wait_for_a_fresh_minute(30)
     minute = int(time.time()) // 60

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from local import postgres
 from retrieval.accounts import bootstrap
@@ -67,6 +68,30 @@ def test_the_database_goes_and_comes_back(cluster, api_settings, ring):
                 assert time.monotonic() - back < 5, "not back within 5 s of the database's return"
                 time.sleep(0.1)
             assert [client.get("/v1/namespaces").status_code for _ in range(20)] == [200] * 20
+
+
+def test_a_database_that_only_reads_is_away(cluster, api_settings, ring):
+    """So is a standby that connections lead to until it is promoted."""
+    url = postgres.start(cluster)
+    database.migrate(url)
+    db = Database(url)
+    made = bootstrap.ensure(db, ring)
+    name = conninfo_to_dict(url)["dbname"]
+    with serve(api_settings, url, ring) as base:
+        headers = {"Authorization": f"Bearer {made.api_key}"}
+        with httpx.Client(base_url=base, headers=headers, timeout=30, trust_env=False, verify=False) as client:
+            assert client.get("/v1/namespaces").status_code == 200
+            db.rows(f"alter database {name} set default_transaction_read_only = on")
+            db.rows("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+            answer, _ = answered(client, "/v1/namespaces")
+            assert_error(answer, 503, "SERVICE_UNAVAILABLE")
+            db.rows(f"alter database {name} reset default_transaction_read_only")
+            db.rows("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+            back = time.monotonic()
+            while client.get("/v1/namespaces").status_code != 200:
+                assert time.monotonic() - back < 5
+                time.sleep(0.1)
+    db.close()
 
 
 def test_it_starts_while_the_database_is_away(cluster, api_settings, ring):
