@@ -54,8 +54,8 @@ class Service:
 
     def expects_kills(self) -> None:
         """The test kills processes of this service: what those that are left say to it has too many forms to list, so
-        that error lines of the API and the admin app alone fail it."""
-        for role in ("postgres", "prefect", "worker", "dispatcher"):
+        that error lines of the API and the admin app alone fail it. `up` repeats the last lines of a role that died."""
+        for role in ("postgres", "prefect", "worker", "dispatcher", "up"):
             self.expects(role, "")
 
     def unexpected_errors(self) -> list[str]:
