@@ -13,7 +13,7 @@ from api.wire.ingest import JobRunAnswer, JobRunData
 from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, RunQuery, RunRequest
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import reembedding
-from retrieval.jobs import control, runs
+from retrieval.jobs import control, queueing, runs
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.settings import Settings
@@ -133,7 +133,9 @@ async def _read(
     except ServiceError:
         await namespaces.require(services.db, scope.organization, scope.namespace)
         raise
-    return JobRunAnswer(message=message, data=JobRunData.of(run, prefect_url(services.settings, run.flow_run_id)))
+    waiting = await queueing.place(services.db, run.id) if run.waits else None
+    url = prefect_url(services.settings, run.flow_run_id)
+    return JobRunAnswer(message=message, data=JobRunData.of(run, url, waiting))
 
 
 def prefect_url(settings: Settings, flow_run_id: str | None) -> str | None:

@@ -12,6 +12,7 @@ from api.wire.common import Answer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion
 from retrieval.jobs.outcome import Notice
+from retrieval.jobs.queueing import Waiting
 from retrieval.jobs.runs import Accepted, JobRun, Receipt, RunDocument
 from retrieval.ports import OcrStrategy
 from retrieval.statuses import DocumentStatus, RunStatus
@@ -177,6 +178,18 @@ class RunNotice(Struct):
 Timings = Annotated[dict[str, float], Meta(description="Seconds spent in each step.", examples=[{"parse": 0.12}])]
 PrefectUrl = Annotated[str | None, Meta(description="The flow run in Prefect's own pages; null before it has one.")]
 
+QueuePosition = Annotated[
+    int | None,
+    Meta(
+        description="From 1, the next to begin, among the job runs of its source in this namespace and tenant; counted"
+        " to 10,001. Null when the run does not wait."
+    ),
+]
+EstimatedStart = Annotated[
+    Timestamp | None,
+    Meta(description="When it is likely to begin, by recent throughput. Null when it does not wait, or nobody knows."),
+]
+
 
 RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
 Outcome = Annotated[RunOutcome | None, Meta(description="How the run ended; null before it has.")]
@@ -194,13 +207,15 @@ class JobRunData(Struct, rename="camel"):
     documents: JobRunDocuments
     created_at: Timestamp
     updated_at: Timestamp
+    queue_position: QueuePosition
+    estimated_start: EstimatedStart
     progress: RunProgress
     notices: list[RunNotice]
     timings: Timings
     prefect_url: PrefectUrl
 
     @classmethod
-    def of(cls, run: JobRun, prefect_url: str | None) -> JobRunData:
+    def of(cls, run: JobRun, prefect_url: str | None, waiting: Waiting | None = None) -> JobRunData:
         def entries(group: list[RunDocument]) -> list[JobRunDocument]:
             return [JobRunDocument.of(entry) for entry in group]
 
@@ -220,6 +235,8 @@ class JobRunData(Struct, rename="camel"):
             ),
             created_at=Timestamp.of(run.created_at),
             updated_at=Timestamp.of(run.updated_at),
+            queue_position=waiting.position if waiting else None,
+            estimated_start=Timestamp.of(waiting.start) if waiting and waiting.start else None,
             progress=convert(run.progress, RunProgress),
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),

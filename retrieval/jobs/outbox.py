@@ -51,8 +51,9 @@ def gather(connection: Connection[Row], batch_id: str, partition: int, source: s
     if not held:
         return 0
     connection.execute(
-        "insert into batches (id, partition_id, source, queue) values (%(id)s, %(partition)s, %(source)s, %(queue)s)",
-        values,
+        "insert into batches (id, partition_id, source, queue, size)"
+        " values (%(id)s, %(partition)s, %(source)s, %(queue)s, %(runs)s)",
+        {**values, "runs": len(held)},
     )
     connection.execute(
         "update job_runs set batch_id = %(id)s where id = any(%(members)s)",

@@ -72,6 +72,8 @@ class JobRun:
     timings: Mapping[str, float]
     """Seconds by step."""
     flow_run_id: str | None
+    waits: bool = False
+    """Whether no worker has it yet, or not again."""
     source: str = ""
     connection_id: str | None = None
     progress: Mapping[str, Any] = field(default_factory=dict)
@@ -200,7 +202,8 @@ def not_found() -> ServiceError:
 _READ: LiteralString = (
     "select r.id, r.status, "
     + job_config.connection_of()
-    + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id, counted.progress, "
+    + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
+    " r.finished_at is null and b.lease_until is null as waits, counted.progress, "
     + names.COLUMNS
     + ","
     + run_outcome.OUTCOME
@@ -234,6 +237,7 @@ def _job_run(row: Row) -> JobRun:
         row["updated_at"],
         row["timings"],
         row["flow_run_id"],
+        row["waits"],
         row["source"],
         row["connection_id"],
         row["progress"],

@@ -40,7 +40,7 @@ class Batch(SQLModel, table=True):
 
     `released`: the lease was handed back in good order. `at_work`: the document, or the job run that is being listed,
     on which the worker works alone. `blame`, here and below: what losses of flow runs are held against it (`losses`).
-    `queue`: the work queue by which it leaves (`shares`).
+    `queue`: the work queue by which it leaves (`shares`). `size`: job runs that it was made of.
     """
 
     __tablename__ = "batches"
@@ -52,6 +52,7 @@ class Batch(SQLModel, table=True):
     partition_id: int = partition_column()
     source: str = text_column()
     queue: str = text_column(server_default="default")
+    size: int = Field(sa_column_kwargs={"server_default": "0"})
     attempt: int = Field(sa_column_kwargs={"server_default": "1"})
     fence: int = Field(sa_column_kwargs={"server_default": "0"})
     lease_until: datetime | None = time_column(nullable=True)

@@ -19,7 +19,7 @@ from retrieval import readiness
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import crawl_frontier, losses
-from retrieval.jobs import batches, runs
+from retrieval.jobs import batches, queueing, runs
 from retrieval.maintenance import garbage
 from retrieval.readiness import Beat
 from retrieval.search import bm25, packing, search
@@ -166,6 +166,7 @@ def everything(db, house):
         losses.again(db, batch)
         lease = batches.claim(db, batch.id, batch.attempt + 1, seconds=30)
         batches.renew(db, lease, seconds=30)
+    waits = house.post("waits longer", "four")
     readiness.record(db, "here:1", [Beat("dispatch", 1.0, 2.0)])
     readiness.look(db)
     crawl_frontier.forget(db)
@@ -180,6 +181,7 @@ def everything(db, house):
 
     async def read():
         await runs.read(db, house.scope, document.job_run_id)
+        assert await queueing.place(db, waits.job_run_id) is not None
         await db.async_close()
 
     asyncio.run(read())

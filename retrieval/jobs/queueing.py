@@ -1,0 +1,85 @@
+"""Where a job run waits: its place in the queue of its scope and source, and when it is likely to begin.
+
+Bounded reads: places are counted up to MOST, throughput comes from the newest SAMPLED batches of the service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, LiteralString
+
+from retrieval.database.database import Database, Row
+
+MOST: Final = 10_000
+"""Job runs ahead that are counted at most."""
+SAMPLED: Final = 100
+"""Newest batches, of everybody, from which it is known how fast work begins."""
+RECENT_SECONDS: Final = 3600
+"""Batches that began earlier say nothing of now."""
+TOGETHER: Final = 1000
+"""Job runs that may begin together, in one batch: so many need no throughput of their own to be estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """`position`: from 1, the next to begin; at most MOST + 1. `start`: when it is likely to begin, None if unknown."""
+
+    position: int
+    start: datetime | None
+
+
+async def place(db: Database, job_run_id: str) -> Waiting | None:
+    """The job run's place now; None if it does not wait: a worker has it, or it has ended."""
+    row = await db.async_row(_PLACE, {"run": job_run_id, "most": MOST, "sampled": SAMPLED, "recent": RECENT_SECONDS})
+    return None if row is None else Waiting(int(row["ahead"]) + 1, _start(row))
+
+
+def _start(row: Row | Mapping[str, Any]) -> datetime | None:
+    """After the usual wait for a worker, and what is ahead at the pace of this queue; never in the past."""
+    now: datetime = row["now"]
+    ahead, wait = int(row["ahead"]), row["wait"]
+    if wait is None or (not row["pace"] and ahead >= TOGETHER):
+        return None
+    moment: datetime = row["since"] + timedelta(seconds=wait)
+    if row["pace"]:
+        moment = max(moment, now + timedelta(seconds=ahead / row["pace"]))
+    return max(now, moment)
+
+
+_PLACE: LiteralString = """
+    with mine as (
+        select r.id, r.number, r.partition_id, r.source, r.batch_id, r.updated_at as since
+        from job_runs r left join batches b on b.id = r.batch_id
+        where r.id = %(run)s and r.finished_at is null and (r.batch_id is null or b.lease_until is null)
+    ),
+    leaving as materialized (
+        select id, partition_id, source from batches where finished_at is null and lease_until is null
+    ),
+    newest as materialized (
+        select partition_id, source, size, created_at, started_at from (
+            select * from batches order by id desc limit %(sampled)s
+        ) b where started_at > now() - make_interval(secs => %(recent)s)
+    )
+    select now() as now, mine.since, least(%(most)s, before.runs + waiting.runs) as ahead,
+           (select extract(epoch from avg(started_at - created_at))::float8 from newest) as wait,
+           (select sum(size) / greatest(1, extract(epoch from now() - min(started_at)))::float8 from newest n
+            where n.partition_id = mine.partition_id and n.source = mine.source) as pace
+    from mine
+    cross join lateral (
+        select count(*) as runs from (
+            select from leaving l join job_runs a on a.batch_id = l.id
+            where l.partition_id = mine.partition_id and l.source = mine.source and a.finished_at is null
+              and a.number < mine.number limit %(most)s
+        ) found
+    ) before
+    cross join lateral (
+        select count(*) as runs from (
+            select from job_runs a
+            where mine.batch_id is null and a.partition_id = mine.partition_id and a.source = mine.source
+              and a.batch_id is null and a.finished_at is null and a.number < mine.number limit %(most)s
+        ) found
+    ) waiting
+"""
+"""Of one that waits for a batch, or within a batch that no worker has yet."""

@@ -1,0 +1,105 @@
+"""A job run that waits tells its place in the queue and when it is likely to begin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from retrieval import ids
+from retrieval.jobs import batches, queueing
+from tests.api.routes.test_runs import act, batched, get, run_of, succeeded
+
+pytestmark = pytest.mark.decision("H130")
+
+
+@pytest.fixture(autouse=True)
+def _nobody_else(org):
+    org.db.rows("delete from batches")
+
+
+def begun(org, run, *, size, ago):
+    """A batch of the run's queue, of `size` job runs, that waited two seconds and began `ago` seconds ago."""
+    org.db.rows(
+        "insert into batches (id, partition_id, source, size, created_at, started_at, finished_at)"
+        " select %(id)s, partition_id, source, %(size)s, now() - make_interval(secs => %(ago)s + 2),"
+        " now() - make_interval(secs => %(ago)s), now() from job_runs where id = %(run)s",
+        {"id": ids.batch_id(), "run": run, "size": size, "ago": ago},
+    )
+
+
+def place(org, space, run):
+    data = get(org, space, run)
+    start = data["estimatedStart"]
+    return data["queuePosition"], start and datetime.fromisoformat(start["isoString"])
+
+
+def test_places_are_those_of_the_queue_and_nobody_elses(org):
+    space, other = org.namespace(), org.namespace()
+    waiting = [run_of(org.text(space, f"text {number}")) for number in range(3)]
+    theirs = run_of(org.text(other, "another queue"))
+    alice = run_of(org.text(space, "another tenant's", tenant="alice"))
+    assert [place(org, space, run) for run in waiting] == [(1, None), (2, None), (3, None)]
+    assert get(org, other, theirs)["queuePosition"] == 1
+    answer = org.client.get(
+        f"/v1/ingest-job-runs/{alice}", params={"namespaceId": space}, headers={"x-tenant-id": "alice"}
+    )
+    assert answer.json()["data"]["queuePosition"] == 1
+
+
+def test_who_has_begun_ended_or_was_cancelled_does_not_wait(org):
+    space = org.namespace()
+    first, second, third = (run_of(org.text(space, f"text {number}")) for number in range(3))
+    succeeded(org, first)
+    assert place(org, space, first) == (None, None)
+    assert batches.claim(org.db, batched(org, second), 1, seconds=60)
+    assert place(org, space, second) == (None, None)
+    assert act(org, space, third, "cancel").json()["data"]["queuePosition"] is None
+
+
+def test_a_batch_that_no_worker_has_yet_waits_in_front(org):
+    space = org.namespace()
+    leaving, waits = run_of(org.text(space, "one")), run_of(org.text(space, "two"))
+    batched(org, leaving)
+    assert [place(org, space, run)[0] for run in (leaving, waits)] == [1, 2]
+
+
+def test_the_start_is_estimated_by_recent_throughput(org):
+    space = org.namespace()
+    waiting = [run_of(org.text(space, f"text {number}")) for number in range(21)]
+    begun(org, waiting[0], size=60, ago=60)
+    now = datetime.now(UTC)
+    first, last = (place(org, space, run)[1] for run in (waiting[0], waiting[-1]))
+    assert now - timedelta(seconds=1) < first < now + timedelta(seconds=4)
+    assert now + timedelta(seconds=15) < last < now + timedelta(seconds=25)
+
+
+def test_what_others_waited_serves_where_this_queue_has_not_begun_anything(org):
+    space, other = org.namespace(), org.namespace()
+    theirs = run_of(org.text(other, "theirs"))
+    begun(org, theirs, size=1, ago=5)
+    assert place(org, space, run_of(org.text(space, "mine")))[1] is not None
+    begun(org, theirs, size=1, ago=queueing.RECENT_SECONDS + 10)
+    org.db.rows("delete from batches where started_at > now() - interval '1 minute'")
+    assert place(org, space, run_of(org.text(space, "again")))[1] is None
+
+
+def test_a_run_that_was_lost_waits_again(org):
+    space = org.namespace()
+    run = run_of(org.text(space))
+    batch = batched(org, run)
+    assert batches.claim(org.db, batch, 1, seconds=60)
+    org.db.rows(
+        "update batches set lease_until = null, dispatched_at = null, attempt = 2, flow_run_id = null"
+        " where id = %(batch)s",
+        {"batch": batch},
+    )
+    assert place(org, space, run)[0] == 1
+
+
+def test_a_stranger_is_told_nothing(org):
+    space, other = org.namespace(), org.namespace()
+    run = run_of(org.text(space))
+    answer = org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": other})
+    assert answer.status_code == 404
+    assert "queuePosition" not in answer.text
