@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.ENOSPC):
+            raise
+        print(
+            f"retrieval: {error.filename} cannot be written ({error.strerror}): choose another RETRIEVAL_HOME.",
+            file=sys.stderr,
+        )
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -51,12 +60,12 @@ def _run(options: argparse.Namespace) -> int:
         case "demo":
             from local import demo
 
-            return demo.run()
+            return demo.run(settings.home / "demo")
         case "ready":
             from local import ready
 
             return ready.run(options.role, settings)
-        case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "migrate":
+        case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "migrate" | "register":
             from local import single_role
 
             return single_role.run(options.command, settings)
@@ -88,10 +97,15 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("down", help="stop what `up` started")
     status = commands.add_parser("status", help="show the roles; exit code 3 unless all are up")
     status.add_argument("--json", action="store_true", help="print JSON")
-    ready = commands.add_parser("ready", help="probe a role: exit code 0 if it is ready, else 3 and the reasons")
-    ready.add_argument("role", choices=("api", "dispatcher", "worker"))
+    ready = commands.add_parser(
+        "ready",
+        help="probe a role, by default the one started last by its own command in this home: exit code 0 if it is "
+        "ready, else 3 and the reasons",
+    )
+    ready.add_argument("role", nargs="?", choices=("api", "dispatcher", "worker", "prefect", "ui"))
     commands.add_parser("demo", help="start a fresh instance, ingest a small corpus, search it, stop")
     commands.add_parser("migrate", help="bring the database to the newest schema")
+    commands.add_parser("register", help="make the work pool and the deployments in Prefect; may be repeated")
     for role, does in (
         ("api", "the HTTP API"),
         ("worker", "an ingestion worker"),

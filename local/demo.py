@@ -14,7 +14,7 @@ from pathlib import Path
 from local import instance
 from local.demo_client import DemoClient, Hit
 from local.errors import LocalError
-from retrieval.settings import PROJECT
+from retrieval.settings import PROJECT, SECRETS
 
 _CORPUS = Path(__file__).parent / "corpus"
 _MEDIA_TYPES = {
@@ -32,14 +32,13 @@ _QUERIES = (
 )
 # What the demo must not inherit: it is always embedded, in a home of its own, on free ports.
 _ISOLATED = {
-    "RETRIEVAL_DATABASE_URL": "",
-    "RETRIEVAL_SECRET_KEY": "",
+    **{f"RETRIEVAL_{name.upper()}{end}": "" for name in SECRETS for end in ("", "_FILE")},
     "RETRIEVAL_PREFECT_API_URL": "",
-    "RETRIEVAL_PREFECT_DATABASE_URL": "",
     "RETRIEVAL_API_PORT": "0",
     "RETRIEVAL_PREFECT_PORT": "0",
     "RETRIEVAL_UI_PORT": "0",
     "RETRIEVAL_API_HOST": "127.0.0.1",
+    "RETRIEVAL_PREFECT_HOST": "127.0.0.1",
     "RETRIEVAL_UI_HOST": "127.0.0.1",
 }
 

@@ -15,9 +15,10 @@ from pydantic import SecretStr
 
 from local import instance, postgres
 from local.errors import LocalError
+from local.instance import Record
 from local.private_files import write_private
 from retrieval.security.secrets import SecretError, load_or_create_key_file
-from retrieval.settings import PROJECT, Settings
+from retrieval.settings import PROJECT, SECRETS, Settings
 
 _MAKE_A_KEY = "python3 -c 'import base64, os; print(\"1:\" + base64.b64encode(os.urandom(32)).decode())'"
 _LOGIN_OF_PREFECT = "prefect.login"
@@ -32,7 +33,6 @@ _PLAIN = frozenset(
     ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "TESSDATA_PREFIX")
 )
 _PLAIN_PREFIXES = ("LC_", "SSL_CERT_", "XDG_", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_", "PYTHON", "COVERAGE_")
-_SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +104,36 @@ def resolve(settings: Settings, *, needs_prefect: bool = False) -> Resolved:
             "and RETRIEVAL_DATABASE_URL is not set.",
             exit_code=2,
         )
-    prefect = settings.prefect_api_url or (running.addresses.get("prefect") if running else None)
-    if needs_prefect and not prefect:
+    prefect, login = _prefect(settings, running, needed=needs_prefect)
+    return Resolved(database_url, secret_key(settings), prefect, login)
+
+
+def resolve_prefect(settings: Settings) -> Resolved:
+    """For what speaks with Prefect alone: neither a database nor the key of stored secrets is looked for."""
+    prefect, login = _prefect(settings, instance.running(settings.home), needed=True)
+    return Resolved("", "", prefect, login)
+
+
+def _prefect(settings: Settings, running: Record | None, *, needed: bool) -> tuple[str | None, str | None]:
+    """The address of Prefect's API, and the login to it where it is the one of the instance in this home."""
+    address = settings.prefect_api_url or (running.addresses.get("prefect") if running else None)
+    if needed and not address:
         raise LocalError(
             f"There is no Prefect server: nothing runs in {settings.home} (start it with `retrieval up`), "
             "and RETRIEVAL_PREFECT_API_URL is not set.",
             exit_code=2,
         )
     bundled = running is not None and any(role.name == "prefect" for role in running.roles)
-    return Resolved(database_url, secret_key(settings), prefect, prefect_login(settings) if bundled else None)
+    return address, prefect_login(settings) if bundled else None
 
 
 def prefect_login(settings: Settings) -> str | None:
-    """How one signs in to the bundled Prefect: made once, in a file of the home. None where another server is set."""
+    """How one signs in to the bundled Prefect: as the settings say, else made once, in a file of the home. None where
+    another server is set."""
     if settings.prefect_api_url:
         return None
+    if given := plain(settings.prefect_login):
+        return given
     file = settings.home.resolve() / _LOGIN_OF_PREFECT
     if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -156,9 +171,19 @@ def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
         environment["RETRIEVAL_OWN_ADDRESSES"] = ",".join(own)
     if speaks_prefect:
         environment |= _of_prefect(home, resolved, dropped=() if settings.prefect_api_url else _OF_OTHER_SERVERS)
-    if needs.prefect and resolved.prefect_login:
-        environment["PREFECT_API_AUTH_STRING"] = resolved.prefect_login
+    if needs.prefect:
+        environment |= _sign_in(settings, resolved)
     return environment
+
+
+def _sign_in(settings: Settings, resolved: Resolved) -> dict[str, str]:
+    """How a role signs in to Prefect, in Prefect's own variables: to the bundled server, or to the operator's."""
+    if resolved.prefect_login:
+        return {"PREFECT_API_AUTH_STRING": resolved.prefect_login}
+    if not settings.prefect_api_url:
+        return {}
+    login, key = plain(settings.prefect_login), plain(settings.prefect_api_key)
+    return ({"PREFECT_API_AUTH_STRING": login} if login else {}) | ({"PREFECT_API_KEY": key} if key else {})
 
 
 def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str]) -> dict[str, str]:
@@ -182,7 +207,7 @@ def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str]) 
 
 def _inherited(needs: Needs) -> dict[str, str]:
     """Of our own environment what a role may see: no variable of other programs, no secret that is not its own."""
-    hidden = {f"RETRIEVAL_{name.upper()}" for name in _SECRETS}
+    hidden = {f"RETRIEVAL_{name.upper()}{end}" for name in SECRETS for end in ("", "_FILE")}
     prefixes = (*_PLAIN_PREFIXES, *(("RETRIEVAL_", "OTEL_") if needs.settings else ()))
     kept = {
         name: value

@@ -37,6 +37,7 @@ def commands(settings: Settings, worker_name: str = "") -> dict[str, list[str]]:
         "worker": _worker(settings, name),
         "prefect": _prefect_server(settings),
         "ui": _ui(settings),
+        "register": [_PYTHON, "-m", "local.registration"],
     }
 
 
@@ -66,8 +67,9 @@ def prefect_server(settings: Settings, at: Addresses, environment: dict[str, str
 
 
 def prefect_origins(settings: Settings) -> list[str]:
-    """Under which addresses a browser on this machine opens the bundled Prefect."""
-    return [addresses.url(host, settings.prefect_port) for host in ("127.0.0.1", "localhost", "[::1]")]
+    """Under which addresses a browser opens the bundled Prefect."""
+    here = [addresses.url(host, settings.prefect_port) for host in ("127.0.0.1", "localhost", "[::1]")]
+    return here + [f"{scheme}://{name}" for name in settings.prefect_names for scheme in ("http", "https")]
 
 
 def api(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
@@ -136,8 +138,9 @@ def _worker(settings: Settings, name: str) -> list[str]:
 
 
 def _prefect_server(settings: Settings) -> list[str]:
-    options = ("--host", "127.0.0.1", "--port", str(settings.prefect_port), "--analytics-off")
-    return [_PYTHON, "-m", "flows.bundled_prefect.server", "server", "start", *options]
+    options = ("--host", settings.prefect_host, "--port", str(settings.prefect_port), "--analytics-off")
+    names = [f"--names={','.join(settings.prefect_names)}"] if settings.prefect_names else []
+    return [_PYTHON, "-m", "flows.bundled_prefect.server", *names, "server", "start", *options]
 
 
 def _ui(settings: Settings) -> list[str]:
@@ -147,6 +150,6 @@ def _ui(settings: Settings) -> list[str]:
 
 def locate(settings: Settings) -> Addresses:
     """Addresses as the settings say, ports already settled."""
-    prefect = settings.prefect_api_url or f"http://127.0.0.1:{settings.prefect_port}/api"
+    prefect = settings.prefect_api_url or f"{addresses.url(settings.prefect_host, settings.prefect_port)}/api"
     admin = addresses.url(settings.ui_host, settings.ui_port) if has_ui() else None
     return Addresses(addresses.url(settings.api_host, settings.api_port), prefect.rstrip("/"), admin)

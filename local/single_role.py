@@ -1,4 +1,4 @@
-"""One role in the foreground, on the database and Prefect that it finds: how other machines add workers."""
+"""One role in the foreground, on the database and Prefect that it finds: how machines and containers run it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import closing
 
 import psycopg
 
-from local import addresses, environment, instance, roles
+from local import addresses, environment, instance, ready, roles
 from local.environment import Resolved
 from local.errors import LocalError
 from retrieval.database.database import AWAY, Database
@@ -21,6 +21,8 @@ def run(name: str, settings: Settings) -> int:
         return _become(name, settings, _for_prefect(settings))
     if name == "ui":
         return _become(name, settings, _for_ui(settings))
+    if name == "register":
+        return _become(name, settings, environment.build(name, settings, environment.resolve_prefect(settings)))
     resolved = environment.resolve(settings, needs_prefect=name in ("worker", "dispatcher"))
     if name == "migrate":
         from local import migration
@@ -48,13 +50,15 @@ def _claim_files(settings: Settings, resolved: Resolved) -> None:
 
 def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if name in ready.ROLES:
+        ready.remember(settings.home, name)
     command = roles.commands(settings, f"{os.uname().nodename}-{os.getpid()}")[name]
     os.execve(command[0], command, variables)  # noqa: S606 - our own program, no shell
 
 
 def _for_prefect(settings: Settings) -> dict[str, str]:
     alone = settings.model_copy(update={"prefect_api_url": None})
-    own = f"http://127.0.0.1:{settings.prefect_port}/api"
+    own = f"{addresses.url(settings.prefect_host, settings.prefect_port)}/api"
     resolved = Resolved("", "", own, environment.prefect_login(alone))
     return environment.for_prefect(alone, resolved, roles.prefect_origins(alone))
 

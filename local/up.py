@@ -50,7 +50,7 @@ def _settle_ports(settings: Settings) -> Settings:
     """The same settings with every port that this instance will open checked, and 0 replaced."""
     wanted = {"RETRIEVAL_API_PORT": (settings.api_host, settings.api_port)}
     if not settings.prefect_api_url:
-        wanted["RETRIEVAL_PREFECT_PORT"] = ("127.0.0.1", settings.prefect_port)
+        wanted["RETRIEVAL_PREFECT_PORT"] = (settings.prefect_host, settings.prefect_port)
     if roles.has_ui():
         wanted["RETRIEVAL_UI_PORT"] = (settings.ui_host, settings.ui_port)
     ports = addresses.settle(wanted)

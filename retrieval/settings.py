@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from retrieval.secret_files import FileProblem, SecretFiles, secret_fields
 from retrieval.security.secrets import KeyRing, SecretError
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -84,6 +85,16 @@ class Settings(BaseSettings):
     """Seconds for which a signed link to a document's file is valid."""
     prefect_api_url: str | None = None
     """API URL of your own Prefect server, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
+    prefect_host: str = "127.0.0.1"
+    """Interface on which the bundled Prefect server listens. It speaks plain HTTP."""
+    prefect_names: Annotated[list[str], NoDecode, BeforeValidator(_listed)] = []
+    """Names under which the bundled Prefect server answers besides 127.0.0.1 and localhost, comma-separated, such as
+    `prefect,prefect.internal`; requests that name another host are refused."""
+    prefect_login: SecretStr | None = None
+    """`name:password` that the bundled Prefect server asks for, or your own one (its `PREFECT_API_AUTH_STRING`). If
+    absent, the bundled one's is made on first start."""
+    prefect_api_key: SecretStr | None = None
+    """API key of Prefect Cloud, or of a server that asks for one, with `RETRIEVAL_PREFECT_API_URL`."""
     prefect_database_url: SecretStr | None = None
     """PostgreSQL with pg_trgm for the bundled Prefect server; an SQLite file in the home if absent."""
 
@@ -250,6 +261,19 @@ class Settings(BaseSettings):
     keyword_language: str = "english"
     """PostgreSQL text search configuration for keyword search."""
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """A secret may be given as `RETRIEVAL_…_FILE` instead: in the environment, else in `.env`."""
+        files = SecretFiles(settings_cls, [env_settings, dotenv_settings])
+        return (init_settings, files, env_settings, dotenv_settings, file_secret_settings)
+
     @field_validator("secret_key")
     @classmethod
     def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
@@ -266,6 +290,13 @@ class Settings(BaseSettings):
             raise ValueError("not the address of a database, such as postgresql://user:password@host/database")
         return value
 
+    @field_validator("prefect_login")
+    @classmethod
+    def _is_a_login(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and value.get_secret_value() and not re.fullmatch(r"[!-9;-~]+:[!-~]+", value.get_secret_value()):
+            raise ValueError("not name:password, of printable ASCII without spaces")
+        return value
+
     @property
     def base_url(self) -> str:
         """What redirect URIs and links are built on, without a slash at the end (D60)."""
@@ -275,6 +306,10 @@ class Settings(BaseSettings):
     @property
     def files(self) -> Path:
         return self.files_directory or self.home / "files"
+
+
+SECRETS = secret_fields(Settings)
+"""Fields that hold a secret; each may be given as a file."""
 
 
 @lru_cache(maxsize=1)
@@ -287,6 +322,8 @@ def load() -> Settings:
     except SettingsError as error:
         field = next((name for name in re.findall(r'"(\w+)"', str(error)) if name in Settings.model_fields), None)
         raise WrongSetting([(_name(field), "not the JSON that is needed here")]) from None
+    except FileProblem as error:
+        raise WrongSetting([(error.name, error.problem)]) from None
     except UnicodeDecodeError:
         raise WrongSetting([(".env", "not UTF-8")]) from None
 

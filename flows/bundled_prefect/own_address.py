@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,33 +20,37 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 """The port may be another one: that of a tunnel."""
-_REFUSED = b"This server answers under its own address alone: open it as 127.0.0.1 or localhost.\n"
+_REFUSED = (
+    b"This server answers under its own address alone: open it as 127.0.0.1 or localhost, or name this address in "
+    b"RETRIEVAL_PREFECT_NAMES.\n"
+)
 
 
 class OwnAddress:
-    """An ASGI application before another one."""
+    """An ASGI application before another one. `names`: hosts under which it answers besides this machine's own."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, names: Iterable[str] = ()) -> None:
         self._app = app
+        self._names = NAMES | {name.lower() for name in names}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
-        elif not _is_own(scope["headers"]):
+        elif not _is_own(scope["headers"], self._names):
             await _refuse(scope["type"], receive, send)
         else:
             headers = [pair for pair in scope["headers"] if pair[0] != b"authorization" or _readable(pair[1])]
             await self._app({**scope, "headers": headers}, receive, send)
 
 
-def _is_own(headers: list[tuple[bytes, bytes]]) -> bool:
-    """One Host that is this machine's, and no Origin of another."""
+def _is_own(headers: list[tuple[bytes, bytes]], names: AbstractSet[str]) -> bool:
+    """One Host that is among the names, and no Origin that is not."""
     hosts = [value for name, value in headers if name == b"host"]
     origins = [value for name, value in headers if name == b"origin"]
     return (
         len(hosts) == 1
-        and _name(b"http://" + hosts[0]) in NAMES
-        and all(value.startswith((b"http://", b"https://")) and _name(value) in NAMES for value in origins)
+        and _name(b"http://" + hosts[0]) in names
+        and all(value.startswith((b"http://", b"https://")) and _name(value) in names for value in origins)
     )
 
 

@@ -26,6 +26,7 @@ from retrieval.settings import Settings  # noqa: E402
 EXAMPLE_HEAD = """\
 # Settings of the Retrieval Service. Copy this file to `.env` and remove the `#` before what you change; environment
 # variables take precedence over the file. Every line shows the default; an empty one means "none". Lists are JSON.
+# A secret may be given as a file: append _FILE to its name, and set it to the absolute path.
 """
 SETTINGS_HEAD = """\
 # Settings
@@ -33,6 +34,10 @@ SETTINGS_HEAD = """\
 Read once, at the start of each process, from environment variables and from `.env` in the project's directory, where
 environment variables take precedence. Lists are JSON unless said otherwise. A value that cannot be read ends the
 process with a sentence that names the setting, never its value.
+
+Each secret may be given as a file, as container platforms mount them: `RETRIEVAL_SECRET_KEY_FILE=/run/secrets/key`
+instead of `RETRIEVAL_SECRET_KEY`, and so on. The path is absolute; white space around the content is dropped. Giving
+both, or a file that is missing, empty or unreadable, ends the process.
 
 This page is generated from `retrieval/settings.py`.
 """
@@ -49,7 +54,7 @@ KINDS = {
     int: "whole number",
     float: "number",
     Path: "path",
-    SecretStr: "secret",
+    SecretStr: "secret, or its file",
     str: "text",
     list: "list",
     dict: "JSON object",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from local import addresses, banner, cli, control, environment, instance
+from local import addresses, banner, cli, control, environment, instance, ready, roles
 from local.environment import Resolved
 from local.errors import LocalError
 from local.instance import Record, RoleRecord
@@ -189,6 +190,54 @@ def test_a_prefect_of_ones_own_gets_the_login_that_was_set(
             assert environment.build(role, own, resolved).get(name) == ("mine" if needs.prefect else None), role
 
 
+def test_a_prefect_of_ones_own_gets_the_login_of_the_settings(home: Path) -> None:
+    own = Settings(
+        home=home,
+        prefect_api_url="http://prefect.internal:4200/api",
+        prefect_login="retrieval:mine",
+        prefect_api_key="pnu",
+    )
+    resolved = environment.resolve_prefect(own)
+    for role, needs in environment.NEEDS.items():
+        made = environment.build(role, own, resolved)
+        found = (made.get("PREFECT_API_AUTH_STRING"), made.get("PREFECT_API_KEY"))
+        assert found == (("retrieval:mine", "pnu") if needs.prefect else (None, None)), role
+        assert "RETRIEVAL_PREFECT_LOGIN" not in made
+
+
+def test_the_bundled_prefect_asks_for_the_login_of_the_settings(home: Path) -> None:
+    given = Settings(home=home, prefect_login="retrieval:mine", prefect_names="prefect.internal")
+    resolved = Resolved("", "", "http://127.0.0.1:1/api", environment.prefect_login(given))
+    made = environment.for_prefect(given, resolved, roles.prefect_origins(given))
+    assert made["PREFECT_SERVER_API_AUTH_STRING"] == "retrieval:mine"
+    assert "--names=prefect.internal" in roles.commands(given)["prefect"]
+    assert "https://prefect.internal" in made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
+    assert not (home / "prefect.login").exists()
+
+
+def test_a_probe_without_a_role_asks_the_one_that_was_started_here(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["ready"]) == 2
+    assert "name one, such as `retrieval ready api`" in capsys.readouterr().err
+    monkeypatch.setenv("RETRIEVAL_UI_PORT", "1")
+    settings.load.cache_clear()
+    ready.remember(home, "ui")
+    assert cli.main(["ready"]) == 3
+    assert capsys.readouterr().out == "The admin app at http://127.0.0.1:1 does not say ready.\n"
+
+
+def test_a_home_on_a_read_only_file_system_is_a_sentence(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "/srv/home")
+
+    monkeypatch.setattr(control, "down", refuse)
+    assert cli.main(["down"]) == 1
+    assert "/srv/home cannot be written (Read-only file system)" in capsys.readouterr().err
+
+
 @pytest.mark.decision("H82")
 def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +247,8 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
     assert found >= {"database_url", "secret_key", "prefect_database_url"}
     for name in (*found, "log_level"):
         monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", f"canary-{name}")
+        monkeypatch.setenv(f"RETRIEVAL_{name.upper()}_FILE", "canary-file")
+    monkeypatch.delenv("RETRIEVAL_LOG_LEVEL_FILE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-aws")
     resolved = Resolved("canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-login")
     for role, needs in environment.NEEDS.items():

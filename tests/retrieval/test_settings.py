@@ -151,3 +151,80 @@ def test_every_process_ends_with_the_sentence(command, name, value, tmp_path):
     assert f"A setting is wrong. {name}: " in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "rubbish" not in ended.stderr
+
+
+SECRETS = {
+    "RETRIEVAL_SECRET_KEY": "1:" + CANARY,
+    "RETRIEVAL_DATABASE_URL": "postgresql://user:canary@host/db",
+    "RETRIEVAL_PREFECT_DATABASE_URL": "postgresql://user:canary@host/prefect",
+    "RETRIEVAL_PREFECT_LOGIN": "retrieval:canary",
+    "RETRIEVAL_PREFECT_API_KEY": "canary",
+}
+
+
+@pytest.mark.decision("H180")
+@pytest.mark.parametrize("name", [f"RETRIEVAL_{field}".upper() for field in settings.SECRETS])
+def test_a_secret_is_read_from_the_file_that_is_named(name, monkeypatch, tmp_path):
+    (tmp_path / "mounted").write_text(SECRETS[name] + "\n")
+    (tmp_path / "secret").symlink_to(tmp_path / "mounted")  # as Kubernetes mounts them
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(f"{name}_FILE", str(tmp_path / "secret"))
+    settings.load.cache_clear()
+    loaded = settings.load()
+    settings.load.cache_clear()
+    assert getattr(loaded, name.removeprefix("RETRIEVAL_").lower()).get_secret_value() == SECRETS[name]
+    assert "canary" not in repr(loaded)
+
+
+@pytest.mark.decision("H180")
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "there is no such file"),
+        (b"", "the file is empty"),
+        (b" \n", "the file is empty"),
+        (b"\xff\xfecanary", "the file is not UTF-8"),
+        (b"canary\ncanary", "the file does not hold one line of text"),
+        (b"canary\0", "the file does not hold one line of text"),
+        (b"canary" * 20_000, "the file is larger than 65536 bytes"),
+        ("folder", "not a regular file"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_a_sentence_without_it(content, why, monkeypatch, tmp_path):
+    file = tmp_path / "canary-in-the-path"
+    if content == "folder":
+        file.mkdir()
+    elif content is not None:
+        file.write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL_FILE", str(file))
+    assert sentence() == f"A setting is wrong. RETRIEVAL_DATABASE_URL_FILE: {why}"
+
+
+@pytest.mark.decision("H180")
+def test_a_secret_and_its_file_are_not_both_given(monkeypatch, tmp_path):
+    (tmp_path / "key").write_text("1:" + CANARY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:" + CANARY)
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY_FILE", str(tmp_path / "key"))
+    assert sentence() == "A setting is wrong. RETRIEVAL_SECRET_KEY_FILE: RETRIEVAL_SECRET_KEY is set as well"
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "")  # an empty one counts as absent
+    assert sentence() is None
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY_FILE", "1:" + CANARY)  # the key itself, by mistake
+    assert sentence() == "A setting is wrong. RETRIEVAL_SECRET_KEY_FILE: not the absolute path of a file"
+
+
+@pytest.mark.decision("H180")
+def test_the_environment_wins_over_a_file_that_the_env_file_names(monkeypatch, tmp_path):
+    (tmp_path / ".env").write_text("RETRIEVAL_DATABASE_URL_FILE=/nowhere\n")
+    monkeypatch.chdir(tmp_path)
+    assert sentence() == "A setting is wrong. RETRIEVAL_DATABASE_URL_FILE: there is no such file"
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL", SECRETS["RETRIEVAL_DATABASE_URL"])
+    assert sentence() is None
+
+
+def test_what_a_file_gives_is_held_to_the_same_rules(monkeypatch, tmp_path):
+    (tmp_path / "key").write_text("rubbish")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY_FILE", str(tmp_path / "key"))
+    assert sentence().startswith("A setting is wrong. RETRIEVAL_SECRET_KEY: ")

@@ -1,0 +1,37 @@
+"""Which hosts the bundled Prefect server answers to, beyond those of one machine (tests/e2e/test_prefect_closed.py)."""
+
+import asyncio
+
+import pytest
+
+from flows.bundled_prefect.own_address import OwnAddress
+
+
+def status(headers):
+    """What a request with these headers is answered; 200 where Prefect would see it."""
+    sent = []
+
+    async def prefect(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200})
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers]}
+    asyncio.run(OwnAddress(prefect, ["Prefect.internal", "prefect"])(scope, None, send))
+    return sent[0]["status"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "answered"),
+    [
+        ([("host", "prefect:4200")], 200),
+        ([("host", "prefect.internal"), ("origin", "https://prefect.internal")], 200),
+        ([("host", "127.0.0.1:4200")], 200),
+        ([("host", "prefect.internal.evil.example")], 403),
+        ([("host", "prefect"), ("origin", "https://evil.example")], 403),
+        ([("host", "other.internal")], 403),
+    ],
+)
+def test_the_bundled_prefect_answers_to_the_names_that_are_set(headers, answered):
+    assert status(headers) == answered
