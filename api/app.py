@@ -100,6 +100,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         await database.async_close()
         database.close()
         threads.shutdown(wait=False, cancel_futures=True)
+        services.reranking.shutdown(wait=False, cancel_futures=True)
         drawings.close()
 
     router = Litestar(

@@ -11,7 +11,13 @@ import structlog
 
 from api.services import Services
 from retrieval.errors import ErrorCode, Fatal, ServiceError, StepError
-from retrieval.namespaces.namespaces import EMBEDDING_MODEL, FILE_STORAGE, VECTOR_STORAGE, NamespaceConfig
+from retrieval.namespaces.namespaces import (
+    EMBEDDING_MODEL,
+    FILE_STORAGE,
+    RERANKER,
+    VECTOR_STORAGE,
+    NamespaceConfig,
+)
 
 log = structlog.get_logger()
 
@@ -97,4 +103,5 @@ def _probes(
         FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.file_store(namespace).check),
         VECTOR_STORAGE: (ErrorCode.VECTOR_DB_CONFIG_ERROR, vector_store),
         EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.embedder(namespace).check),
+        RERANKER: (ErrorCode.INVALID_NAMESPACE_CONFIG, lambda: registry.reranker(namespace).check),
     }

@@ -25,6 +25,9 @@ THREADS = 8
 PROBES = 12
 """Checks of configs at once; they have threads of their own, so that a vendor that hangs keeps no search waiting."""
 
+RERANKING = 16
+"""Rerankings at once, in threads of their own for the same reason."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -44,6 +47,7 @@ class Services:
     times: SearchTimes
     drawings: RenderingLimit
     cursor_secret: ServerSecret
+    reranking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(RERANKING, "rerank"))
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""
     ready_at: dict[bool, float] = field(default_factory=dict)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         FileStore,
         PageRenderer,
         Parser,
+        Reranker,
         Scraper,
         Source,
         VectorStore,
@@ -40,6 +41,14 @@ EMBEDDERS = {
     "JINA": "connectors.embedders.jina:make",
 }
 """embeddingModelConfig.provider to `make(config, settings) -> Embedder`."""
+
+RERANKERS = {
+    "COHERE": "connectors.rerankers.cohere:make",
+    "JINA": "connectors.rerankers.jina:make",
+    "ENDPOINT": "connectors.rerankers.endpoint:make",
+    "LOCAL": "connectors.rerankers.local:make",
+}
+"""rerankConfig.provider to `make(config, settings) -> Reranker`."""
 
 VECTOR_STORES = {"PGVECTOR": "connectors.vectors.pgvector:make", "PINECONE": "connectors.vectors.pinecone.store:make"}
 """vectorStorageConfig.provider to `make(config, db, namespace_id, dimensions) -> VectorStore`."""
@@ -78,6 +87,16 @@ def embedder(config: NamespaceConfig) -> Embedder:
     _require_unmoved("embeddingModelConfig", model, config)
     make = _load(EMBEDDERS, model["provider"], "embeddingModelConfig.provider")
     return cast("Embedder", _once("embedder", model, lambda: make(model, settings.load())))
+
+
+def reranker(config: NamespaceConfig) -> Reranker:
+    """What reads the namespace's hits again. Fatal if there is none, or none such in this installation."""
+    chosen = config.reranker
+    if chosen is None:
+        raise Fatal("The namespace has no reranker; set its rerankConfig.")
+    _require_unmoved("rerankConfig", chosen, config)
+    make = _load(RERANKERS, chosen["provider"], "rerankConfig.provider")
+    return cast("Reranker", _once("reranker", chosen, lambda: make(chosen, settings.load())))
 
 
 def vector_store(config: NamespaceConfig, db: Database) -> VectorStore:

@@ -145,6 +145,10 @@ class Settings(BaseSettings):
     """What computes the LOCAL embedding model: `auto` is OpenVINO on processors with bfloat16, else ONNX Runtime."""
     allow_builtin_scraper: bool = True
     """Allow the web scraper `BUILTIN`."""
+    allow_local_rerankers: bool = True
+    """Allow the reranking provider `LOCAL`."""
+    rerankers: Path | None = None
+    """Folder below which the models of `LOCAL` rerankers lie; `rerankers` in the home if absent."""
     check_configs: bool = True
     """Test a namespace's storage, index and model with real requests when it is created or changed (D43)."""
     openai_models: list[str] = ["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
@@ -306,6 +310,10 @@ class Settings(BaseSettings):
     @property
     def files(self) -> Path:
         return self.files_directory or self.home / "files"
+
+    def rerankers_folder(self) -> Path:
+        """Where models of local rerankers are looked for."""
+        return self.rerankers or self.home / "rerankers"
 
 
 SECRETS = secret_fields(Settings)

@@ -11,7 +11,7 @@ from connectors import registry
 from retrieval.errors import ErrorCode
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.search import search
+from retrieval.search import reranking, search
 from retrieval.search.search import Query
 
 _operation = partial(
@@ -61,6 +61,8 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
     services, began = call.services, time.monotonic()
     scope = call.scope(call.body.namespace_id)
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    rerank = call.body.reranking(configured=config.reranker is not None)
+    asked, query = query, query if rerank is None else rerank.widened(query)
 
     def find(config: NamespaceConfig) -> search.SearchResult:
         by_meaning = query.semantic_weight > 0
@@ -78,9 +80,17 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
         now = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
         if now.epoch != config.epoch:
             found = await services.in_thread(find, now)
+    hits, reranked = found.hits, None
+    if rerank is not None:
+        hits, reranked = await reranking.read_again(
+            services.reranking, lambda: registry.reranker(config), query.text, hits, rerank
+        )
+        hits = [hit for hit in hits if hit.score >= asked.threshold][: asked.top_k]
     services.times.note(scope, time.monotonic() - began)
     explain = bool(call.body.explain)
-    data = SearchData([SearchResult.of(hit, explain=explain) for hit in found.hits])
+    data = SearchData([SearchResult.of(hit, explain=explain) for hit in hits])
+    if reranked is not None:
+        data.reranked = reranked
     if explain:
         data.timings = SearchTimings.of(found.timings)
     return SearchAnswer(message="Search completed successfully", data=data)

@@ -98,10 +98,40 @@ class BuiltinScraper(Struct, rename="camel", tag_field="provider", tag="BUILTIN"
     api_key: Secret | UnsetType = UNSET
 
 
+class CohereReranker(Struct, rename="camel", tag_field="provider", tag="COHERE"):
+    """A reranker of Cohere."""
+
+    model: Text
+    api_key: Secret
+
+
+class JinaReranker(Struct, rename="camel", tag_field="provider", tag="JINA"):
+    """A reranker of Jina."""
+
+    model: Text
+    api_key: Secret
+
+
+class EndpointReranker(Struct, rename="camel", tag_field="provider", tag="ENDPOINT", omit_defaults=True):
+    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` where it has several."""
+
+    url: Text
+    model: Text | UnsetType = UNSET
+    api_key: Secret | UnsetType = UNSET
+
+
+class LocalReranker(Struct, rename="camel", tag_field="provider", tag="LOCAL", omit_defaults=True):
+    """A folder with an ONNX cross-encoder and its tokenizer, below the one that the operator has set."""
+
+    path: Text
+    model: Text | UnsetType = UNSET
+
+
 FileStorage = S3Storage | LocalStorage
 VectorStore = PineconeStore | PgvectorStore
 EmbeddingModel = OpenAIModel | CohereModel | JinaModel | LocalModel
 WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper
+RerankConfig = CohereReranker | JinaReranker | EndpointReranker | LocalReranker
 
 
 @with_apps(lambda app: app | None, None)
@@ -113,6 +143,7 @@ class CreateNamespace(Struct, rename="camel", kw_only=True):
     vector_storage_config: VectorStore
     embedding_model_config: EmbeddingModel
     web_scraper_config: WebScraper | None = None
+    rerank_config: RerankConfig | UnsetType | None = UNSET
 
 
 @with_apps(lambda app: app | UnsetType | None, UNSET)
@@ -124,6 +155,7 @@ class _Changes(Struct, rename="camel", kw_only=True):
     vector_storage_config: VectorStore | UnsetType = UNSET
     embedding_model_config: EmbeddingModel | UnsetType = UNSET
     web_scraper_config: WebScraper | UnsetType | None = UNSET
+    rerank_config: RerankConfig | UnsetType | None = UNSET
 
 
 class UpdateNamespace(_Changes, kw_only=True):
@@ -163,6 +195,16 @@ class WebScraperView(Struct, rename="camel", omit_defaults=True):
     api_key: Annotated[str, Meta(examples=["••••1234"])] | UnsetType = UNSET
 
 
+class RerankConfigView(Struct, rename="camel", omit_defaults=True):
+    """The reranker with its key masked."""
+
+    provider: str
+    model: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    path: str | UnsetType = UNSET
+    api_key: Annotated[str, Meta(examples=["••••1234"])] | UnsetType = UNSET
+
+
 @with_apps(lambda _: ConnectorAppView | UnsetType | None, UNSET)
 class _Shown(Struct, rename="camel", kw_only=True):
     """What of a namespace answers show before its times."""
@@ -175,6 +217,7 @@ class _Shown(Struct, rename="camel", kw_only=True):
     vector_storage_config: VectorStorageView | UnsetType = UNSET
     embedding_model_config: EmbeddingModelView | UnsetType = UNSET
     web_scraper_config: WebScraperView | UnsetType | None = UNSET
+    rerank_config: RerankConfigView | UnsetType = UNSET
 
 
 class Namespace(_Shown, kw_only=True):
@@ -191,7 +234,7 @@ class Namespace(_Shown, kw_only=True):
     @classmethod
     def of(cls, namespace: NamespaceConfig) -> Namespace:
         """The one place that says what of a namespace is echoed, and what masked."""
-        scraper = namespace.web_scraper
+        scraper, reranker = namespace.web_scraper, namespace.reranker
         return cls(
             id=namespace.id,
             identifier=namespace.id,
@@ -201,6 +244,7 @@ class Namespace(_Shown, kw_only=True):
             vector_storage_config=msgspec.convert(namespace.vector_storage, VectorStorageView),
             embedding_model_config=msgspec.convert(namespace.embedding_model, EmbeddingModelView),
             web_scraper_config=msgspec.convert(masked(scraper), WebScraperView) if scraper else None,
+            rerank_config=msgspec.convert(masked(reranker), RerankConfigView) if reranker else UNSET,
             created_at=Timestamp.of(namespace.created_at),
             updated_at=Timestamp.of(namespace.updated_at),
             **views(namespace.connectors),

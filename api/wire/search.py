@@ -11,6 +11,7 @@ from api.wire.common import Answer
 from api.wire.ingest import NamespaceId
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter, parse_metadata
+from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
 from retrieval.search.search import Hit, Query
 
 QUERY_BYTES = 8 * 1024
@@ -20,6 +21,22 @@ QueryText = Annotated[str, Meta(min_length=1, max_length=QUERY_BYTES, examples=[
 TopK = Annotated[int, Meta(ge=1, le=100, description="Results at most.")]
 Threshold = Annotated[float, Meta(ge=0, le=1, description="The least score of a result.")]
 Explain = Annotated[bool, Meta(description="Answer how each score came about, and where the time went.")]
+
+
+class RerankOptions(Struct, rename="camel"):
+    """How many of the best are read again, and for how long the answer may wait for it."""
+
+    candidates: Annotated[int, Meta(ge=10, le=MOST_CANDIDATES)] = CANDIDATES
+    budget_ms: Annotated[int, Meta(ge=50, le=10_000, description="Milliseconds.")] = BUDGET_MS
+
+
+Reranking = Annotated[
+    bool | RerankOptions | None,
+    Meta(
+        description="Have the namespace's reranker read the best results again; true by default where it has one.",
+        examples=[True],
+    ),
+]
 Weight = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -39,6 +56,11 @@ class SearchRequest(Struct, rename="camel", kw_only=True):
     filter: SearchFilter | None = None
     search_type: Literal["SEMANTIC"] | None = "SEMANTIC"
     explain: Explain | None = False
+    rerank: Reranking = None
+
+    def reranking(self, *, configured: bool) -> Rerank | None:
+        """How to rerank, None not to; `configured`: whether the namespace has a reranker."""
+        return _reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
         return Query(text=checked(self.query), **_common(self))
@@ -62,6 +84,11 @@ class HybridSearchRequest(Struct, rename="camel", kw_only=True):
     filter: SearchFilter | None = None
     search_type: Literal["HYBRID"] | None = "HYBRID"
     explain: Explain | None = False
+    rerank: Reranking = None
+
+    def reranking(self, *, configured: bool) -> Rerank | None:
+        """How to rerank, None not to; `configured`: whether the namespace has a reranker."""
+        return _reranking(self.rerank, configured=configured)
 
     def to_values(self) -> Query:
         config = self.hybrid_config
@@ -105,6 +132,15 @@ class Explanation(Struct, rename="camel"):
     keyword_score: float
     semantic_rank: int | None
     keyword_rank: int | None
+    rerank_score: float | UnsetType = UNSET
+    rank_before: int | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, hit: Hit) -> Explanation:
+        found = cls(hit.semantic, hit.keyword, hit.semantic_rank, hit.keyword_rank)
+        if hit.rerank_score is not None and hit.rank_before is not None:
+            found.rerank_score, found.rank_before = hit.rerank_score, hit.rank_before
+        return found
 
 
 class SearchResult(Struct, rename="camel"):
@@ -135,9 +171,7 @@ class SearchResult(Struct, rename="camel"):
             metadata={**hit.metadata, "id": hit.document_id, "source": source, "type": hit.document_type},
             document=ResultDocument(hit.document_id, hit.name, hit.external_id, hit.document_type),
             chunk=ResultChunk(hit.index, hit.start, hit.end, hit.page),
-            explanation=Explanation(hit.semantic, hit.keyword, hit.semantic_rank, hit.keyword_rank)
-            if explain
-            else UNSET,
+            explanation=Explanation.of(hit) if explain else UNSET,
         )
 
 
@@ -159,6 +193,8 @@ class SearchData(Struct):
 
     results: list[SearchResult]
     timings: SearchTimings | UnsetType = UNSET
+    reranked: bool | UnsetType = UNSET
+    """Whether the reranker made this order; absent where it was not to be asked."""
 
 
 class SearchAnswer(Answer, kw_only=True):
@@ -178,6 +214,19 @@ def checked(query: str) -> str:
 def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
     given = {"top_k": request.top_k, "threshold": request.score_threshold, "where": _where(request.filter)}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _reranking(sent: RerankOptions | Literal[True, False] | None, *, configured: bool) -> Rerank | None:
+    if sent is False or (sent is None and not configured):
+        return None
+    if not configured:
+        raise ServiceError(
+            INVALID,
+            "rerank: the namespace has no reranker. Set its rerankConfig, or leave rerank out.",
+            field="rerank",
+            reason="no_reranker",
+        )
+    return Rerank(sent.candidates, sent.budget_ms) if isinstance(sent, RerankOptions) else Rerank()
 
 
 def _where(sent: SearchFilter | None) -> DocumentFilter | None:

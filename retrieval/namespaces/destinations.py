@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.namespaces.namespaces import EMBEDDING_MODEL, WEB_SCRAPER, Config
+from retrieval.namespaces.namespaces import EMBEDDING_MODEL, RERANKER, WEB_SCRAPER, Config
 from retrieval.namespaces.secret_fields import NAMES
 from retrieval.settings import Settings
 from retrieval.sources import APPS
@@ -69,6 +69,8 @@ def _vendor(area: str, config: Config) -> str | None:
         return str(config["provider"])
     if area == WEB_SCRAPER:
         return _SCRAPERS.get(config["provider"], str(config["provider"]))
+    if area == RERANKER:
+        return None if config["provider"] == "ENDPOINT" else str(config["provider"])
     return _CONNECTORS.get(area)
 
 

@@ -25,9 +25,10 @@ FILE_STORAGE = "fileStorageConfig"
 VECTOR_STORAGE = "vectorStorageConfig"
 EMBEDDING_MODEL = "embeddingModelConfig"
 WEB_SCRAPER = "webScraperConfig"
+RERANKER = "rerankConfig"
 REQUIRED = (FILE_STORAGE, VECTOR_STORAGE, EMBEDDING_MODEL)
 CONNECTORS = tuple(APPS.values())
-CONFIGS = (*REQUIRED, WEB_SCRAPER, *CONNECTORS)
+CONFIGS = (*REQUIRED, WEB_SCRAPER, RERANKER, *CONNECTORS)
 _SENT_TO = "sentTo"
 
 EMBEDDED: Mapping[str, Config] = {
@@ -59,6 +60,7 @@ class NamespaceConfig:
     """Grows whenever another model or vector store takes over."""
     changing: bool = False
     """Whether that may be about to happen."""
+    reranker: Config | None = field(default=None, repr=False)
     sent_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By config: where its secrets were stored for, see `retrieval.namespaces.destinations`."""
 
@@ -69,6 +71,7 @@ class NamespaceConfig:
             VECTOR_STORAGE: self.vector_storage,
             EMBEDDING_MODEL: self.embedding_model,
             **({WEB_SCRAPER: self.web_scraper} if self.web_scraper else {}),
+            **({RERANKER: self.reranker} if self.reranker else {}),
             **self.connectors,
         }
 
@@ -284,6 +287,7 @@ def split(configs: Config) -> dict[str, Any]:
         "vector_storage": configs[VECTOR_STORAGE],
         "embedding_model": configs[EMBEDDING_MODEL],
         "web_scraper": configs.get(WEB_SCRAPER),
+        "reranker": configs.get(RERANKER),
         "connectors": {name: configs[name] for name in CONNECTORS if configs.get(name)},
     }
 

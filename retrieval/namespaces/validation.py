@@ -9,6 +9,7 @@ from retrieval.namespaces.namespaces import (
     CONNECTORS,
     EMBEDDING_MODEL,
     FILE_STORAGE,
+    RERANKER,
     VECTOR_STORAGE,
     WEB_SCRAPER,
     Config,
@@ -27,6 +28,7 @@ def check_allowed(settings: Settings, configs: Config) -> None:
         (VECTOR_STORAGE, "provider", "PGVECTOR", settings.allow_pgvector),
         (EMBEDDING_MODEL, "provider", "LOCAL", settings.allow_local_embeddings),
         (WEB_SCRAPER, "provider", "BUILTIN", settings.allow_builtin_scraper),
+        (RERANKER, "provider", "LOCAL", settings.allow_local_rerankers),
     )
     for area, key, code, check in _ADDRESSES:
         address = (configs.get(area) or {}).get(key)
@@ -62,6 +64,7 @@ def models(settings: Settings) -> Mapping[str, list[str]]:
 _ADDRESSES: Sequence[tuple[str, str, ErrorCode, Callable[[str], object]]] = (
     (FILE_STORAGE, "endpoint", ErrorCode.STORAGE_CONFIG_ERROR, service_urls.require_service),
     (VECTOR_STORAGE, "indexHost", ErrorCode.VECTOR_DB_CONFIG_ERROR, service_urls.require_service),
+    (RERANKER, "url", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require_service),
     *((app, "authorizationUrl", ErrorCode.INVALID_NAMESPACE_CONFIG, service_urls.require) for app in CONNECTORS),
 )
 """Every address of a config: where it stands, the code of its area, what it must be."""

@@ -1,7 +1,8 @@
-"""The ports that connectors implement (`sources`, `stores`), and the `values` that travel through them."""
+"""The ports that connectors implement (`sources`, `stores`, `rerankers`), and the `values` that travel through them."""
 
 from typing import TYPE_CHECKING
 
+from retrieval.ports.rerankers import Reranker
 from retrieval.ports.sources import Authorizer, Choosing, Connector, Tokens, TokenSource
 from retrieval.ports.stores import Match, Vector, VectorStore
 from retrieval.ports.values import (
@@ -47,6 +48,7 @@ __all__ = [
     "Parsed",
     "Parser",
     "RawContent",
+    "Reranker",
     "Scope",
     "ScrapeOptions",
     "Scraper",

@@ -77,6 +77,9 @@ class Hit:
     start: int
     end: int
     page: int | None
+    rerank_score: float | None = None
+    rank_before: int | None = None
+    """The place before reranking, from 1."""
 
 
 @dataclass(frozen=True, slots=True)

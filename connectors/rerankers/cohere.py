@@ -1,0 +1,65 @@
+"""Cohere's rerankers, through the vendor's SDK (its v2 API, docs.cohere.com/reference/rerank).
+
+It advises at most 1,000 documents a request and cuts each off at 4,096 tokens by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.http import sessions
+from connectors.http.responses import late, unreached, unreadable
+from connectors.rerankers.vendor import VendorReranker, pairs, understand
+
+if TYPE_CHECKING:
+    from retrieval.ports import Reranker
+    from retrieval.settings import Settings
+
+PROVIDER: Final = "COHERE"
+TITLE: Final = "Cohere"
+BASE_URL: Final = "https://api.cohere.com"
+SECONDS: Final = 10.0
+
+
+def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
+    """The model of a `rerankConfig`, at the operator's endpoint or at Cohere's own."""
+    import cohere
+    import httpx
+    from cohere.core.api_error import ApiError
+
+    sessions.quiet("cohere")
+    endpoint = settings.endpoints.get(PROVIDER)
+    web = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=SECONDS)
+    client = cohere.ClientV2(
+        api_key=config["apiKey"],
+        base_url=sessions.base_url(endpoint, BASE_URL),
+        httpx_client=web,
+        log_warning_experimental_features=False,
+    )
+
+    def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
+        try:
+            answer = client.rerank(
+                model=config["model"],
+                query=query,
+                documents=list(texts),
+                request_options={"max_retries": 0, "timeout_in_seconds": max(1, round(seconds))},
+            )
+        except ApiError as error:
+            headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+            raise understand(TITLE, error.status_code or 500, headers) from error
+        except httpx.TimeoutException as error:
+            raise late(TITLE, seconds) from error
+        except (httpx.HTTPError, ValueError) as error:
+            raise unreached(TITLE) from error
+        except (AttributeError, TypeError) as error:  # the SDK on JSON that is not its vendor's
+            raise unreadable(TITLE) from error
+        return pairs(TITLE, _entries(answer), "relevance_score")
+
+    return VendorReranker(title=TITLE, ask=ask, batch=1000, calls=1, logits=False, close=web.close)
+
+
+def _entries(answer: Any) -> list[Any]:
+    results = getattr(answer, "results", None)
+    return [getattr(entry, "__dict__", entry) for entry in results] if isinstance(results, list) else []

@@ -1,0 +1,125 @@
+"""A reranker at an address of the user's: text-embeddings-inference, vLLM or Infinity.
+
+text-embeddings-inference takes `texts` and answers a list of `{index, score}`; vLLM and Infinity take `model` and
+`documents` and answer `results` of `{index, relevance_score}`. A config with a model is asked in the second form first,
+one without in the first; a server that refuses the one is asked in the other, once. Connections are dialled by the
+fetch guard: a private address needs RETRIEVAL_FETCH_ALLOW.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import httpx
+
+from connectors.http import sessions
+from connectors.http.responses import reached, unreadable
+from connectors.http.retries import Passing
+from connectors.rerankers.vendor import VendorReranker, pairs, understand
+from retrieval.errors import Fatal
+from retrieval.network import fetch_guard
+from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.transport import Transport, within
+
+if TYPE_CHECKING:
+    from retrieval.ports import Reranker
+    from retrieval.settings import Settings
+
+TITLE: Final = "The reranker"
+BATCH: Final = 32
+"""Texts a request: what text-embeddings-inference takes unless its operator allows more."""
+_OTHER_FORM: Final = frozenset({400, 422})
+_MOST_BYTES: Final = 1_000_000
+
+Form = Literal["texts", "documents"]
+
+
+def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
+    """The server at the `url` of a `rerankConfig`, which is its base or ends in `/rerank`."""
+    url = config["url"].rstrip("/")
+    url = url if url.endswith("/rerank") else f"{url}/rerank"
+    headers = {"Accept": "application/json"}
+    if key := config.get("apiKey"):
+        headers["Authorization"] = f"Bearer {key}"
+    guarded = fetch_guard.guard(settings)
+    client = httpx.Client(
+        transport=Transport(guarded),
+        trust_env=False,
+        follow_redirects=False,
+        cookies=sessions.no_cookies(),
+        headers=headers,
+    )
+    sessions.quiet()
+    asker = _Asker(client, url, config.get("model"), guarded)
+    return VendorReranker(title=TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)
+
+
+class _Asker:
+    """Remembers which form the server takes."""
+
+    def __init__(self, client: httpx.Client, url: str, model: str | None, guarded: Guard) -> None:
+        self._client = client
+        self._url = url
+        self._guard = guarded
+        self._model = model
+        self._form: Form = "documents" if model else "texts"
+        self._settled = False
+
+    def ask(self, query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
+        if not self._settled:
+            self._require_private_without_tls()
+        form = self._form
+        status, answer = self._post(form, query, texts, seconds)
+        if status.status_code in _OTHER_FORM and not self._settled:
+            form = "texts" if form == "documents" else "documents"
+            other, answer = self._post(form, query, texts, seconds)
+            status = other if other.status_code == 200 else status
+        if status.status_code != 200:
+            raise understand(TITLE, status.status_code, status.headers)
+        self._form, self._settled = form, True
+        entries = answer.get("results") if isinstance(answer, dict) else answer
+        return pairs(TITLE, entries, "relevance_score" if isinstance(answer, dict) else "score")
+
+    def _require_private_without_tls(self) -> None:
+        """Fatal where texts, and a key, would be readable on the public internet."""
+        if self._url.startswith("https://"):
+            return
+        try:
+            found = self._guard.resolve(*fetch_guard.host_and_port(self._url))
+        except Blocked as error:
+            raise Fatal(str(error), field="rerankConfig.url") from error
+        except OSError as error:
+            raise Passing("The host name of the reranker cannot be resolved.") from error
+        addresses = [ip_address(where[0]) for _, where in found]
+        if not all(any(address in network for network in self._guard.allowed) for address in addresses):
+            words = "Without https only a reranker in a range that RETRIEVAL_FETCH_ALLOW names can be used."
+            raise Fatal(words, field="rerankConfig.url")
+
+    def _post(self, form: Form, query: str, texts: Sequence[str], seconds: float) -> tuple[httpx.Response, Any]:
+        body: dict[str, Any] = {"query": query, form: list(texts)}
+        if form == "texts":
+            body |= {"truncate": True, "raw_scores": False}
+        else:
+            body |= {"return_documents": False, **({"model": self._model} if self._model else {})}
+        try:
+            with (
+                reached(TITLE, seconds),
+                within(seconds),
+                self._client.stream("POST", self._url, json=body, timeout=seconds) as answer,
+            ):
+                content = b""
+                for part in answer.iter_bytes():
+                    content += part
+                    if len(content) > _MOST_BYTES:
+                        raise unreadable(TITLE)
+        except Blocked as error:
+            raise Fatal(str(error), field="rerankConfig.url") from error
+        if answer.status_code != 200:
+            return answer, None
+        try:
+            return answer, json.loads(content)
+        except ValueError as error:
+            raise unreadable(TITLE) from error

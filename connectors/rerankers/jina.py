@@ -1,0 +1,41 @@
+"""Jina AI's rerankers over plain HTTP (POST /v1/rerank of its API reference); the vendor has no SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.http import sessions
+from connectors.http.responses import reached, unreadable
+from connectors.rerankers.vendor import VendorReranker, pairs, understand
+
+if TYPE_CHECKING:
+    from retrieval.ports import Reranker
+    from retrieval.settings import Settings
+
+PROVIDER: Final = "JINA"
+TITLE: Final = "Jina AI"
+BASE_URL: Final = "https://api.jina.ai/v1"
+SECONDS: Final = 10.0
+
+
+def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
+    """The model of a `rerankConfig`, at the operator's endpoint or at Jina's own."""
+    endpoint = settings.endpoints.get(PROVIDER)
+    base = sessions.base_url(endpoint, BASE_URL)
+    headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
+    client = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=SECONDS, headers=headers)
+
+    def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
+        body = {"model": config["model"], "query": query, "documents": list(texts), "return_documents": False}
+        with reached(TITLE, seconds):
+            answer = client.post(f"{base}/rerank", json=body, timeout=seconds)
+        if answer.status_code != 200:
+            raise understand(TITLE, answer.status_code, answer.headers)
+        try:
+            found = answer.json()["results"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise unreadable(TITLE) from error
+        return pairs(TITLE, found, "relevance_score")
+
+    return VendorReranker(title=TITLE, ask=ask, batch=512, calls=2, logits=False, close=client.close)

@@ -1,0 +1,111 @@
+"""What rerankers behind HTTP have in common: batches, checked scores, and what refusals mean."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from connectors.http.responses import transient_error, unreadable
+from connectors.http.retries import Busy, Passing
+from retrieval.errors import Fatal, Retryable
+
+Ask = Callable[[str, Sequence[str], float], "list[tuple[int, float]]"]
+"""One request: query, texts and seconds -> pairs of a text's number and its score. Raises Busy, Passing or Fatal."""
+
+KEY_FIELD = "rerankConfig.apiKey"
+CHECK_SECONDS = 4.0
+_SLACK = 0.01
+"""So far outside of [0, 1] a score is a rounding error; further, it is a logit."""
+
+
+class VendorReranker:
+    """A reranker that is asked over HTTP. `batch`: texts a request; `calls`: requests at once."""
+
+    def __init__(
+        self, *, title: str, ask: Ask, batch: int, calls: int, logits: bool, close: Callable[[], None]
+    ) -> None:
+        self._title = title
+        self._ask = ask
+        self._batch = batch
+        self._calls = calls
+        self._logits = logits
+        self.close = close
+
+    def __repr__(self) -> str:
+        return f"<{self._title}>"
+
+    def rerank(self, query: str, texts: Sequence[str], *, seconds: float) -> Sequence[float]:
+        """See `retrieval.ports.Reranker`."""
+        if not texts:
+            return []
+        end = time.monotonic() + seconds
+        parts = [texts[at : at + self._batch] for at in range(0, len(texts), self._batch)]
+        if len(parts) == 1:
+            return self._bounded(self._part(query, parts[0], end))
+        with ThreadPoolExecutor(min(len(parts), self._calls), thread_name_prefix="rerank") as pool:
+            found = list(pool.map(lambda part: self._part(query, part, end), parts))
+        return self._bounded([score for part in found for score in part])
+
+    def check(self) -> None:
+        """Raise Fatal or Retryable unless one text can be scored now."""
+        self.rerank("check", ["check"], seconds=CHECK_SECONDS)
+
+    def _part(self, query: str, texts: Sequence[str], end: float) -> list[float]:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise Retryable(f"{self._title} did not answer in time.")
+        try:
+            pairs = self._ask(query, texts, left)
+        except Busy as error:
+            raise Retryable(f"{self._title} takes no more requests for now (429).", after=error.after) from error
+        except Passing as error:
+            raise Retryable(str(error)) from error
+        scores = dict(pairs)
+        if len(pairs) != len(texts) or scores.keys() != set(range(len(texts))):
+            raise Retryable(f"{self._title} did not score each of the {len(texts)} texts once.")
+        if not all(math.isfinite(score) for score in scores.values()):
+            raise Retryable(f"{self._title} answered with numbers that are not finite.")
+        return [scores[at] for at in range(len(texts))]
+
+    def _bounded(self, scores: Sequence[float]) -> list[float]:
+        if self._logits and any(not -_SLACK <= score <= 1 + _SLACK for score in scores):
+            return [logistic(score) for score in scores]
+        return [min(1.0, max(0.0, score)) for score in scores]
+
+
+def logistic(logit: float) -> float:
+    """A logit as a probability."""
+    return 1 / (1 + math.exp(-max(-60.0, min(60.0, logit))))
+
+
+def pairs(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
+    """Number and score of each entry of an answer; Passing for what is no such list."""
+    try:
+        return [(int(entry["index"]), float(entry[score])) for entry in entries]
+    except (TypeError, KeyError, ValueError) as error:
+        raise unreadable(title) from error
+
+
+def understand(title: str, status: int, headers: Mapping[str, str]) -> Exception:
+    """What a refusal means; the vendor's own words are not shown."""
+    if error := transient_error(title, status, headers):
+        return error
+    message, field = _REFUSALS.get(status, _ODD)
+    return Fatal(message.format(title=title, status=status), field=field)
+
+
+_KEY = ("{title} refuses the key in rerankConfig.apiKey: check it, and what it may do.", KEY_FIELD)
+_REQUEST = ("{title} does not take the request ({status}): check rerankConfig.model and the address.", "rerankConfig")
+_REFUSALS: Mapping[int, tuple[str, str]] = {
+    400: _REQUEST,
+    401: _KEY,
+    402: ("The account at {title} has no credit left: add some there, or use another key.", KEY_FIELD),
+    403: _KEY,
+    404: ("{title} has no such model, or no reranker at this address: check rerankConfig.", "rerankConfig"),
+    413: _REQUEST,
+    422: _REQUEST,
+}
+_ODD = ("{title} answered with the unexpected status {status}: check the address in rerankConfig.", "rerankConfig")

@@ -1,0 +1,183 @@
+"""One suite for every reranker: Cohere by its SDK, Jina, servers that people run themselves, and an ONNX folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from connectors.rerankers import cohere, endpoint, jina, local
+from retrieval.errors import Fatal, Retryable
+from retrieval.settings import Endpoint, Settings
+from tests.standins import cross_encoder, faults, rerank_server
+from tests.standins.rerank_server import Place
+
+if TYPE_CHECKING:
+    from retrieval.ports import Reranker
+
+VENDORS = {"COHERE": cohere.make, "JINA": jina.make, "TEI": endpoint.make, "VLLM": endpoint.make}
+QUERY = "how do I open the cover"
+TEXTS = ["the weather of today", "open the cover with a coin: how I do it", "a cover", ""]
+pytestmark = pytest.mark.decision("D67")
+
+
+def made(place: Place, **config: str) -> Reranker:
+    settings = Settings(
+        fetch_allow="127.0.0.0/8",  # type: ignore[arg-type]
+        endpoints={
+            "COHERE": Endpoint(base_url=place.url),
+            "JINA": Endpoint(base_url=f"{place.url}/v1"),
+        },
+    )
+    reranker = VENDORS[place.name]({**place.config(), **config}, settings)
+    _OPEN.append(reranker)
+    return reranker
+
+
+_OPEN: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
+@pytest.fixture(params=sorted(VENDORS))
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with rerank_server.running(request.param) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("rerankers")
+    cross_encoder.build(root / "overlap")
+    return root
+
+
+@pytest.fixture(params=[*sorted(VENDORS), "LOCAL"])
+def reranker(request: pytest.FixtureRequest, folder: Path) -> Iterator[Reranker]:
+    if request.param == "LOCAL":
+        yield local.make({"path": "overlap"}, Settings(rerankers=folder))
+        return
+    with rerank_server.running(request.param) as found:
+        yield made(found)
+
+
+def test_scores_come_in_the_order_of_the_texts(reranker: Reranker) -> None:
+    scores = reranker.rerank(QUERY, TEXTS, seconds=10)
+    assert len(scores) == len(TEXTS)
+    assert all(0 <= score <= 1 for score in scores)
+    assert min(range(len(TEXTS)), key=lambda at: -scores[at]) == 1
+    assert scores[2] > scores[3]
+    assert reranker.rerank(QUERY, [], seconds=10) == []
+
+
+def test_a_hundred_and_fifty_texts_are_all_scored(reranker: Reranker) -> None:
+    texts = [f"text {number}" + (" open the cover" if number == 137 else "") for number in range(150)]
+    scores = reranker.rerank(QUERY, texts, seconds=20)
+    assert len(scores) == 150
+    assert max(range(150), key=lambda at: scores[at]) == 137
+
+
+def test_a_check_passes(reranker: Reranker) -> None:
+    reranker.check()
+
+
+def test_a_wrong_key_is_said_without_the_vendors_words(place: Place) -> None:
+    with pytest.raises(Fatal, match="refuses the key") as caught:
+        made(place, apiKey="other-key").check()
+    assert "SECRET" not in str(caught.value)
+    assert "other-key" not in repr(made(place, apiKey="other-key"))
+
+
+BROKEN: list[tuple[str, Callable[[Any], bool]]] = [
+    ("busy", faults.status(429, Retry_After="3")),
+    ("down", faults.status(503)),
+    ("reset", faults.reset),
+]
+
+
+@pytest.mark.parametrize(("what", "fault"), BROKEN, ids=[name for name, _ in BROKEN])
+def test_transient_errors_can_be_tried_again(place: Place, what: str, fault: Any) -> None:
+    place.always = [fault]
+    with pytest.raises(Retryable) as caught:
+        made(place).rerank(QUERY, TEXTS, seconds=3)
+    assert "SECRET" not in str(caught.value)
+    assert what != "busy" or "429" in str(caught.value)
+
+
+def _answers(body: Any) -> Callable[[Any], bool]:
+    def fault(handler: Any) -> bool:
+        handler.reply(200, body)
+        return True
+
+    return fault
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b"{}", b'{"results": [{"index": 0, "relevance_score": 0.5}]}', b'{"results": [7]}', b"3"]
+)
+def test_an_answer_that_is_none_is_an_error_of_ours(place: Place, body: bytes) -> None:
+    place.always = [_answers(body)]
+    with pytest.raises((Retryable, Fatal)):
+        made(place).rerank(QUERY, TEXTS, seconds=3)
+
+
+@pytest.mark.parametrize("name", ["TEI", "VLLM"])
+def test_logits_become_probabilities(name: str) -> None:
+    with rerank_server.running(name, logits=True) as place:
+        scores = made(place).rerank(QUERY, TEXTS, seconds=5)
+    assert all(0 < score < 1 for score in scores)
+    assert max(range(len(TEXTS)), key=lambda at: scores[at]) == 1
+
+
+def test_a_server_of_the_other_form_is_found_out() -> None:
+    with rerank_server.running("TEI") as place:
+        reranker = made(place, model="some-model")
+        assert reranker.rerank(QUERY, TEXTS, seconds=5)[1] > 0.5
+        assert reranker.rerank(QUERY, TEXTS, seconds=5)[1] > 0.5
+        assert len(place.seen) == 2
+
+
+def test_a_slow_server_is_given_up_in_time(place: Place) -> None:
+    place.delay = 3
+    start = time.monotonic()
+    with pytest.raises(Retryable):
+        made(place).rerank(QUERY, TEXTS, seconds=1)
+    assert time.monotonic() - start < 2.5
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "http://169.254.169.254/", "http://[::ffff:127.0.0.1]:9"])
+def test_private_addresses_are_not_dialled(address: str) -> None:
+    reranker = endpoint.make({"url": address}, Settings())
+    with pytest.raises(Fatal) as caught:
+        reranker.check()
+    assert caught.value.field == "rerankConfig.url"
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc", "overlap/../../x", "missing", "empty"])
+def test_a_folder_that_is_none_is_refused(folder: Path, path: str) -> None:
+    (folder / "empty").mkdir(exist_ok=True)
+    with pytest.raises(Fatal) as caught:
+        local.make({"path": path}, Settings(rerankers=folder)).check()
+    assert caught.value.field == "rerankConfig.path"
+
+
+def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+    cross_encoder.build(tmp_path / "elsewhere")
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Fatal, match="RETRIEVAL_RERANKERS"):
+        local.make({"path": "link"}, Settings(rerankers=folder)).check()
+
+
+def test_a_broken_graph_is_said(folder: Path) -> None:
+    broken = cross_encoder.build(folder / "broken")
+    (broken / "model.onnx").write_bytes(b"no graph")
+    with pytest.raises(Fatal, match="no ONNX graph"):
+        local.make({"path": str(broken)}, Settings(rerankers=folder)).check()

@@ -1,0 +1,117 @@
+"""Rerankers on loopback: Cohere's and Jina's calls, and servers that people run themselves.
+
+Written down from docs.cohere.com/reference/rerank, jina.ai/reranker (POST /v1/rerank), the OpenAPI description of
+text-embeddings-inference (POST /rerank: at most 32 texts, `max_client_batch_size`) and vLLM's score API (POST /rerank).
+A text's score is the share of the query's words that it has; `logits` sends those servers' raw numbers instead.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.standins.faults import Fault, Handler, served
+
+KEY = "canary-rerank-key"
+PATHS = {"COHERE": "/v2/rerank", "JINA": "/v1/rerank", "TEI": "/rerank", "VLLM": "/rerank"}
+MODELS = {"COHERE": "rerank-v3.5", "JINA": "jina-reranker-v2-base-multilingual", "VLLM": "BAAI/bge-reranker-v2-m3"}
+_MOST = {"COHERE": 1000, "JINA": 2048, "TEI": 32, "VLLM": 10_000}
+_FIELDS = {
+    "COHERE": {"model", "query", "documents", "top_n", "max_tokens_per_doc"},
+    "JINA": {"model", "query", "documents", "top_n", "return_documents"},
+    "TEI": {"query", "texts", "truncate", "raw_scores", "return_text", "truncation_direction"},
+    "VLLM": {"model", "query", "documents", "top_n", "return_documents"},
+}
+
+
+@dataclass
+class Place:
+    """One server. `faults`: each used once; `always`: on every request; `delay`: seconds before each answer."""
+
+    name: str
+    port: int = 0
+    delay: float = 0.0
+    logits: bool = False
+    key: str | None = KEY
+    faults: list[Fault] = field(default_factory=list)
+    always: list[Fault] = field(default_factory=list)
+    seen: list[Any] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def config(self) -> dict[str, str]:
+        """A `rerankConfig` for it."""
+        if self.name in {"TEI", "VLLM"}:
+            model = {"model": MODELS[self.name]} if self.name in MODELS else {}
+            return {"provider": "ENDPOINT", "url": self.url, "apiKey": KEY, **model}
+        return {"provider": self.name, "model": MODELS[self.name], "apiKey": KEY}
+
+
+def share(query: str, text: str) -> float:
+    """Of the query's words, how many the text has."""
+    words = set(re.findall(r"\w+", query.lower()))
+    return len(words & set(re.findall(r"\w+", text.lower()))) / max(len(words), 1)
+
+
+@contextmanager
+def running(name: str, **options: Any) -> Iterator[Place]:
+    """The server for as long as the block lasts; a breach of its limits fails the test that made it."""
+    place = Place(name, **options)
+
+    class Bound(_Handler):
+        where = place
+
+    with served(Bound) as place.port:
+        yield place
+    assert place.violations == []
+
+
+class _Handler(Handler):
+    where: Place
+
+    def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
+        place = self.where
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        time.sleep(place.delay)
+        fault = place.faults.pop(0) if place.faults else next(iter(place.always), None)
+        if fault is not None and fault(self):
+            return
+        if place.key and self.headers.get("Authorization") != f"Bearer {place.key}":
+            self.reply(401, {"message": "SECRET VENDOR WORDS"})
+        elif self.path != PATHS[place.name]:
+            self.reply(404, {"message": "SECRET VENDOR WORDS"})
+        else:
+            self._answer(place, body)
+
+    def _answer(self, place: Place, body: Any) -> None:
+        texts = body.get("texts" if place.name == "TEI" else "documents")
+        if not isinstance(texts, list) or not texts or not isinstance(body.get("query"), str):
+            self.reply(422, {"message": "SECRET VENDOR WORDS"})
+            return
+        if len(texts) > _MOST[place.name] or set(body) - _FIELDS[place.name]:
+            place.violations.append(f"{len(texts)} texts, {sorted(body)}")
+            self.reply(422, {"message": "SECRET VENDOR WORDS"})
+            return
+        if place.name in MODELS and body.get("model") != MODELS[place.name]:
+            self.reply(404, {"message": "SECRET VENDOR WORDS"})
+            return
+        place.seen.append(body)
+        scored = sorted(((_score(place, body["query"], text), at) for at, text in enumerate(texts)), reverse=True)
+        if place.name == "TEI":
+            self.reply(200, [{"index": at, "score": score} for score, at in scored])
+        else:
+            self.reply(200, {"id": "1", "results": [{"index": at, "relevance_score": score} for score, at in scored]})
+
+
+def _score(place: Place, query: str, text: str) -> float:
+    found = share(query, text)
+    return math.log((found + 0.01) / (1.01 - found)) if place.logits else found
