@@ -99,9 +99,12 @@ def _probes(
         registry.prepare_vector_store(namespace)
         return lambda: registry.vector_store(namespace, services.db).check()  # a model may have to say its dimensions
 
+    def reranker() -> Callable[[], None]:
+        return registry.reranker(namespace).check if namespace.reranker else lambda: None
+
     return {
         FILE_STORAGE: (ErrorCode.STORAGE_CONFIG_ERROR, lambda: registry.file_store(namespace).check),
         VECTOR_STORAGE: (ErrorCode.VECTOR_DB_CONFIG_ERROR, vector_store),
         EMBEDDING_MODEL: (ErrorCode.EMBEDDING_CONFIG_ERROR, lambda: registry.embedder(namespace).check),
-        RERANKER: (ErrorCode.INVALID_NAMESPACE_CONFIG, lambda: registry.reranker(namespace).check),
+        RERANKER: (ErrorCode.INVALID_NAMESPACE_CONFIG, reranker),
     }

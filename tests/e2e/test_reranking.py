@@ -1,0 +1,141 @@
+"""Searches whose best results a reranker reads again, over HTTP and with real scorers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from retrieval.namespaces.namespaces import EMBEDDED
+from tests.standins import cross_encoder, faults, rerank_server
+
+pytestmark = pytest.mark.decision("D67")
+QUERY = "lantern keeper of the northern cape"
+FACT = "The northern cape has a lantern, and its keeper is the oldest of all."
+WIDE = {"candidates": 20, "budgetMs": 3000}
+
+
+@pytest.fixture(scope="module")
+def space(service):
+    """A namespace of near texts; only one has all the words, and keyword search alone does not put it first."""
+    made = service.ok(service.client.post("/v1/namespaces", json={"name": "reranked", **EMBEDDED}))
+    service.info["namespaceId"] = made["namespace"]["id"]
+    texts = [f"Keeper keeper keeper, note {number} of the lantern: {'lantern ' * 5}" for number in range(12)]
+    runs = [service.text(text, name=f"near {number}")["ingestJobRunId"] for number, text in enumerate(texts)]
+    runs.append(service.text(FACT, name="fact", metadata={"topic": "sea"})["ingestJobRunId"])
+    service.wait(*runs)
+    return service
+
+
+def answer(space, **fields) -> dict:
+    body = {"namespaceId": space.namespace, "query": QUERY, "explain": True, **fields}
+    body.setdefault("hybridConfig", {"semanticWeight": 0.0, "keywordWeight": 1.0})
+    return space.ok(space.client.post("/v1/search/hybrid", json=body))
+
+
+def configured(space, config) -> None:
+    for _ in range(6):  # the check of a config takes 5 seconds at most, which a busy machine needs to load an SDK
+        made = space.client.patch(f"/v1/namespaces/{space.namespace}", json={"rerankConfig": config})
+        if "timeout" not in made.text:
+            break
+    assert made.status_code == 200, made.text
+
+
+def test_without_a_reranker_nothing_is_new_and_asking_for_one_is_refused(space):
+    plain = answer(space)
+    assert "reranked" not in plain
+    assert "rerankScore" not in plain["results"][0]["explanation"]
+    assert answer(space, rerank=False)["results"] == plain["results"]
+    body = {"namespaceId": space.namespace, "query": QUERY, "rerank": True}
+    refused = space.client.post("/v1/search", json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_SEARCH_REQUEST")
+    assert "rerankConfig" in refused.text
+
+
+@pytest.mark.parametrize("name", ["TEI", "VLLM"])
+def test_an_endpoint_puts_the_best_text_first(space, name):
+    with rerank_server.running(name) as place:
+        configured(space, place.config())
+        shown = space.ok(space.client.get(f"/v1/namespaces/{space.namespace}"))["namespace"]["rerankConfig"]
+        assert shown["provider"] == "ENDPOINT"
+        assert rerank_server.KEY not in str(shown)
+        before = answer(space, rerank=False)
+        assert "reranked" not in before
+        found = answer(space, topK=3, rerank=WIDE)
+        assert found["reranked"] is True
+        best = found["results"][0]
+        assert best["content"] == FACT
+        explained = best["explanation"]
+        assert explained["rerankScore"] == best["score"] <= 1
+        assert before["results"][explained["rankBefore"] - 1]["content"] == FACT
+        assert [one["score"] for one in found["results"]] == sorted(
+            (one["score"] for one in found["results"]), reverse=True
+        )
+        assert answer(space)["reranked"] is True  # the namespace's default
+        threshold = answer(space, scoreThreshold=0.9)["results"]
+        assert all(one["score"] >= 0.9 for one in threshold)
+
+
+def test_a_reranker_that_hangs_costs_the_budget_and_no_more(space):
+    with rerank_server.running("TEI") as place:
+        configured(space, place.config())
+        plain = [one["content"] for one in answer(space, rerank=False)["results"]]
+        place.delay = 5
+        start = time.monotonic()
+        late = answer(space, rerank={"candidates": 20, "budgetMs": 500})
+        spent = time.monotonic() - start
+        assert late["reranked"] is False
+        assert [one["content"] for one in late["results"]] == plain
+        assert spent < 1.5
+        place.delay = 0
+
+
+def test_a_reranker_that_is_down_is_left_alone_and_taken_back(space):
+    with rerank_server.running("TEI") as place:
+        configured(space, place.config())
+        place.always = [faults.status(500)]
+        for _ in range(4):
+            assert answer(space, rerank=WIDE)["reranked"] is False
+        place.always = []
+        space.until(lambda: answer(space, rerank=WIDE)["reranked"], seconds=20)
+
+
+def test_a_folder_with_a_cross_encoder(space):
+    cross_encoder.build(space.home / "rerankers" / "overlap")
+    configured(space, {"provider": "LOCAL", "path": "overlap"})
+    found = answer(space, rerank={"candidates": 20, "budgetMs": 10000})
+    assert found["reranked"] is True
+    assert found["results"][0]["content"] == FACT
+    for path in ("../..", "/etc"):
+        refused = space.client.patch(
+            f"/v1/namespaces/{space.namespace}", json={"rerankConfig": {"provider": "LOCAL", "path": path}}
+        )
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_NAMESPACE_CONFIG")
+    configured(space, None)
+    assert "reranked" not in answer(space)
+
+
+def test_masks_and_addresses(space):
+    with rerank_server.running("TEI") as place, rerank_server.running("TEI") as other:
+        configured(space, place.config())
+        shown = space.ok(space.client.get(f"/v1/namespaces/{space.namespace}"))["namespace"]["rerankConfig"]
+        configured(space, shown)  # the mask stands for the key
+        moved = {"rerankConfig": {**shown, "url": other.url}}
+        refused = space.client.patch(f"/v1/namespaces/{space.namespace}", json=moved)
+        assert refused.status_code == 400
+        assert "secret_required" in refused.text
+        assert other.seen == []
+        wrong = {"rerankConfig": {**place.config(), "apiKey": "another-key"}}
+        refused = space.client.patch(f"/v1/namespaces/{space.namespace}", json=wrong)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_NAMESPACE_CONFIG")
+        assert "SECRET" not in refused.text
+        configured(space, None)
+
+
+@pytest.mark.parametrize(
+    "rerank", [5, "yes", {"candidates": 9}, {"candidates": 201}, {"budgetMs": 49}, {"budgetMs": 10001}, []]
+)
+def test_bad_options(space, rerank):
+    body = {"namespaceId": space.namespace, "query": QUERY, "rerank": rerank}
+    refused = space.client.post("/v1/search", json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_SEARCH_REQUEST")
