@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 TITLE: Final = "The reranker"
+SECONDS: Final = 10.0
 BATCH: Final = 32
 """Texts a request: what text-embeddings-inference takes unless its operator allows more."""
 _OTHER_FORM: Final = frozenset({400, 422})
@@ -45,14 +46,8 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     if key := config.get("apiKey"):
         headers["Authorization"] = f"Bearer {key}"
     guarded = fetch_guard.guard(settings)
-    client = httpx.Client(
-        transport=Transport(guarded),
-        trust_env=False,
-        follow_redirects=False,
-        cookies=sessions.no_cookies(),
-        headers=headers,
-    )
-    sessions.quiet()
+    way = Transport(guarded)
+    client = sessions.httpx_client(sessions.trust(None, "ENDPOINT"), seconds=SECONDS, transport=way, headers=headers)
     asker = _Asker(client, url, config.get("model"), guarded)
     return VendorReranker(title=TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)
 

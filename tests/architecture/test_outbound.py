@@ -28,6 +28,7 @@ GUARDED = (
     "connectors/web/builtin/client.py",
     "connectors/files/s3*.py",
     "connectors/vectors/pinecone*.py",
+    "connectors/rerankers/endpoint.py",
 )
 """Addresses that users name: a page's, a namespace's. Each dials through `retrieval.network.fetch_guard`."""
 
@@ -38,6 +39,8 @@ TRUSTED = {
     "connectors/microsoft_graph/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/sources/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/embedders/*.py": "a model provider's own endpoint, or the one that the operator names",
+    "connectors/rerankers/cohere.py": "a model provider's own endpoint, or the one that the operator names",
+    "connectors/rerankers/jina.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/web/firecrawl*.py": "the scraping service's own endpoint, or the one that the operator names",
     "connectors/web/jina*.py": "the scraping service's own endpoint, or the one that the operator names",
     "connectors/web/scrapingbee*.py": "the scraping service's own endpoint, or the one that the operator names",

@@ -44,6 +44,7 @@ PLANTED = [
     ("File stores do not know each other", "connectors.files.local", "connectors.files.s3.client"),
     ("Vector stores do not know each other", "connectors.vectors.pinecone.store", "connectors.vectors.pgvector"),
     ("Embedders do not know each other", "connectors.embedders.jina", "connectors.embedders.cohere"),
+    ("Rerankers do not know each other", "connectors.rerankers.jina", "connectors.rerankers.cohere"),
     ("Scrapers do not know each other", "connectors.web.jina", "connectors.web.firecrawl.client"),
     ("Layers within the parsers", "connectors.parsers.messages", "connectors.parsers.process.pool"),
     ("Layers within the API", "api.wire.search", "api.routes.search"),
