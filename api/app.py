@@ -27,6 +27,7 @@ from api.routes import (
     chunks,
     connections,
     connector_ingestion,
+    deletions,
     docs,
     document_pages,
     documents,
@@ -45,6 +46,7 @@ from api.server_secret import ServerSecret
 from api.services import PROBES, THREADS, Services
 from retrieval.database import cursors
 from retrieval.database.database import Database
+from retrieval.documents import receipts
 from retrieval.errors import ErrorCode
 from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
@@ -60,6 +62,7 @@ ROUTES = (
     search,
     document_pages,
     documents,
+    deletions,
     files,
     connections,
     oauth,
@@ -82,9 +85,20 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     times = SearchTimes(database)
     drawings = RenderingLimit()
     cursor_secret = ServerSecret(database, ring, cursors.SECRET)
+    receipt_secret = ServerSecret(database, ring, receipts.SECRET)
     probing = ProbeThreads(PROBES)
     services = Services(
-        database, ring, settings, Notifications(database), threads, links, probing, times, drawings, cursor_secret
+        database,
+        ring,
+        settings,
+        Notifications(database),
+        threads,
+        links,
+        probing,
+        times,
+        drawings,
+        cursor_secret,
+        receipt_secret,
     )
 
     @asynccontextmanager

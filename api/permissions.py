@@ -82,6 +82,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/documents": Permission("documents:read"),
     "PATCH /v1/documents": Permission("documents:write"),
     "DELETE /v1/documents": Permission("documents:write"),
+    "GET /v1/deletions/{deletion_id}": Permission("documents:read"),
+    "POST /v1/deletions/verify": Permission("documents:read"),
     "POST /v1/documents/resync": Permission("documents:write"),
     "GET /v1/documents/{document_id}/chunks": Permission("documents:read"),
     "GET /v1/documents/{document_id}/pages/{page}": Permission("documents:read"),

@@ -47,6 +47,7 @@ class Services:
     times: SearchTimes
     drawings: RenderingLimit
     cursor_secret: ServerSecret
+    receipt_secret: ServerSecret
     reranking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(RERANKING, "rerank"))
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""

@@ -44,6 +44,10 @@ def connection_id() -> str:
     return new_id("conn_")
 
 
+def deletion_id() -> str:
+    return new_id("del_")
+
+
 def key_id() -> str:
     return new_id("key_")
 

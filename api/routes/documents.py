@@ -101,8 +101,9 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
     scope = call.scope(call.body.namespace_id)
     where = call.body.filter_config.to_values()
     await _surroundings(call, scope)
-    number = await documents.delete(call.services.db, scope, where)
-    return DocumentsDeletedAnswer(message=f"{number} {'document' if number == 1 else 'documents'} deleted successfully")
+    gone = await documents.delete(call.services.db, scope, where)
+    counted = f"{gone.documents} {'document' if gone.documents == 1 else 'documents'}"
+    return DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=gone.deletion_id)
 
 
 @operation(

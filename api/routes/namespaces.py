@@ -173,9 +173,11 @@ async def delete_namespace(call: Call[None, None]) -> NamespaceDeletedAnswer:
     """Gone from every answer at once; its files and vectors are removed in the background."""
     namespace_id = call.path["namespace_id"]
     call.require_namespace(namespace_id)
-    await namespaces.delete(call.services.db, call.caller.organization, namespace_id)
+    deletion = await namespaces.delete(call.services.db, call.caller.organization, namespace_id)
     return NamespaceDeletedAnswer(
-        message="Namespace deleted successfully", data=DeletedNamespace(namespace_id, namespace_id)
+        message="Namespace deleted successfully",
+        deletion_id=deletion,
+        data=DeletedNamespace(namespace_id, namespace_id),
     )
 
 

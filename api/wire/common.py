@@ -60,6 +60,12 @@ class Answer(Struct, kw_only=True):
     message: Annotated[str, Meta(description="What happened, for people.")]
 
 
+class DeletionAnswered(Answer, rename="camel", kw_only=True):
+    """What is answered to a deletion whose receipt can be read (D79)."""
+
+    deletion_id: str
+
+
 class ErrorDetails(Struct):
     """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is."""
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.links import Kind, Signer
-from api.wire.common import Answer, Identified, Timestamp
+from api.wire.common import Answer, DeletionAnswered, Identified, Timestamp
 from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters
@@ -265,7 +265,7 @@ class DocumentsUpdatedAnswer(Answer, kw_only=True):
     data: UpdatedDocumentsData
 
 
-class DocumentsDeletedAnswer(Answer, kw_only=True):
+class DocumentsDeletedAnswer(DeletionAnswered, kw_only=True):
     """The documents are gone from every answer; the message says how many."""
 
     data: None = None

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.wire.common import Answer, Identified, Listing, Timestamp
+from api.wire.common import Answer, DeletionAnswered, Identified, Listing, Timestamp
 from api.wire.connector_apps import ConnectorAppView, masked, views, with_apps
 from retrieval.namespaces.namespaces import NamespaceConfig
 
@@ -283,7 +283,7 @@ class NamespacesAnswer(Answer, kw_only=True):
     data: NamespacesData
 
 
-class NamespaceDeletedAnswer(Answer, kw_only=True):
+class NamespaceDeletedAnswer(DeletionAnswered, kw_only=True):
     """The namespace is gone from every answer; what it stored follows in the background."""
 
     data: DeletedNamespace

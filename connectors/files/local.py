@@ -14,6 +14,9 @@ from retrieval.documents.file_keys import checked
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.settings import Settings
 
+PART = ".part"
+"""What the name of a file that is being written ends with."""
+
 
 class LocalFiles:
     """A `FileStore` below one folder. A file is whole or absent: written aside, flushed to the disk, renamed."""
@@ -23,7 +26,7 @@ class LocalFiles:
 
     def put(self, key: str, chunks: Iterable[bytes]) -> int:
         path = self._path(key)
-        aside = path.with_name(f"{path.name}.{secrets.token_hex(6)}.part")
+        aside = path.with_name(f"{path.name}.{secrets.token_hex(6)}{PART}")
         size = 0
         try:
             with _create(aside) as file:
@@ -60,6 +63,20 @@ class LocalFiles:
                 raise Retryable(f"The file store could not delete: {error.strerror}.") from error
             self._prune(path.parent)
 
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Every key that begins with `prefix`; a file that is being written is none yet."""
+        if self._is_empty():
+            raise Retryable(f"The folder of the file store {self._root} is empty: is its disk mounted?")
+        top = self._root / prefix.rpartition("/")[0]
+        if prefix and (self._root / prefix).is_file():
+            yield checked(prefix)
+        for folder, _, names in os.walk(top, onerror=_unreadable):
+            within = Path(folder).relative_to(self._root).as_posix()
+            for name in names:
+                key = name if within == "." else f"{within}/{name}"
+                if key.startswith(prefix) and key != prefix and not name.endswith(PART):
+                    yield key
+
     def check(self) -> None:
         try:
             self._root.mkdir(parents=True, exist_ok=True)
@@ -84,6 +101,12 @@ class LocalFiles:
             while folder != self._root and folder.is_relative_to(self._root):
                 folder.rmdir()
                 folder = folder.parent
+
+
+def _unreadable(error: OSError) -> None:
+    """A folder that went away meanwhile holds nothing; any other that cannot be read is no empty one."""
+    if not isinstance(error, FileNotFoundError):
+        raise Retryable(f"The file store could not read: {error.strerror}.") from error
 
 
 def _create(path: Path) -> BinaryIO:

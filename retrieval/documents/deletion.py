@@ -31,7 +31,8 @@ _DELETE: LiteralString = """
         returning id, partition_id
     ),
     settled as (delete from departures where document_id = any(%(ids)s))
-    insert into sweeps (partition_id, kind, document_id) select partition_id, 'document', id from gone
+    insert into sweeps (partition_id, kind, document_id, deletion_id)
+    select partition_id, 'document', id, %(deletion)s::text from gone
 """
 _CHUNKS: LiteralString = """
     select c.id, d.partition_id from documents d
@@ -59,19 +60,21 @@ def delete(connection: Connection[Row], document_ids: Sequence[str]) -> list[str
     return sync_async.run(connection, _delete(document_ids))
 
 
-async def async_delete(connection: AsyncConnection[Row], document_ids: Sequence[str]) -> list[str]:
-    """The same on the event loop."""
-    return await sync_async.async_run(connection, _delete(document_ids))
+async def async_delete(
+    connection: AsyncConnection[Row], document_ids: Sequence[str], deletion_id: str | None = None
+) -> list[str]:
+    """The same on the event loop. `deletion_id`: the receipt that waits for the stores (`documents.receipts`)."""
+    return await sync_async.async_run(connection, _delete(document_ids, deletion_id))
 
 
-def _delete(document_ids: Sequence[str]) -> Statements[list[str]]:
+def _delete(document_ids: Sequence[str], deletion_id: str | None = None) -> Statements[list[str]]:
     deleted = [row["id"] for row in (yield _LOCK, {"ids": list(document_ids)})]
     # Once an archive is locked nothing more is packed into it, so the look that finds no further member is final.
     while members := (yield archive_members.MEMBERS, {"ids": deleted}):
         deleted += [row["id"] for row in members]
     if not deleted:
         return []
-    yield _DELETE, {"ids": deleted}
+    yield _DELETE, {"ids": deleted, "deletion": deletion_id}
     # A statement after the documents are locked sees all of their chunks.
     chunks = yield _CHUNKS, {"ids": deleted}
     for partition, rows in groupby(chunks, key=lambda row: row["partition_id"]):

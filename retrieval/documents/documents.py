@@ -10,11 +10,11 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import filters, settings
+from retrieval import filters, ids, settings
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
-from retrieval.documents import connection_documents, deletion, metadata, vector_metadata
+from retrieval.documents import connection_documents, deletion, metadata, receipts, vector_metadata
 from retrieval.documents.metadata_patch import KEPT, Change, kept
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
@@ -139,8 +139,16 @@ async def patch_metadata(
         return [DocumentRow(**row) for row in changed]
 
 
-async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
-    """Delete the matching documents and what was packed into them; their number.
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many documents a deletion took away, and the id of its receipt."""
+
+    documents: int
+    deletion_id: str
+
+
+async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
+    """Delete the matching documents and what was packed into them.
 
     They disappear from all responses at once; garbage collection empties the stores. A job run that is working on one
     of them cannot restore it.
@@ -148,8 +156,10 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> int:
     require_restriction(where)
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
-        deleted = await deletion.async_delete(connection, [row["id"] for row in rows])
-    return len(deleted)
+        made = ids.deletion_id()
+        deleted = await deletion.async_delete(connection, [row["id"] for row in rows], made)
+        await connection.execute(*receipts.begun(made, scope, len(deleted)))
+    return Deleted(len(deleted), made)
 
 
 async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:

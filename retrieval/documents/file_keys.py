@@ -23,6 +23,11 @@ def of_document(scope: Scope, document_id: str, generation: int, name: str) -> s
     return f"{_root(scope)}/{document_id}/{generation}/{name}"
 
 
+def folder(scope: Scope, document_id: str = "") -> str:
+    """What the keys of all files of a document begin with; without one, those of the whole scope."""
+    return f"{_root(scope)}/{document_id}/" if document_id else f"{_root(scope)}/"
+
+
 def of_upload(scope: Scope, upload_id: str) -> str:
     """Of a file that is sent and not accepted yet."""
     return f"{_root(scope)}/{upload_id}/{RAW}"

@@ -17,6 +17,7 @@ from typing import LiteralString
 import structlog
 
 from retrieval.database.database import Database, Row
+from retrieval.documents import receipts
 from retrieval.errors import StepError
 from retrieval.ingestion import crawl_frontier
 from retrieval.maintenance import garbage_hosts
@@ -76,7 +77,9 @@ _TAKE: LiteralString = (
     from partitions p join namespaces n on n.id = p.namespace_id
     where s.id = (select id from sweeps where partition_id = %(partition)s and due_at <= now()
                   order by due_at limit 1 for update skip locked) and p.id = s.partition_id
-    returning s.*, p.namespace_id, p.tenant, n.organization_id, """
+    returning s.*, p.namespace_id, p.tenant, n.organization_id,
+        n.config #>> '{vectorStorageConfig,provider}' as vector_store,
+        n.config #>> '{fileStorageConfig,type}' as file_store, """
     + garbage_hosts.VECTORS
     + " as vectors, "
     + garbage_hosts.FILES
@@ -152,7 +155,7 @@ class Sweeper:
         try:
             while self._goes_on(ends, hosts) and (row := self._db.row(_TAKE, {"partition": partition})) is not None:
                 if self._do(row):
-                    self._db.rows("delete from sweeps where id = %(id)s", row)
+                    self._settle(row)
                     done += 1
         except Exception:
             log.exception("sweep.failed", partition=partition)
@@ -162,6 +165,13 @@ class Sweeper:
 
     def _goes_on(self, ends: float, hosts: Sequence[str]) -> bool:
         return time.monotonic() < ends and not self._closing.is_set() and not self._hosts.wait(hosts)
+
+    def _settle(self, row: Row) -> None:
+        """It is done, and with a scope's last sweep the scope; who waits for a receipt is told in the same moment."""
+        with self._db.transaction() as connection:
+            receipts.settle(connection, row)
+            if row["kind"] == "partition":
+                connection.execute("delete from partitions where id = %(partition_id)s", row)
 
     def _do(self, row: Row) -> bool:
         """Whether it is done. What fails is tried again, later each time, and stops nothing else."""

@@ -8,8 +8,10 @@ from typing import LiteralString
 
 from retrieval import ids, settings
 from retrieval.database.database import Database, Row
-from retrieval.documents import connection_documents, vector_metadata
+from retrieval.documents import connection_documents, receipts, vector_metadata
+from retrieval.documents.receipts import Notes
 from retrieval.errors import Retryable
+from retrieval.maintenance import reading_back
 from retrieval.ports import FileStore, Scope, VectorStore
 from retrieval.search import bm25, packing
 
@@ -54,9 +56,12 @@ def _generation(db: Database, stores: Stores, row: Row) -> None:
 
 def _document(db: Database, stores: Stores, row: Row) -> None:
     """A deleted document: every generation, every file, then the row itself."""
+    notes = Notes(db, row)
     generations = db.rows("select distinct generation from chunks where document_id = %(document_id)s", row)
     for found in generations:
-        _vectors_and_chunks(db, stores, row, found["generation"])
+        _vectors_and_chunks(db, stores, row, found["generation"], notes)
+    if notes.wanted:
+        reading_back.no_vectors(stores, row, notes)
     files = db.rows(
         """
         select raw_key as key from run_documents where document_id = %(document_id)s and raw_key is not null
@@ -64,7 +69,7 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
         """,
         row,
     )
-    stores.files.delete([file["key"] for file in files])
+    reading_back.delete_files(stores, row, notes, [file["key"] for file in files])
     with db.transaction() as connection:
         connection.execute("delete from inbox where document_id = %(document_id)s", row)
         connection.execute("delete from connection_documents where document_id = %(document_id)s", row)
@@ -73,9 +78,10 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
 
 def _partition(db: Database, stores: Stores, row: Row) -> None:
     """Everything of a deleted namespace's scope; its job runs have ended before."""
+    _after_its_documents(db, row)
+    notes = Notes(db, row)
     stores.end(row["partition_id"])
-    for store in (stores.vectors, *stores.others):
-        store.drop(Scope(row["organization_id"], row["namespace_id"], row["tenant"]))
+    reading_back.drop_vectors(db, stores, row, notes)
     files = db.rows(
         """
         with members as (
@@ -88,7 +94,7 @@ def _partition(db: Database, stores: Stores, row: Row) -> None:
         """,
         row,
     )
-    stores.files.delete([file["key"] for file in files])
+    reading_back.delete_files(stores, row, notes, [file["key"] for file in files])
     while db.rows(_SLICE_OF_PAIRS, {**row, "page": 10 * PAGE}):
         pass
     for table in _BULK:
@@ -100,7 +106,17 @@ def _partition(db: Database, stores: Stores, row: Row) -> None:
         statement = _SLICE_OF_ROWS.replace("TABLE", table).replace("CONDITION", condition)
         while db.rows(statement, {**row, "page": PAGE}):
             pass
-    db.rows("delete from partitions where id = %(partition_id)s", row)
+
+
+def _after_its_documents(db: Database, row: Row) -> None:
+    """Deletions of single documents that a client waits for come first, each with its own receipt."""
+    waiting = db.row(
+        "select 1 as yes from sweeps where partition_id = %(partition_id)s and id <> %(id)s"
+        " and deletion_id is not null limit 1",
+        row,
+    )
+    if waiting is not None:
+        raise Retryable("Documents that were deleted before are cleared first.")
 
 
 _BULK: tuple[LiteralString, ...] = (
@@ -145,7 +161,7 @@ _SLICE_OF_ROWS: LiteralString = """
 """These and the partition, in the end, take with them what refers to them."""
 
 
-def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int) -> None:
+def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int, notes: Notes | None = None) -> None:
     scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
     values = {**row, "generation": generation}
     indexes = db.rows(
@@ -154,6 +170,11 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int)
     )
     prefix = ids.vector_prefix(row["document_id"], generation)
     names = [ids.vector_id(row["document_id"], generation, found["index"]) for found in indexes]
+    if notes is not None and notes.wanted:
+        notes.note(receipts.CHUNKS, receipts.DATABASE, str(generation), len(names))
+        for name, store in reading_back.named(stores, row):
+            found_there = sum(1 for _ in store.ids(scope, prefix))
+            notes.note(receipts.VECTORS, name, str(generation), found_there)
     for store in (stores.vectors, *stores.others):
         _delete(store, scope, names, prefix)
     for page in _pages(

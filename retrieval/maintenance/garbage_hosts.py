@@ -140,6 +140,11 @@ class _Files:
         with self._hosts.asked(self._name):
             self._store.delete(keys)
 
+    def keys(self, prefix: str) -> Iterator[str]:
+        with self._hosts.asked(self._name):
+            found = list(self._store.keys(prefix))
+        return iter(found)
+
 
 class _Vectors:
     """What sweeps ask of a vector store."""

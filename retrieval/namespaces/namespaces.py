@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
+from retrieval import ids
 from retrieval.database import pages
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page, Part
@@ -172,8 +173,10 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
     return opened(keys, row)
 
 
-async def delete(db: Database, organization: str, namespace_id: str) -> None:
-    """Delete a namespace, at once for clients. Its runs end; garbage collection deletes files and vectors (D53)."""
+async def delete(db: Database, organization: str, namespace_id: str) -> str:
+    """Delete a namespace, at once for clients; the id of the receipt. Its runs end; garbage collection deletes files
+    and vectors (D53)."""
+    deletion = ids.deletion_id()
     row = await db.async_row(
         """
         with gone as (
@@ -190,15 +193,22 @@ async def delete(db: Database, organization: str, namespace_id: str) -> None:
             from parts where partition_id = parts.id and finished_at is null
         ),
         swept as (
-            insert into sweeps (partition_id, kind, due_at)
-            select id, 'partition', now() + interval '30 seconds' from parts
+            insert into sweeps (partition_id, kind, due_at, deletion_id)
+            select id, 'partition', now() + interval '30 seconds', %(deletion)s from parts
+        ),
+        receipt as (
+            insert into deletions (id, organization_id, namespace_id, documents, confirmed_at)
+            select %(deletion)s, %(organization)s, id, (
+                select count(*) from documents d join parts p on p.id = d.partition_id where d.deleted_at is null
+            ), case when not exists (select from parts) then now() end from gone
         )
         select id from gone
         """,
-        {"id": namespace_id, "organization": organization},
+        {"id": namespace_id, "organization": organization, "deletion": deletion},
     )
     if row is None:
         raise not_found()
+    return deletion
 
 
 async def require(db: Database, organization: str, namespace_id: str) -> None:

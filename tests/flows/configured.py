@@ -118,7 +118,9 @@ class Configured:
         return [hit.name for hit in result.hits]
 
     def delete(self, *document_ids):
-        return self.call(documents.delete(self.db, self.scope, DocumentFilter(document_ids=document_ids)))
+        gone = self.call(documents.delete(self.db, self.scope, DocumentFilter(document_ids=document_ids)))
+        self.deletion = gone.deletion_id
+        return gone.documents
 
     def sweep(self):
         config = self.config

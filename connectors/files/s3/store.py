@@ -58,6 +58,18 @@ class S3Files:
             for _ in pool.map(self._delete, places):
                 pass
 
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Every key that begins with `prefix`, a thousand a request; the access key must be allowed to list."""
+        asked: dict[str, Any] = {"Bucket": self._bucket, "Prefix": PREFIX + prefix}
+        while True:
+            with _explained():
+                page = self._client.list_objects_v2(**asked)
+            yield from (found["Key"].removeprefix(PREFIX) for found in page.get("Contents", ()))
+            token = page.get("NextContinuationToken")
+            if not page.get("IsTruncated") or not token or token == asked.get("ContinuationToken"):
+                return
+            asked["ContinuationToken"] = token
+
     def check(self) -> None:
         """Write, read and delete a small file: what the access key must be allowed to do."""
         key = f"check/{secrets.token_hex(8)}"

@@ -8,6 +8,7 @@ from retrieval.database.schema.activity import SearchTime
 from retrieval.database.schema.connections import Connection, OAuthState
 from retrieval.database.schema.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
 from retrieval.database.schema.crawls import CrawlPage
+from retrieval.database.schema.deletions import Deletion, DeletionStore
 from retrieval.database.schema.departures import ConnectionDocument, Departure
 from retrieval.database.schema.files import FilesFolder
 from retrieval.database.schema.identity import (
@@ -30,6 +31,8 @@ __all__ = [
     "Connection",
     "ConnectionDocument",
     "CrawlPage",
+    "Deletion",
+    "DeletionStore",
     "Departure",
     "DispatcherLoop",
     "Document",

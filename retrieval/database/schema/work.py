@@ -143,15 +143,25 @@ class InboxText(SQLModel, table=True):
 
 
 class Sweep(SQLModel, table=True):
-    """Something that is deleted for clients but still in a store; garbage collection removes it from `due_at` on."""
+    """Something that is deleted for clients but still in a store; garbage collection removes it from `due_at` on.
+
+    `deletion_id`: whose receipt (`deletions`) waits for it; `removed`: what it has found so far, as
+    `retrieval.documents.receipts` counts it.
+    """
 
     __tablename__ = "sweeps"
-    __table_args__ = (Index("sweeps_due", "due_at"), Index("sweeps_of_partition", "partition_id", "due_at"))
+    __table_args__ = (
+        Index("sweeps_due", "due_at"),
+        Index("sweeps_of_partition", "partition_id", "due_at"),
+        Index("sweeps_of_deletion", "deletion_id", postgresql_where=text("deletion_id is not null")),
+    )
     id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     partition_id: int = partition_column()
     kind: str = text_column()
     document_id: str | None = text_column(nullable=True)
     generation: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     file_key: str | None = text_column(nullable=True)
+    deletion_id: str | None = text_column(nullable=True)
+    removed: dict[str, Any] = json_column()
     tries: int = Field(sa_column_kwargs={"server_default": "0"})
     due_at: datetime = time_column()

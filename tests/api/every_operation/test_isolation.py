@@ -39,6 +39,7 @@ KINDS = {
     "documentArchiveIds": "archive",
     "key_id": "key",
     "tenant_id": "tenant",
+    "deletion_id": "deletion",
 }
 """Every name of an id in a request, and what it names."""
 
@@ -52,13 +53,13 @@ FILES = "/v1/files/{document_id}/{kind}"
 OPEN = {"/v1/oauth/callback/{connector}", FILES}
 """Routes without an API key: the authority is a secret that the request brings, a state (D44) or a signature (D35)."""
 
-TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"})
+TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection", "deletion"})
 EVERYTHING = frozenset(KINDS.values())
 FORBIDDEN_TO = {
     "another organization": EVERYTHING,
     "another tenant": TENANT_OWNED,
     "no tenant": TENANT_OWNED,
-    "another namespace": TENANT_OWNED,
+    "another namespace": TENANT_OWNED - {"deletion"},  # no operation on deletions names a namespace
     "a key bound to another namespace": EVERYTHING,
     "a revoked key": EVERYTHING,
 }
@@ -239,9 +240,20 @@ class Worlds:
             "connection": connection,
             "key": api_keys.create(self.db, self.ring, org.id, "spare").id,
             "tenant": ids.new_id("t_")[:30],
+            "deletion": self._deletion(org, library, space, tenant),
         }
         tenants.create(self.db, org.id, own["tenant"])
         return World(org.client, tenant, own)
+
+    def _deletion(self, org: Organization, library: Library, space: str, tenant: str | None) -> str:
+        answer = org.client.request(
+            "DELETE",
+            "/v1/documents",
+            json={"namespaceId": space, "filterConfig": {"documentIds": [library.put()]}},
+            headers={} if tenant is None else {"X-Tenant-ID": tenant},
+        )
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["deletionId"])
 
     def _connection(self, org: Organization, space: str, tenant: str | None) -> str:
         if "/v1/connections" not in DOCUMENT["paths"]:
@@ -293,7 +305,14 @@ def organization_of(worlds, world):
 
 def missing(kind: str) -> str:
     """An id of the same form that never was."""
-    prefixes = {"namespace": "ns_", "run": "ijr_", "document": "doc_", "connection": "conn_", "key": "key_"}
+    prefixes = {
+        "namespace": "ns_",
+        "run": "ijr_",
+        "document": "doc_",
+        "connection": "conn_",
+        "key": "key_",
+        "deletion": "del_",
+    }
     return ids.new_id(prefixes.get(kind, "t_"))[: 30 if kind == "tenant" else None]
 
 

@@ -34,6 +34,9 @@ class MemoryFiles:
         for key in keys:
             self.files.pop(key, None)
 
+    def keys(self, prefix):
+        yield from [key for key in self.files if key.startswith(prefix)]
+
     def check(self):
         pass
 
@@ -111,6 +114,20 @@ def test_a_folder_whose_disk_is_away_is_no_documents_trouble(tmp_path):
     for root in (tmp_path, tmp_path / "never"):
         with pytest.raises(Retryable, match="is its disk mounted"), LocalFiles(root).open("a/one"):
             pass
+
+
+def test_keys_are_listed_by_what_they_begin_with(files):
+    for key in ("ns_1/_/doc_1/7/raw", "ns_1/_/doc_1/7/parsed.md", "ns_1/_/doc_10/8/raw", "ns_2/_/doc_1/7/raw"):
+        files.put(key, [b"x"])
+    assert sorted(files.keys("ns_1/_/doc_1/")) == ["ns_1/_/doc_1/7/parsed.md", "ns_1/_/doc_1/7/raw"]
+    assert sorted(files.keys("ns_1/_/doc_1")) == [
+        "ns_1/_/doc_1/7/parsed.md",
+        "ns_1/_/doc_1/7/raw",
+        "ns_1/_/doc_10/8/raw",
+    ]
+    assert list(files.keys("ns_1/_/doc_1/7/raw")) == ["ns_1/_/doc_1/7/raw"]
+    assert list(files.keys("ns_3/")) == []
+    assert len(list(files.keys(""))) == 4
 
 
 def test_deleting_twice_is_no_error(files):

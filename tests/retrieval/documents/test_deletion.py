@@ -139,4 +139,4 @@ def test_a_filter_tells_how_many_were_deleted_with_their_members(library, db):
         finally:
             await db.async_close()
 
-    assert asyncio.run(awaited()) == 2
+    assert asyncio.run(awaited()).documents == 2

@@ -155,7 +155,7 @@ def test_a_deleted_document_is_gone_at_once_and_left_to_the_sweep(library, call)
     gone = library.put(["wing flow", "wing"], external_id="same")
     kept = library.put(["wing pressure"])
     counts = {"partition": library.partition}
-    assert call(documents.delete, library.scope, DocumentFilter(document_ids=(gone,))) == 1
+    assert call(documents.delete, library.scope, DocumentFilter(document_ids=(gone,))).documents == 1
     assert [hit.document_id for hit in by_words(library, "wing")] == [kept]
     assert [item.id for item in call(documents.list_page, library.scope, ALL).items] == [kept]
     sums = library.db.row("select chunks, terms from partitions where id = %(partition)s", counts)
@@ -196,7 +196,7 @@ def test_three_thousand_documents_are_deleted_in_seconds(library, call):
         {"partition": library.partition},
     )
     started = time.monotonic()
-    assert call(documents.delete, library.scope, DocumentFilter(types=("TEXT",))) == 3000
+    assert call(documents.delete, library.scope, DocumentFilter(types=("TEXT",))).documents == 3000
     assert time.monotonic() - started < 60
     assert call(documents.list_page, library.scope, ALL).items == []
 

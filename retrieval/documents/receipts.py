@@ -1,0 +1,181 @@
+"""Receipts of deletions (D79): what each store has lost, and when it was asked again and had nothing left.
+
+A deletion is confirmed once every sweep that carries it out is done; each reads back what it removed before it is. What
+a sweep finds is noted with the sweep (`removed`) before it is taken away, so that one that is repeated after a failure
+counts nothing twice and forgets nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval.database.database import Database, Row
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import Scope
+
+SECRET = "deletion-receipts"  # noqa: S105 - the name of a secret
+"""Under which name the installation keeps the key of signatures; sealed with the secret key."""
+DATABASE = "DATABASE"
+"""The store of chunks, in a receipt."""
+TRIES = 8
+"""Tries of a sweep, each after twice the time, some four hours, after which a deletion is FAILED. It is tried on."""
+CHUNKS, VECTORS, FILES, UNREAD = "chunks", "vectors", "files", "unread"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReceipt:
+    """What one store has lost; `read_back_at`: when it was asked and had nothing of it, null before."""
+
+    store: str
+    removed: int
+    read_back_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A deletion as far as it has come. `status`: PENDING, CONFIRMED or FAILED."""
+
+    id: str
+    status: str
+    requested_at: datetime
+    confirmed_at: datetime | None
+    documents: int
+    chunks: int
+    vectors: int
+    files: int
+    stores: tuple[StoreReceipt, ...]
+
+
+_BEGIN: LiteralString = """
+    insert into deletions (id, organization_id, namespace_id, tenant, documents)
+    values (%(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(documents)s)
+"""
+_NOTE: LiteralString = """
+    update sweeps set removed = jsonb_set(
+        removed, array[%(key)s], to_jsonb(greatest(coalesce((removed ->> %(key)s)::bigint, 0), %(number)s::bigint))
+    ) where id = %(sweep)s
+"""
+_FIND: LiteralString = """
+    select d.id, d.requested_at, d.confirmed_at, d.documents, d.chunks, d.vectors, d.files,
+           case when d.confirmed_at is not null then 'CONFIRMED'
+                when d.unread or exists (
+                    select from sweeps s where s.deletion_id = d.id and s.tries >= %(tries)s
+                ) then 'FAILED' else 'PENDING' end as status
+    from deletions d
+    where d.id = %(id)s and d.organization_id = %(organization)s
+      and (%(namespace)s::text is null or d.namespace_id = %(namespace)s)
+      and case when d.tenant is null then %(all_tenants)s else d.tenant = %(tenant)s end
+"""
+_STORES: LiteralString = """
+    select store, removed, read_back_at from deletion_stores where deletion_id = %(id)s order by store
+"""
+_ADD: LiteralString = """
+    update deletions set chunks = chunks + %(chunks)s, vectors = vectors + %(vectors)s, files = files + %(files)s,
+        unread = unread or %(unread)s
+    where id = %(id)s
+"""
+_ADD_STORE: LiteralString = """
+    insert into deletion_stores (deletion_id, store, removed, read_back_at)
+    values (%(id)s, %(store)s, %(removed)s, case when %(read)s then clock_timestamp() end)
+    on conflict (deletion_id, store) do update set removed = deletion_stores.removed + excluded.removed,
+        read_back_at = coalesce(excluded.read_back_at, deletion_stores.read_back_at)
+"""
+_CONFIRM: LiteralString = """
+    update deletions set confirmed_at = clock_timestamp()
+    where id = %(id)s and confirmed_at is null and not unread
+      and not exists (select from sweeps where deletion_id = %(id)s)
+"""
+
+
+class Notes:
+    """What a sweep finds before it takes it away; nothing is written for one that no receipt waits for."""
+
+    def __init__(self, db: Database, sweep: Row) -> None:
+        self._db = db
+        self._sweep = sweep
+        self.wanted = sweep.get("deletion_id") is not None
+
+    def note(self, what: str, store: str, part: str, number: int) -> None:
+        """`number` of `what` in a part of the sweep's work; of a part that is counted again, the most counts."""
+        if self.wanted:
+            key = f"{what}/{store}/{part}"
+            self._db.rows(_NOTE, {"sweep": self._sweep["id"], "key": key, "number": number})
+
+
+def begun(deletion_id: str, scope: Scope, documents: int) -> tuple[LiteralString, dict[str, Any]]:
+    """The statement that opens the receipt of so many documents, for the transaction that deletes them."""
+    return _BEGIN, {
+        "id": deletion_id,
+        "organization": scope.organization,
+        "namespace": scope.namespace,
+        "tenant": scope.tenant,
+        "documents": documents,
+    }
+
+
+def settle(connection: Connection[Row], sweep: Row) -> None:
+    """A sweep is done and read back: add what it found to its deletion, which is confirmed with the last of them."""
+    gone = connection.execute("delete from sweeps where id = %(id)s returning deletion_id, removed", sweep).fetchone()
+    if gone is None or gone["deletion_id"] is None:
+        return
+    totals, stores, unread = {CHUNKS: 0, VECTORS: 0, FILES: 0}, {}, set()
+    for key, number in gone["removed"].items():
+        what, store, _ = key.split("/", 2)
+        if what == UNREAD:
+            unread.add(store)
+            continue
+        totals[what] += int(number)
+        stores[store] = stores.get(store, 0) + int(number)
+    values = {"id": gone["deletion_id"], **totals, "unread": bool(unread)}
+    connection.execute(_ADD, values)  # holds the row: of two last sweeps one sees that the other is done
+    for store, removed in sorted(stores.items()):
+        connection.execute(_ADD_STORE, {**values, "store": store, "removed": removed, "read": store not in unread})
+    connection.execute(_CONFIRM, values)
+
+
+async def find(
+    db: Database, deletion_id: str, *, organization: str, namespace: str | None, tenant: str, all_tenants: bool
+) -> Receipt:
+    """A deletion of this organization and tenant; NOT_FOUND for any other, missing or foreign alike.
+
+    namespace: the one that the key is bound to. all_tenants: whether deletions of whole namespaces may be seen.
+    """
+    asked = {
+        "id": deletion_id,
+        "organization": organization,
+        "namespace": namespace,
+        "tenant": tenant,
+        "all_tenants": all_tenants,
+        "tries": TRIES,
+    }
+    row = await db.async_row(_FIND, asked)
+    if row is None:
+        raise ServiceError(ErrorCode.NOT_FOUND, "There is no such deletion.", field="deletionId")
+    stores = tuple(StoreReceipt(**store) for store in await db.async_rows(_STORES, asked))
+    return Receipt(**row, stores=stores)
+
+
+def sign(secret: bytes, organization: str, said: Mapping[str, Any]) -> str:
+    """HMAC-SHA256 in hex over the canonical JSON of a receipt without its signature: keys sorted, no white space.
+
+    Each organization has a key of its own, so that nobody learns whether a receipt is another's.
+    """
+    key = hmac.new(secret, organization.encode(), hashlib.sha256).digest()
+    canonical = json.dumps({k: v for k, v in said.items() if k != "signature"}, sort_keys=True, separators=(",", ":"))
+    return hmac.new(key, canonical.encode(), hashlib.sha256).hexdigest()
+
+
+def is_valid(secret: bytes, organization: str, said: Mapping[str, Any]) -> bool:
+    """Whether this installation signed it for this organization, unchanged."""
+    signature = said.get("signature")
+    if not isinstance(signature, str) or not signature.isascii():
+        return False
+    return hmac.compare_digest(sign(secret, organization, said), signature)

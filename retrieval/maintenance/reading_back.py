@@ -1,0 +1,92 @@
+"""Deletions from stores that are asked afterwards whether they are empty, with notes of what was there (D79)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from retrieval.database.database import Database, Row
+from retrieval.documents import file_keys, receipts
+from retrieval.documents.receipts import Notes
+from retrieval.errors import Fatal, Retryable
+from retrieval.ports import Scope, VectorStore
+
+if TYPE_CHECKING:
+    from retrieval.maintenance.garbage_actions import Stores
+
+_FORMER = "FORMER_VECTOR_STORE"
+"""In receipts: a store that a namespace has left, or is about to move to."""
+
+
+def named(stores: Stores, row: Row) -> Iterator[tuple[str, VectorStore]]:
+    """Each vector store of the sweep's namespace with its name in receipts."""
+    yield str(row["vector_store"]), stores.vectors
+    for number, store in enumerate(stores.others, 1):
+        yield f"{_FORMER}_{number}", store
+
+
+def no_vectors(stores: Stores, row: Row, notes: Notes) -> None:
+    """Nothing of the sweep's document is left in any vector store, of whatever generation; Retryable until then."""
+    scope = _scope(row)
+    for name, store in named(stores, row):
+        left = list(store.ids(scope, f"{row['document_id']}#"))
+        notes.note(receipts.VECTORS, name, "left", len(left))
+        if left:
+            store.delete(scope, left)
+        if left and any(True for _ in store.ids(scope, f"{row['document_id']}#")):
+            raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
+
+
+def drop_vectors(db: Database, stores: Stores, row: Row, notes: Notes) -> None:
+    """Everything of the sweep's scope leaves its vector stores; Retryable while one of them still lists something.
+
+    Vectors of a store elsewhere are counted by our rows: asking for millions of ids would take longer than the rest.
+    """
+    scope = _scope(row)
+    counted = db.row("select count(*) as chunks from chunks where partition_id = %(partition_id)s", row)
+    chunks = int(counted["chunks"]) if counted else 0
+    notes.note(receipts.CHUNKS, receipts.DATABASE, "all", chunks)
+    for name, store in named(stores, row):
+        if notes.wanted:
+            found = chunks if store.labelled else sum(1 for _ in store.ids(scope, ""))
+            notes.note(receipts.VECTORS, name, "all", found)
+        store.drop(scope)
+        if notes.wanted and any(True for _ in store.ids(scope, "")):
+            raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
+
+
+def delete_files(stores: Stores, row: Row, notes: Notes, known: Sequence[str]) -> None:
+    """Remove these, and, for a receipt, whatever else lies where the document's or the scope's files lie.
+
+    Retryable while one of them can be listed. A store that does not let us list is emptied all the same; the receipt
+    says that nobody has looked.
+    """
+    if not notes.wanted:
+        stores.files.delete(known)
+        return
+    store = str(row["file_store"])
+    try:
+        there = _there(stores, row, known)
+    except Fatal:
+        stores.files.delete(known)
+        notes.note(receipts.FILES, store, "all", len(known))
+        notes.note(receipts.UNREAD, store, "all", 1)
+        return
+    notes.note(receipts.FILES, store, "all", len(there))
+    stores.files.delete(sorted({*known, *there}))
+    if _there(stores, row, known):
+        raise Retryable("The file store still lists deleted files; it is checked again later.")
+
+
+def _there(stores: Stores, row: Row, known: Sequence[str]) -> set[str]:
+    """What is stored of these keys, and below the folder of the document or the scope."""
+    folder = file_keys.folder(_scope(row), row["document_id"] or "")
+    found = set(stores.files.keys(folder))
+    for key in known:
+        if not key.startswith(folder):
+            found.update(stored for stored in stores.files.keys(key) if stored == key)
+    return found
+
+
+def _scope(row: Row) -> Scope:
+    return Scope(row["organization_id"], row["namespace_id"], row["tenant"])

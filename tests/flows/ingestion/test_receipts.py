@@ -1,0 +1,160 @@
+"""Receipts of deletions: confirmed once every store was emptied and asked again, and not before."""
+
+import pytest
+
+from connectors import registry
+from retrieval import settings
+from retrieval.documents import receipts
+from retrieval.errors import Retryable
+from retrieval.namespaces import namespaces
+from retrieval.readiness import files_folder
+from tests.flows.configured import Configured
+from tests.standins import s3_server
+from tests.standins.pinecone import status
+
+DIMENSIONS = 256
+LONG = "\n\n".join(f"Owl {n} hunts mice in valley {n} at night, and sleeps in barn {n} by day." for n in range(120))
+
+
+@pytest.fixture
+def quiet(db, monkeypatch, tmp_path):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    db.rows("delete from sweeps")
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
+    settings.load.cache_clear()
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / files_folder.MARKER).write_text("a folder in use\n")
+    registry._made.clear()
+    yield db
+    settings.load.cache_clear()
+    registry._made.clear()
+
+
+def receipt(space, deletion=None):
+    scope = space.scope
+    asked = {"organization": scope.organization, "namespace": None, "tenant": "", "all_tenants": True}
+    return space.call(receipts.find(space.db, deletion or space.deletion, **asked))
+
+
+def stores(found):
+    return {one.store: (one.removed, one.read_back_at is not None) for one in found.stores}
+
+
+def chunks_of(space):
+    row = space.db.row(
+        "select count(*) as n from chunks c join partitions p on p.id = c.partition_id where p.namespace_id = %(id)s",
+        {"id": space.scope.namespace},
+    )
+    return row["n"]
+
+
+@pytest.mark.decision("D79")
+def test_the_embedded_stores_are_emptied_and_read_back(quiet):
+    space = Configured(quiet)
+    text, file = space.text(LONG, "owls"), space.file("mice.md", b"# Mice\n\nMice eat corn.")
+    space.work()
+    chunks = chunks_of(space)
+    assert chunks > 2
+    assert space.delete(text.document_id, file.document_id) == 2
+    before = receipt(space)
+    assert (before.status, before.documents, before.confirmed_at) == ("PENDING", 2, None)
+    space.sweep()
+    after = receipt(space)
+    assert (after.status, after.documents, after.chunks, after.vectors) == ("CONFIRMED", 2, chunks, chunks)
+    assert after.files == 3  # a text is its own parsed text
+    assert stores(after) == {"DATABASE": (chunks, True), "PGVECTOR": (chunks, True), "LOCAL": (3, True)}
+    assert after.confirmed_at >= max(one.read_back_at for one in after.stores)
+
+
+@pytest.mark.decision("D79")
+def test_a_namespace_has_one_receipt_for_all_of_it(quiet):
+    space = Configured(quiet)
+    first = space.text("Owls hunt mice at night.", "owls")
+    space.text(LONG, "more owls")
+    space.work()
+    space.delete(first.document_id)
+    chunks = chunks_of(space)
+    whole = space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+    for _ in range(3):  # the namespace waits for the document that was deleted before
+        space.sweep()
+    assert receipt(space).status == "CONFIRMED"
+    found = receipt(space, whole)
+    assert (found.status, found.documents, found.chunks, found.files) == ("CONFIRMED", 1, chunks - 1, 1)
+    assert receipt(space).chunks == 1
+
+
+@pytest.mark.decision("D79")
+def test_an_index_that_is_away_confirms_nothing_until_it_is_back(quiet, pinecone_index):
+    index = pinecone_index(dimension=DIMENSIONS)
+    space = Configured(quiet, vectorStorageConfig=index.config())
+    text = space.text(LONG, "owls")
+    space.work()
+    chunks = chunks_of(space)
+    space.delete(text.document_id)
+    index.always.append(("/vectors/delete", status(503)))
+    space.sweep()
+    assert receipt(space).status == "PENDING"
+    space.db.rows("update sweeps set tries = 8 where document_id = %(id)s", {"id": text.document_id})
+    assert receipt(space).status == "FAILED"
+    index.always.clear()
+    space.sweep()
+    found = receipt(space)
+    assert (found.status, found.vectors) == ("CONFIRMED", chunks)
+    assert stores(found)["PINECONE"] == (chunks, True)
+    assert index.space(space.scope.namespace) == {}
+
+
+@pytest.mark.decision("D79")
+def test_a_bucket_is_listed_before_its_files_count_as_gone(quiet):
+    with s3_server.running() as storage:
+        space = Configured(quiet, fileStorageConfig=storage.config(s3_server.bucket(storage)))
+        text = space.text("Owls hunt mice at night.", "owls")
+        space.work()
+        space.delete(text.document_id)
+        storage.always = s3_server.answer(503, "SlowDown")
+        space.sweep()
+        assert receipt(space).status == "PENDING"
+        storage.always = None
+        space.sweep()
+        assert stores(receipt(space))["S3_COMPATIBLE"] == (1, True)
+        registry._made.clear()
+
+
+@pytest.mark.decision("H145")
+def test_a_bucket_that_may_not_be_listed_is_emptied_and_said_to_be_unread(quiet):
+    with s3_server.running() as storage:
+        space = Configured(quiet, fileStorageConfig=storage.config(name := s3_server.bucket(storage)))
+        text = space.text("Owls hunt mice at night.", "owls")
+        space.work()
+        space.delete(text.document_id)
+        refused = s3_server.answer(403, "AccessDenied")
+        storage.always = lambda handler: "list-type" in handler.path and refused(handler)
+        space.sweep()
+        found = receipt(space)
+        assert (found.status, found.confirmed_at) == ("FAILED", None)
+        assert stores(found)["S3_COMPATIBLE"] == (1, False)
+        assert storage.listed(name) == []
+        registry._made.clear()
+
+
+def test_a_sweep_that_is_repeated_counts_nothing_twice_and_forgets_nothing(quiet, monkeypatch):
+    space = Configured(quiet)
+    text = space.text(LONG, "owls")
+    space.work()
+    chunks = chunks_of(space)
+    space.delete(text.document_id)
+    store = type(registry.file_store(space.config))
+    real = store.delete
+
+    def refusing(self, keys):
+        raise Retryable("away")
+
+    monkeypatch.setattr(store, "delete", refusing)
+    space.sweep()
+    assert receipt(space).status == "PENDING"
+    monkeypatch.setattr(store, "delete", real)
+    space.sweep()
+    found = receipt(space)
+    assert (found.status, found.chunks, found.vectors, found.files) == ("CONFIRMED", chunks, chunks, 1)
