@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -37,22 +38,16 @@ class Deletion(Struct, rename="camel"):
     @classmethod
     def of(cls, receipt: Receipt, secret: bytes, organization: str) -> Deletion:
         """Signed for the organization."""
-        shown = msgspec.convert(
-            {
-                "id": receipt.id,
-                "status": receipt.status,
-                "requestedAt": Timestamp.of(receipt.requested_at),
-                "confirmedAt": receipt.confirmed_at and Timestamp.of(receipt.confirmed_at),
-                "documents": receipt.documents,
-                "chunks": receipt.chunks,
-                "vectors": receipt.vectors,
-                "files": receipt.files,
-                "stores": [
-                    DeletionStore(one.store, one.removed, one.read_back_at and Timestamp.of(one.read_back_at))
-                    for one in receipt.stores
-                ],
-            },
-            cls,
+        shown = cls(
+            receipt.id,
+            cast("Any", receipt.status),
+            Timestamp.of(receipt.requested_at),
+            _moment(receipt.confirmed_at),
+            receipt.documents,
+            receipt.chunks,
+            receipt.vectors,
+            receipt.files,
+            [DeletionStore(one.store, one.removed, _moment(one.read_back_at)) for one in receipt.stores],
         )
         shown.signature = receipts.sign(secret, organization, msgspec.to_builtins(shown))
         return shown
@@ -86,3 +81,7 @@ class DeletionVerifiedAnswer(Answer, kw_only=True):
     """Whether the receipt is ours, and unchanged."""
 
     data: VerifiedDeletion
+
+
+def _moment(at: datetime | None) -> Timestamp | None:
+    return Timestamp.of(at) if at else None

@@ -126,7 +126,8 @@ def settle(connection: Connection[Row], sweep: Row) -> None:
     gone = connection.execute("delete from sweeps where id = %(id)s returning deletion_id, removed", sweep).fetchone()
     if gone is None or gone["deletion_id"] is None:
         return
-    totals, stores, unread = {CHUNKS: 0, VECTORS: 0, FILES: 0}, {}, set()
+    totals, unread = {CHUNKS: 0, VECTORS: 0, FILES: 0}, set()
+    stores: dict[str, int] = {}
     for key, number in gone["removed"].items():
         what, store, _ = key.split("/", 2)
         if what == UNREAD:
