@@ -54,7 +54,12 @@ def key_id() -> str:
 
 def vector_prefix(document_id: str, generation: int) -> str:
     """What the ids of all vectors of a generation begin with."""
-    return f"{document_id}#{generation}#"
+    return f"{vector_prefix_of_document(document_id)}{generation}#"
+
+
+def vector_prefix_of_document(document_id: str) -> str:
+    """What the ids of all vectors of a document begin with."""
+    return f"{document_id}#"
 
 
 def vector_id(document_id: str, generation: int, index: int) -> str:

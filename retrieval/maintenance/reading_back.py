@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from retrieval import ids
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys, receipts
 from retrieval.documents.receipts import Notes
@@ -27,13 +28,13 @@ def named(stores: Stores, row: Row) -> Iterator[tuple[str, VectorStore]]:
 
 def no_vectors(stores: Stores, row: Row, notes: Notes) -> None:
     """Nothing of the sweep's document is left in any vector store, of whatever generation; Retryable until then."""
-    scope = _scope(row)
+    scope, prefix = _scope(row), ids.vector_prefix_of_document(row["document_id"])
     for name, store in named(stores, row):
-        left = list(store.ids(scope, f"{row['document_id']}#"))
+        left = list(store.ids(scope, prefix))
         notes.note(receipts.VECTORS, name, "left", len(left))
         if left:
             store.delete(scope, left)
-        if left and any(True for _ in store.ids(scope, f"{row['document_id']}#")):
+        if left and any(True for _ in store.ids(scope, prefix)):
             raise Retryable("The vector store still lists deleted vectors; it is checked again later.")
 
 
