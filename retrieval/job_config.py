@@ -1,6 +1,7 @@
 """What a job was asked for, as `jobs.config` holds it: its type, its one codec, and what statements need of it.
 
     {"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
+     "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 where it was told
      "request": {…}, "connectionId": "conn_…" | null,                                          found out by its run
      "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      made for a schedule
 
@@ -20,12 +21,16 @@ from retrieval.ports import OcrStrategy
 
 @dataclass(frozen=True, slots=True)
 class Ingestion:
-    """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there)."""
+    """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there).
+
+    `modified_at`: when the content was last modified, ISO 8601, None if nobody said so.
+    """
 
     metadata: Mapping[str, Any] | None = None
     chunk_size: int = 1000
     chunk_overlap: int = 200
     ocr: OcrStrategy = OcrStrategy.BASIC_PARSER
+    modified_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class JobConfig:
             "chunkOverlap": self.ingestion.chunk_overlap,
             "ocr": self.ingestion.ocr.value,
         }
+        if self.ingestion.modified_at is not None:
+            stored["modifiedAt"] = self.ingestion.modified_at
         if self.request is not None:
             stored |= {"request": dict(self.request), "connectionId": self.connection_id}
         if self.scheduled:
@@ -65,6 +72,7 @@ class JobConfig:
                 chunk_size=stored.get("chunkSize", default.chunk_size),
                 chunk_overlap=stored.get("chunkOverlap", default.chunk_overlap),
                 ocr=OcrStrategy(stored.get("ocr", default.ocr)),
+                modified_at=stored.get("modifiedAt"),
             ),
             request=stored.get("request"),
             connection_id=stored.get("connectionId"),

@@ -50,7 +50,8 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     config = asked.config
     _check_text(asked, call.services)
     chunks = asked.chunk_config or config.chunk_config
-    how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig")
+    modified = "ingestConfig.config.modifiedAt", config.modified_at
+    how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified)
 
     async def accept() -> Answer:
         accepted = await runs.accept_text(
@@ -77,7 +78,13 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
         scope = call.scope(fields.namespace_id)
         if fields.metadata is not None:
             metadata.check(fields.metadata, services.settings, INVALID, "metadata")
-        asked = ingestion(fields.metadata, fields.chunk_config, chunks_at="chunkConfig", ocr=fields.ocr_config)
+        asked = ingestion(
+            fields.metadata,
+            fields.chunk_config,
+            chunks_at="chunkConfig",
+            ocr=fields.ocr_config,
+            modified=("modifiedAt", fields.modified_at),
+        )
         once = call.asked_with(form.content(), INVALID)
         if (given := await call.recall(once)) is not None:
             return given
@@ -129,7 +136,7 @@ def _fields(form: Form) -> FileForm:
         if name in JSON_FIELDS and value.strip() not in ABSENT:
             request_limits.check_json(value, INVALID, name)
             members[name] = JSON_FIELDS[name](value)
-        elif name == "namespaceId" or (name in {"source", "externalId"} and value):
+        elif name == "namespaceId" or (name in {"source", "externalId", "modifiedAt"} and value):
             request_limits.check_json(value, INVALID, name)
             members[name] = value.decode()
     if form.name is None:

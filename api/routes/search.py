@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from functools import partial
 
+import structlog
+
 from api.operation import Call, operation
 from api.wire.search import HybridSearchRequest, SearchAnswer, SearchData, SearchRequest, SearchResult, SearchTimings
 from connectors import registry
-from retrieval.errors import ErrorCode
+from retrieval.errors import ErrorCode, Fatal, Retryable, Skippable
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.search import reranking, search
+from retrieval.search import reranking, search, shaping
 from retrieval.search.search import Query
+from retrieval.search.shaping import Texts
 
+log = structlog.get_logger()
 _operation = partial(
     operation,
     "POST",
@@ -73,6 +78,7 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
             embedder=registry.embedder(config) if by_meaning else None,
             vectors=registry.vector_store(config, services.db) if by_meaning else None,
             language=services.settings.keyword_language,
+            texts=None if query.shape.expansion is None else _texts(config),
         )
 
     found = await services.in_thread(find, config)
@@ -85,6 +91,8 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
         hits, reranked = await reranking.read_again(
             services.reranking, lambda: registry.reranker(config), query.text, hits, rerank
         )
+        if reranked and query.shape.recency is not None:
+            hits = shaping.aged(hits, query.shape.recency)
         hits = [hit for hit in hits if hit.score >= asked.threshold][: asked.top_k]
     services.times.note(scope, time.monotonic() - began)
     explain = bool(call.body.explain)
@@ -94,3 +102,17 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
     if explain:
         data.timings = SearchTimings.of(found.timings)
     return SearchAnswer(message="Search completed successfully", data=data)
+
+
+def _texts(config: NamespaceConfig) -> Texts:
+    model, files = config.embedding_model, registry.file_store(config)
+
+    def read(key: str) -> str | None:
+        try:
+            with files.open(key) as stream:
+                return stream.read().decode()
+        except (Skippable, Retryable, Fatal, OSError) as error:
+            log.warning("search.text_not_read", error=type(error).__name__)
+            return None
+
+    return Texts(tokenizer_for(model["provider"], model["model"]), read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,15 @@ Metadata = Annotated[
 ]
 NamespaceId = Annotated[
     str, Meta(description="The namespace's id.", examples=["ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"])
+]
+ModifiedAt = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        description="When the content was last modified: ISO 8601; without an offset in UTC.",
+        examples=["2026-01-31T12:00:00Z"],
+        extra_json_schema={"format": "date-time"},
+    ),
 ]
 ShortText = Annotated[str, Meta(min_length=1, max_length=1024)]
 
@@ -57,6 +67,7 @@ class TextConfig(Struct, rename="camel"):
     name: ShortText | None = None
     external_id: ShortText | None = None
     chunk_config: ChunkConfig | None = None
+    modified_at: ModifiedAt | None = None
 
 
 class TextIngestion(Struct, rename="camel"):
@@ -90,6 +101,7 @@ class FileForm(Struct, rename="camel", kw_only=True):
     chunk_config: ChunkConfig | None = None
     ocr_config: OcrConfig | None = None
     external_id: ShortText | None = None
+    modified_at: ModifiedAt | None = None
 
 
 class JobRunDocument(Struct, rename="camel"):
@@ -256,12 +268,30 @@ def ingestion(
     *,
     chunks_at: str,
     ocr: OcrConfig | None = None,
+    modified: tuple[str, str | None] | None = None,
 ) -> Ingestion:
-    """The wire's options as the service's own; what was not sent takes the service's defaults."""
+    """The wire's options as the service's own; what was not sent takes the service's defaults.
+
+    modified: the path of `modifiedAt` in the request, and what was sent there.
+    """
     given: dict[str, Any] = {"metadata": metadata}
     if chunks is not None:
         chunks.check(chunks_at)
         given |= {"chunk_size": chunks.chunk_size, "chunk_overlap": chunks.chunk_overlap}
     if ocr is not None:
         given["ocr"] = ocr.strategy
+    if modified is not None and modified[1] is not None:
+        given["modified_at"] = _moment(modified[1], modified[0])
     return Ingestion(**given)
+
+
+def _moment(sent: str, field: str) -> str:
+    """In UTC, to the millisecond."""
+    try:
+        moment = datetime.fromisoformat(sent)
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise ServiceError(
+            ErrorCode.INVALID_INGEST_CONFIG, f"{field} is no date by ISO 8601.", field=field, reason="not_a_date"
+        ) from error
+    return Timestamp.of(moment).iso_string

@@ -11,8 +11,10 @@ from api.wire.common import Answer
 from api.wire.ingest import NamespaceId
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter, parse_metadata
+from retrieval.search.contexts import Unit
 from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
 from retrieval.search.search import Hit, Query
+from retrieval.search.shaping import Context, Expansion, Recency, Shape
 
 QUERY_BYTES = 8 * 1024
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST
@@ -38,12 +40,34 @@ Reranking = Annotated[
     ),
 ]
 Weight = Annotated[float, Meta(ge=0, le=1)]
+PerDocument = Annotated[int, Meta(ge=1, le=100, description="Results of one document at most.")]
 
 
 class SearchFilter(Struct):
     """Every metadata key must match: a value or any of a list; against a list in the document: contains."""
 
     metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": "A-7"}])] | None = None
+
+
+class Expand(Struct, rename="camel"):
+    """What surrounds each result: its unit of the document, in tokens of the embedding model at most."""
+
+    unit: Unit
+    max_tokens: Annotated[int, Meta(ge=1, le=8000)] | None = 512
+
+    def to_values(self) -> Expansion:
+        return Expansion(self.unit) if self.max_tokens is None else Expansion(self.unit, self.max_tokens)
+
+
+class RecencyConfig(Struct, rename="camel"):
+    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the score
+    halves every `halfLifeDays`."""
+
+    half_life_days: Annotated[float, Meta(gt=0, examples=[30.0])]
+    weight: Annotated[float, Meta(ge=0, le=1, examples=[0.2])]
+
+    def to_values(self) -> Recency:
+        return Recency(self.half_life_days, self.weight)
 
 
 class SearchRequest(Struct, rename="camel", kw_only=True):
@@ -57,6 +81,9 @@ class SearchRequest(Struct, rename="camel", kw_only=True):
     search_type: Literal["SEMANTIC"] | None = "SEMANTIC"
     explain: Explain | None = False
     rerank: Reranking = None
+    per_document: PerDocument | None = None
+    expand: Expand | None = None
+    recency: RecencyConfig | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
         """How to rerank, None not to; `configured`: whether the namespace has a reranker."""
@@ -85,6 +112,9 @@ class HybridSearchRequest(Struct, rename="camel", kw_only=True):
     search_type: Literal["HYBRID"] | None = "HYBRID"
     explain: Explain | None = False
     rerank: Reranking = None
+    per_document: PerDocument | None = None
+    expand: Expand | None = None
+    recency: RecencyConfig | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
         """How to rerank, None not to; `configured`: whether the namespace has a reranker."""
@@ -126,7 +156,9 @@ class ResultChunk(Struct):
 
 
 class Explanation(Struct, rename="camel"):
-    """How a score came about: its two parts before they are weighed, and the place in each list, null outside of it."""
+    """How a score came about: its two parts before they are weighed, and the place in each list, null outside of it.
+
+    `recencyScore`, where `recency` was asked for: what the age adds, before it is weighed."""
 
     semantic_score: float
     keyword_score: float
@@ -134,13 +166,28 @@ class Explanation(Struct, rename="camel"):
     keyword_rank: int | None
     rerank_score: float | UnsetType = UNSET
     rank_before: int | UnsetType = UNSET
+    recency_score: float | UnsetType = UNSET
 
     @classmethod
     def of(cls, hit: Hit) -> Explanation:
         found = cls(hit.semantic, hit.keyword, hit.semantic_rank, hit.keyword_rank)
         if hit.rerank_score is not None and hit.rank_before is not None:
             found.rerank_score, found.rank_before = hit.rerank_score, hit.rank_before
+        if hit.recency is not None:
+            found.recency_score = hit.recency
         return found
+
+
+class ResultContext(Struct):
+    """What surrounds a result: `parsed[start:end] == content`."""
+
+    content: str
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, context: Context | None) -> ResultContext | UnsetType:
+        return UNSET if context is None else cls(context.content, context.start, context.end)
 
 
 class SearchResult(Struct, rename="camel"):
@@ -161,6 +208,7 @@ class SearchResult(Struct, rename="camel"):
     document: ResultDocument
     chunk: ResultChunk
     explanation: Explanation | UnsetType = UNSET
+    context: ResultContext | UnsetType = UNSET
 
     @classmethod
     def of(cls, hit: Hit, *, explain: bool = False) -> SearchResult:
@@ -172,6 +220,7 @@ class SearchResult(Struct, rename="camel"):
             document=ResultDocument(hit.document_id, hit.name, hit.external_id, hit.document_type),
             chunk=ResultChunk(hit.index, hit.start, hit.end, hit.page),
             explanation=Explanation.of(hit) if explain else UNSET,
+            context=ResultContext.of(hit.context),
         )
 
 
@@ -213,7 +262,12 @@ def checked(query: str) -> str:
 
 def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
     given = {"top_k": request.top_k, "threshold": request.score_threshold, "where": _where(request.filter)}
-    return {name: value for name, value in given.items() if value is not None}
+    shape = Shape(
+        request.per_document,
+        None if request.expand is None else request.expand.to_values(),
+        None if request.recency is None else request.recency.to_values(),
+    )
+    return {"shape": shape} | {name: value for name, value in given.items() if value is not None}
 
 
 def _reranking(sent: RerankOptions | Literal[True, False] | None, *, configured: bool) -> Rerank | None:

@@ -77,6 +77,8 @@ def fingerprint(item: Item, raw_hash: bytes, embedding: Mapping[str, Any]) -> by
         item.ocr.value,
         dict(sorted(embedding.items())),
     ]
+    if item.modified_at is not None:
+        parts.append({"modifiedAt": item.modified_at})
     if item.page is not None:
         parts.append([item.page.include, item.page.exclude])
     return hashlib.sha256(json.dumps(parts).encode()).digest()

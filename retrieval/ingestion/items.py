@@ -54,6 +54,8 @@ class Item:
     chunk_size: int
     chunk_overlap: int
     ocr: OcrStrategy
+    modified_at: str | None = None
+    """When the content was last modified, if the request told."""
     page: ScrapeOptions | None = None
     """What to take of it if it is a web page."""
 
@@ -331,5 +333,6 @@ def _item(row: Row) -> Item:
         chunk_size=asked.chunk_size,
         chunk_overlap=asked.chunk_overlap,
         ocr=asked.ocr,
+        modified_at=asked.modified_at,
         page=ScrapeOptions.of(config.request or {}) if row["source"] in WEB and is_page(row["media_type"]) else None,
     )

@@ -97,8 +97,9 @@ def _parse(
 ) -> tuple[dict[str, Any], list[Stored]]:
     if item.raw_key is None:
         raise Skippable("There is no stored file to parse; ingest the document again.")
+    told = {} if item.modified_at is None else {"modifiedAt": item.modified_at}
     if lease.source == "TEXT":
-        properties = {"mimeType": "text/plain", "fileSize": item.raw_size}
+        properties = {"mimeType": "text/plain", "fileSize": item.raw_size, **told}
         return {"parsed_key": item.raw_key, "title": item.name, "properties": properties}, []
     parsed, stored = _with_local_file(db, item, lease, files, parser)
     key = item.file_key(lease.scope, file_keys.PARSED)
@@ -110,7 +111,8 @@ def _parse(
         "pages": list(parsed.pages),
         "properties": {"fileSize": item.raw_size, **item.properties, **parsed.properties}
         | ({"title": title} if title else {})
-        | ({PAGE_MAP: 1} if parsed.pages else {}),
+        | ({PAGE_MAP: 1} if parsed.pages else {})
+        | told,
     }
     return found, stored
 

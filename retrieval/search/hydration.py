@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from functools import lru_cache
 from typing import Any, LiteralString
 
@@ -92,12 +93,30 @@ _HYDRATE: LiteralString = """
                %(semantic_weight)s::float8 * semantic + %(keyword_weight)s::float8 * (bm25 / (bm25 + HALF)) as score
         from parts order by score desc, document_id collate "C", index limit %(limit)s
     )
+"""
+_SHOWN: LiteralString = """
     select c.content, b.score, b.semantic, b.keyword, b.semantic_rank, b.keyword_rank, d.id as document_id, d.name,
            d.external_id, d.document_type, d.source, d.metadata, c.index, c.start, c."end",
            case when PLACED then c.page end as page
     from best b join lateral (select * from chunks where id = b.id limit 1) c on true
     join lateral (select * from documents where id = b.document_id limit 1) d on true
     order by b.score desc, b.document_id collate "C", b.index
+"""
+_LIGHT: LiteralString = """
+    select b.*, c.start, c."end", d.parsed_key, d.properties ->> 'modifiedAt' as modified_at, d.created_at,
+           PAGES as pages
+    from best b join lateral (select start, "end" from chunks where id = b.id limit 1) c on true
+    join lateral (select * from documents where id = b.document_id limit 1) d on true
+    order by b.score desc, b.document_id collate "C", b.index
+"""
+_PAGES: LiteralString = f"""case when {PLACED} then coalesce((
+        select m.pages from run_documents m where m.document_id = d.id and m.generation = d.active_generation limit 1
+    ), '{{}}') else '{{}}' end"""
+_OF_IDS: LiteralString = f"""
+    select c.content, d.id as document_id, d.name, d.external_id, d.document_type, d.source, d.metadata, c.index,
+           c.start, c."end", case when {PLACED} then c.page end as page, c.id
+    from unnest(%(chunks)s::bigint[]) i(id) join lateral (select * from chunks where id = i.id limit 1) c on true
+    join lateral (select * from documents where id = c.document_id and deleted_at is null limit 1) d on true
 """
 _SEMANTIC: LiteralString = f"""coalesce((
             select least(1.0, greatest(0.0, 1 - ({_DISTANCE}))) from embeddings e
@@ -115,11 +134,19 @@ _SCORED: LiteralString = f"""scored as (
 """The BM25 scores of those candidates that came without one: of a filtered search, and what became visible since."""
 
 
+class Light(Enum):
+    """What of a candidate is read."""
+
+    PLAIN = "PLAIN"
+    WITH_PAGES = "WITH_PAGES"
+
+
 @lru_cache(maxsize=256)
-def _statement(condition: LiteralString, *, by_meaning: bool, by_words: bool) -> LiteralString:
+def _statement(condition: LiteralString, shown: LiteralString, *, by_meaning: bool, by_words: bool) -> LiteralString:
     """In one line: psycopg keeps what it has read of a statement only if it is short."""
     statement = (
-        _HYDRATE.replace("FILTER", condition)
+        (_HYDRATE + shown)
+        .replace("FILTER", condition)
         .replace("SEMANTIC", _SEMANTIC if by_meaning else "0.0::float8")
         .replace("KEYWORD", "coalesce(w.score, s.score, 0.0)" if by_words else "0.0::float8")
         .replace("JOIN_SCORED", "left join scored s on s.chunk_id = c.id" if by_words else "")
@@ -169,15 +196,18 @@ def hydrate(
     values: Sequence[float] | None,
     weights: tuple[float, float],
     where: DocumentFilter | None,
-    limit: int,
+    limit: int | Light,
 ) -> list[Row]:
     """The `limit` best of the candidates that may be shown, with the fields of `search.Hit`, best first.
 
     near: places of vectors, nearest first; exact: chunk ids, nearest first; words: by BM25, those with a rank
-    proposed, the others scored only; weights: semantic, keyword.
+    proposed, the others scored only; weights: semantic, keyword. limit: Light for all of them, instead of those fields
+    with what `shaping` decides by; WITH_PAGES also with the offsets of the document's pages.
     """
+    pages: LiteralString = _PAGES if limit is Light.WITH_PAGES else "'{}'::int[]"
+    shown = _LIGHT.replace("PAGES", pages) if isinstance(limit, Light) else _SHOWN
     condition, params = where.sql("d") if where is not None else ("true", {})
-    statement = _statement(condition, by_meaning=values is not None, by_words=bool(terms.names))
+    statement = _statement(condition, shown, by_meaning=values is not None, by_words=bool(terms.names))
     params |= {
         "partition": partition,
         **of_places(near),
@@ -187,7 +217,7 @@ def hydrate(
         "exact": literal(exact),
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],
-        "limit": limit,
+        "limit": None if isinstance(limit, Light) else limit,
     }
     if values is not None:
         params |= _vector(values)
@@ -196,6 +226,12 @@ def hydrate(
     with db.transaction() as connection:
         connection.execute(bm25.PLAN_ONCE)
         return connection.execute(statement, params, prepare=True).fetchall()
+
+
+def shown(db: Database, chunk_ids: Sequence[int]) -> dict[int, Row]:
+    """By chunk id, the fields of `search.Hit` but for its scores; without what was deleted meanwhile."""
+    rows = db.rows(_OF_IDS, {"chunks": literal(chunk_ids)})
+    return {row.pop("id"): row for row in rows}
 
 
 def _vector(values: Sequence[float]) -> dict[str, Any]:

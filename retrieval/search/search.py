@@ -27,12 +27,16 @@ from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.search import bm25 as keyword
-from retrieval.search.hydration import Place, hydrate, of_documents, places
+from retrieval.search.contexts import Unit
+from retrieval.search.hydration import Light, Place, hydrate, of_documents, places, shown
 from retrieval.search.query_vectors import QueryVectors
 from retrieval.search.ranking import rank
+from retrieval.search.shaping import Context, Pick, Shape, Shaper, Texts
 
 CANDIDATES = 100
 """Best of each side that are scored, more if more results are asked for."""
+AGED = 1_000
+"""The same if the age of documents counts: what is new may stand far down by its words and meaning."""
 SPARE = 10
 """Candidates beyond `top_k`, for those that fall away."""
 MOST = 10_000
@@ -55,6 +59,7 @@ class Query:
     where: DocumentFilter | None = None
     semantic_weight: float = 1.0
     keyword_weight: float = 0.0
+    shape: Shape = field(default_factory=Shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,8 @@ class Hit:
     rerank_score: float | None = None
     rank_before: int | None = None
     """The place before reranking, from 1."""
+    recency: float | None = None
+    context: Context | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +120,12 @@ def run(
     embedder: Embedder | None,
     vectors: VectorStore | None,
     language: str = "english",
+    texts: Texts | None = None,
 ) -> SearchResult:
-    """The best chunks of the scope. `embedder` and `vectors` may be None if the semantic weight is 0."""
+    """The best chunks of the scope. `embedder` and `vectors` may be None if the semantic weight is 0.
+
+    texts: where contexts come from, if the query asks for them.
+    """
     clock = _Clock()
     row = db.row(_PARTITION, scopes.params(scope))
     if row is None or (query.where is not None and query.where.empty_lists):
@@ -126,7 +137,9 @@ def run(
         with clock("embed_ms"):
             values = _QUERIES.embed(embedder, scope, query.text)
     search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values)
-    return SearchResult(_hits(query, search.rows()), clock.spent)
+    if query.shape.plain:
+        return SearchResult(_hits(query, search.rows()), clock.spent)
+    return SearchResult(search.shaped(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,22 +173,65 @@ class _Search:
             matches = self._by_meaning(wanted) if exact is None else []
             near = places(matches)
             words = words or self._by_words(wanted, near)
-            with self.clock("hydrate_ms"):
-                rows = hydrate(
-                    self.db,
-                    self.partition,
-                    near=near,
-                    exact=exact or [],
-                    words=words.scored,
-                    terms=words.terms,
-                    values=self.values,
-                    weights=(self.query.semantic_weight, self.query.keyword_weight),
-                    where=self.query.where,
-                    limit=self.query.top_k,
-                )
+            rows = self._hydrated(near, exact, words, self.query.top_k)
             if len(rows) >= self.query.top_k or len(matches) < wanted or wanted >= MOST:
                 return rows
             wanted = min(wanted * 4, MOST)
+
+    def shaped(self, shaper: Shaper) -> list[Hit]:
+        """The hits that the shape leaves, from more candidates of both sides while some are missing."""
+        shape = shaper.shape
+        wanted = max(AGED if shape.recency else CANDIDATES, self.query.top_k + SPARE)
+        light = Light.WITH_PAGES if shape.expansion is not None and shape.expansion.unit is Unit.PAGE else Light.PLAIN
+        while True:
+            exact = self._exact(wanted)
+            matches = self._by_meaning(wanted) if exact is None else []
+            near = places(matches)
+            words = self._by_words(wanted, near)
+            rows = self._hydrated(near, exact, words, light)
+            with self.clock("hydrate_ms"):
+                picked = shaper.pick(rows)
+            more = max(len(matches), len(exact or []), sum(one.rank is not None for one in words.scored)) >= wanted
+            worse = bool(rows) and shape.recency is None and rows[-1]["score"] < self.query.threshold
+            if len(picked) >= self.query.top_k or worse or not more or wanted >= MOST:
+                return self._shown(picked, shaper)
+            wanted = min(wanted * 4, MOST)
+
+    def _shown(self, picked: Sequence[Pick], shaper: Shaper) -> list[Hit]:
+        with self.clock("hydrate_ms"):
+            found = shown(self.db, [pick.row["id"] for pick in picked])
+            return [
+                Hit(
+                    **found[pick.row["id"]],
+                    score=pick.score,
+                    **{name: pick.row[name] for name in ("semantic", "keyword", "semantic_rank", "keyword_rank")},
+                    recency=pick.recency,
+                    context=shaper.context(pick, found[pick.row["id"]]),
+                )
+                for pick in picked
+                if pick.row["id"] in found
+            ]
+
+    def _hydrated(
+        self,
+        near: Sequence[Place],
+        exact: list[int] | None,
+        words: _Words,
+        limit: int | Light,
+    ) -> list[Row]:
+        with self.clock("hydrate_ms"):
+            return hydrate(
+                self.db,
+                self.partition,
+                near=near,
+                exact=exact or [],
+                words=words.scored,
+                terms=words.terms,
+                values=self.values,
+                weights=(self.query.semantic_weight, self.query.keyword_weight),
+                where=self.query.where,
+                limit=limit,
+            )
 
     def _by_words(self, wanted: int, near: Sequence[Place]) -> _Words:
         """The keyword side, and in the same pass the scores of what the vector store has proposed."""

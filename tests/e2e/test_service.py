@@ -89,6 +89,40 @@ def test_a_file_is_found_by_a_sentence_from_its_middle(service, name, content, p
         assert best["chunk"]["page"] <= page
 
 
+@pytest.mark.decision("D66")
+def test_hits_come_one_a_document_with_their_section_new_ones_first(service):
+    manual = "# Lighthouse manual\n\n" + "".join(
+        f"## Lamp {n}\n\nThe lamp {n} of the lighthouse turns every {n} seconds. It is cleaned on Mondays.\n\n"
+        for n in range(1, 9)
+    )
+    small = {"chunkSize": 16, "chunkOverlap": 4}
+    for name, modified in (("manual", "2001-05-01T00:00:00+02:00"), ("newer manual", None)):
+        fields = {} if modified is None else {"modifiedAt": modified}
+        accepted = service.text(manual, name=name, chunkConfig=small, **fields)
+        (run,) = service.wait(accepted["ingestJobRunId"])
+        assert run["documents"]["failed"] == []
+    asked = {"expand": {"unit": "SECTION", "maxTokens": 60}, "explain": True, "topK": 20, "scoreThreshold": 0.2}
+    hits = service.search("how often does lamp 3 turn", **asked)
+    ranges = set()
+    for hit in hits:
+        context, chunk = hit["context"], hit["chunk"]
+        text = parsed_text(service, hit["document"]["id"])
+        assert text[context["start"] : context["end"]] == context["content"]
+        assert hit["content"] in context["content"]
+        covered = {(hit["document"]["id"], place) for place in range(context["start"], context["end"])}
+        assert not covered & ranges
+        ranges |= covered
+        assert chunk["start"] >= context["start"]
+    newest = service.search(
+        "how often does lamp 3 turn", perDocument=1, recency={"halfLifeDays": 365, "weight": 0.4}, **asked
+    )
+    names = [hit["document"]["name"] for hit in newest if hit["document"]["name"].endswith("manual")]
+    assert names == ["newer manual", "manual"]
+    scores = {hit["document"]["name"]: hit["explanation"]["recencyScore"] for hit in newest}
+    assert scores["newer manual"] > 0.99
+    assert scores["manual"] < 0.01
+
+
 def test_the_same_text_twice_is_one_document_and_costs_no_second_embedding(service):
     text = "Saffron is picked by hand at dawn, three threads from every crocus."
     first = service.text(text, name="saffron")

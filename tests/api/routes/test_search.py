@@ -32,6 +32,18 @@ BAD = [
     {"filter": {"metadata": {"a": [[1]]}}},
     {"searchType": "OTHER"},
     {"namespaceId": None},
+    {"perDocument": 0},
+    {"perDocument": 101},
+    {"perDocument": "1"},
+    {"expand": {}},
+    {"expand": {"unit": "WORD"}},
+    {"expand": {"unit": "PAGE", "maxTokens": 0}},
+    {"expand": {"unit": "PAGE", "maxTokens": 8001}},
+    {"expand": "PAGE"},
+    {"recency": {}},
+    {"recency": {"halfLifeDays": 0, "weight": 0.5}},
+    {"recency": {"halfLifeDays": -1, "weight": 0.5}},
+    {"recency": {"halfLifeDays": 1, "weight": 1.01}},
 ]
 
 
@@ -86,6 +98,8 @@ def test_bad_weights(org, weights):
         {"topK": 100, "scoreThreshold": 1, "filter": {}, "searchType": "HYBRID", "explain": False},
         {"filter": {"metadata": {"a": [1, "b", True, None]}}},
         {"filter": {"metadata": {}}},
+        {"perDocument": 1, "expand": {"unit": "SECTION"}, "recency": {"halfLifeDays": 0.5, "weight": 1}},
+        {"perDocument": None, "expand": None, "recency": None},
         {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}},
         {"hybridConfig": {"semanticWeight": 0.0, "keywordWeight": 0.9999995}},
         {"query": "ü" * 4096},

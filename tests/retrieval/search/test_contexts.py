@@ -1,0 +1,164 @@
+"""Contexts of hits: exact offsets, never more tokens than allowed, nothing shown twice."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for
+from retrieval.search.contexts import ParsedText, Unit
+from retrieval.search.shaping import Expansion, Recency, Shape, Shaper, Texts
+
+TOKENIZER = tokenizer_for("LOCAL", MINILM)
+MANUAL = """# Manual
+
+Read this first.
+
+## Cover
+
+Turn the key to the left. The cover opens.
+
+### Spare keys
+
+Ask the office for one.
+
+## Battery
+
+```sh
+# not a heading
+charge --all
+```
+
+Charge it overnight."""
+WORDS = [
+    "wing ",
+    "Grenzschicht ",
+    "café ",
+    "層流 ",
+    "😀 ",
+    "\n\n",
+    "\n## Heading\n",
+    "AB-1234. ",
+    "    ",
+    "x" * 70,
+    "นำไป ",
+]
+texts = st.lists(st.sampled_from(WORDS), min_size=5, max_size=120).map("".join).filter(str.strip)
+
+
+def count(text):
+    return len(TOKENIZER.spans([text])[0])
+
+
+def found(text, wanted, unit, most=512, pages=()):
+    place = text.index(wanted)
+    start, end = ParsedText(text, pages, TOKENIZER).around((place, place + len(wanted)), unit, most)
+    return text[start:end]
+
+
+def row(document, text, start, end, score, index=0, **fields):
+    place = {"id": index, "document_id": document, "index": index, "start": start, "end": end, "score": score}
+    return {**place, "parsed_key": text, "pages": [], "modified_at": None, "created_at": datetime.now(UTC), **fields}
+
+
+def shaper(top_k=10, threshold=0.0, **shape):
+    return Shaper(Shape(**shape), top_k, threshold, Texts(TOKENIZER, lambda key: key))
+
+
+def contexts(picks):
+    return [(pick.row["document_id"], *pick.part) for pick in picks]
+
+
+@pytest.mark.decision("D66")
+def test_each_unit_is_what_surrounds_the_hit():
+    assert found(MANUAL, "cover opens", Unit.CHUNK) == "cover opens"
+    section = found(MANUAL, "cover opens", Unit.SECTION)
+    assert section.startswith("## Cover")
+    assert section.endswith("Ask the office for one.")
+    assert found(MANUAL, "office", Unit.SECTION) == "### Spare keys\n\nAsk the office for one."
+    assert found(MANUAL, "overnight", Unit.SECTION) == MANUAL[MANUAL.index("## Battery") :]
+    assert found(MANUAL, "cover opens", Unit.DOCUMENT) == MANUAL
+    pages = [0, MANUAL.index("## Cover"), MANUAL.index("## Battery")]
+    assert found(MANUAL, "office", Unit.PAGE, pages=pages) == section
+    assert found(MANUAL, "office", Unit.PAGE) == found(MANUAL, "office", Unit.SECTION)
+
+
+@pytest.mark.decision("D66")
+def test_a_unit_that_is_too_large_is_cut_around_the_hit_between_words():
+    text = " ".join(f"word{n}" for n in range(5000))
+    part = found(text, "word2500", Unit.SECTION, most=64)
+    assert 50 <= count(part) <= 64
+    assert set(part.split()) <= set(text.split())
+    before, after = part.split("word2500")
+    assert abs(count(before) - count(after)) < 10
+    assert found(text, text, Unit.CHUNK, most=20).startswith("word0 ")
+
+
+@pytest.mark.decision("D66")
+@settings(max_examples=150)
+@given(text=texts, data=st.data(), unit=st.sampled_from(Unit), most=st.integers(1, 60))
+def test_a_context_holds_the_hit_and_no_more_tokens_than_allowed(text, data, unit, most):
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, min(len(text), start + 120)))
+    hit = text[start:end]
+    pages = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=3)))
+    low, high = ParsedText(text, pages, TOKENIZER).around((start, end), unit, most)
+    assert 0 <= low <= high <= len(text)
+    assert count(text[low:high]) <= most
+    if hit.strip() and max(map(len, hit.split())) < 30 and count(hit.strip()) <= most:
+        assert hit.strip() in text[low:high]
+
+
+@pytest.mark.decision("D66")
+@settings(max_examples=100)
+@given(text=texts, data=st.data(), unit=st.sampled_from(Unit), most=st.integers(1, 60))
+def test_nothing_is_shown_twice(text, data, unit, most):
+    places = data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=12))
+    rows = [
+        row(f"doc_{place % 2}", text, place, min(len(text), place + 40), 1 - n / 100, n)
+        for n, place in enumerate(places)
+    ]
+    picks = shaper(expansion=Expansion(unit, most)).pick(rows)
+    assert picks
+    assert picks[0].row is rows[0]
+    for n, (document, start, end) in enumerate(contexts(picks)):
+        assert count(text[start:end]) <= most
+        for other, low, high in contexts(picks)[:n]:
+            assert other != document or end <= low or high <= start
+
+
+@pytest.mark.decision("D66")
+def test_overlapping_contexts_become_one_that_covers_both_and_the_next_document_moves_up():
+    text = " ".join(f"word{n}" for n in range(400))
+    first, second = (text.index("word100 "), text.index("word110 ")), (text.index("word105 "), text.index("word118 "))
+    rows = [row("a", text, *first, 0.9), row("a", text, *second, 0.8, 1), row("b", text, *first, 0.7)]
+    merged = shaper(top_k=2, expansion=Expansion(Unit.CHUNK, 100)).pick(rows)
+    assert [pick.row["document_id"] for pick in merged] == ["a", "b"]
+    assert merged[0].part == (first[0], second[1] - 1)
+    tight = shaper(top_k=2, expansion=Expansion(Unit.CHUNK, count(text[slice(*first)]))).pick(rows)
+    assert contexts(tight) == [("a", first[0], first[1] - 1), ("b", first[0], first[1] - 1)]
+
+
+@pytest.mark.decision("D66")
+def test_a_text_that_cannot_be_read_now_leaves_the_chunk_itself():
+    away = Shaper(Shape(expansion=Expansion(Unit.DOCUMENT, 3)), 10, 0.0, Texts(TOKENIZER, lambda _: None))
+    [pick] = away.pick([row("a", "key", 7, 30, 0.9)])
+    context = away.context(pick, {"content": "one two three four five", "start": 7})
+    assert (context.content, context.start, context.end) == ("one two three", 7, 20)
+
+
+@pytest.mark.decision("D66")
+def test_recency_moves_the_new_up_by_its_formula_and_the_threshold_is_on_the_sum():
+    now = datetime.now(UTC)
+    stamps = {"old": now - timedelta(days=20), "new": now, "future": now + timedelta(days=9)}
+    rows = [
+        row(name, "", 0, 0, 0.8 - n / 10, modified_at=at.isoformat()) for n, (name, at) in enumerate(stamps.items())
+    ]
+    rows.append(row("no date", "", 0, 0, 0.9, modified_at="last week", created_at=now - timedelta(days=10)))
+    aged = shaper(recency=Recency(10, 0.5)).pick(rows)
+    scores = {pick.row["document_id"]: (round(pick.score, 3), round(pick.recency, 3)) for pick in aged}
+    assert scores == {"new": (0.85, 1.0), "future": (0.8, 1.0), "no date": (0.7, 0.5), "old": (0.525, 0.25)}
+    assert [pick.row["document_id"] for pick in aged] == list(scores)
+    assert len(shaper(threshold=0.75, recency=Recency(10, 0.5)).pick(rows)) == 2
+    assert shaper(recency=Recency(5e-324, 1.0)).pick(rows)[-1].score == 0.0

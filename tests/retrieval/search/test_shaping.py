@@ -1,0 +1,52 @@
+"""Hits of a shaped search on a real database: so many of one document, by age."""
+
+import pytest
+
+from retrieval.search import search
+from retrieval.search.search import Query
+from retrieval.search.shaping import Recency, Shape
+from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
+
+
+def find(library, shape, **fields):
+    query = Query("wing", shape=shape, **fields)
+    return search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store).hits
+
+
+@pytest.mark.decision("D66")
+@pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])
+def test_one_document_has_no_more_than_its_share_and_the_others_fill_up(library, weight):
+    long = library.put([f"wing wing {n}" for n in range(450)], [axis(0.9)] * 450)
+    for n in range(12):
+        library.put([f"wing on a plate in a long text {n}", "wing beside much other text here"], [axis(0.3), axis(0.2)])
+    for share in (1, 2):
+        hits = find(library, Shape(per_document=share), **hybrid(weight))
+        documents = [hit.document_id for hit in hits]
+        assert len(hits) == 10
+        assert max(map(documents.count, documents)) == share
+        assert documents[0] == long
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@pytest.mark.decision("D66")
+def test_a_shape_that_changes_nothing_gives_the_hits_of_a_plain_search(library):
+    library.put([f"wing {n}" for n in range(40)], [axis(n / 50) for n in range(40)])
+    for weight in (1.0, 0.5, 0.0):
+        plain = find(library, Shape(), **hybrid(weight))
+        assert find(library, Shape(per_document=100), **hybrid(weight)) == plain
+        assert [hit.index for hit in find(library, Shape(recency=Recency(1, 0)), **hybrid(weight))] == [
+            hit.index for hit in plain
+        ]
+
+
+@pytest.mark.decision("D66")
+def test_the_newer_of_two_like_documents_comes_first(library):
+    old, new, undated = (library.put(["wing"], [axis(score)]) for score in (0.9, 0.8, 0.7))
+    for document, stamp in ((old, "2001-01-01T00:00:00Z"), (new, "2026-01-01T00:00:00Z"), (undated, "no date")):
+        library.db.rows(
+            "update documents set properties = jsonb_build_object('modifiedAt', %(stamp)s::text) where id = %(id)s",
+            {"stamp": stamp, "id": document},
+        )
+    hits = find(library, Shape(recency=Recency(3650, 0.5)))
+    assert [hit.document_id for hit in hits] == [new, undated, old]
+    assert hits[1].recency == pytest.approx(1, abs=1e-3)
