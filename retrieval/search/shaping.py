@@ -8,6 +8,7 @@ the next candidate; the better hit's context then covers both, where the tokens 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ class Recency:
     def part(self, row: Row, now: datetime) -> float:
         """1 for what was modified now or later, one half after each half-life."""
         age = (now - (_instant(row["modified_at"]) or row["created_at"])).total_seconds() / _DAY
-        return 0.5 ** (max(age, 0.0) / self.half_life_days)
+        return math.pow(0.5, max(age, 0.0) / self.half_life_days)
 
 
 @dataclass(frozen=True, slots=True)
