@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, LiteralString, Protocol, TypeGuard, cast
 
+from retrieval.conditions import rule
+from retrieval.conditions import sql as statements
+from retrieval.conditions.model import Condition, Described, same, storable
+from retrieval.conditions.parse import parse as parse_condition
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.sources import DOCUMENT_TYPES, FETCHED, STORED
 from retrieval.statuses import DocumentStatus
@@ -29,25 +32,19 @@ _SOURCE_NAMES = {"FILE": "LOCAL_FILE"}
 STATUSES = frozenset(map(str, DocumentStatus))
 
 
-class Filterable(Protocol):
-    """What a filter looks at."""
+class Filterable(Described, Protocol):
+    """What a filter looks at; the fields of `Described` only where it has a condition."""
 
     @property
     def id(self) -> str: ...
     @property
     def external_id(self) -> str: ...
     @property
-    def document_type(self) -> str: ...
-    @property
     def connection_id(self) -> str | None: ...
     @property
     def archive_id(self) -> str | None: ...
     @property
-    def source(self) -> str: ...
-    @property
     def status(self) -> str: ...
-    @property
-    def metadata(self) -> Mapping[str, Any]: ...
     @property
     def awaiting_removal(self) -> bool: ...
 
@@ -59,6 +56,7 @@ class DocumentFilter:
     A metadata value is a scalar or several of them (any of), and nothing matches none of them (D82); a list in the
     document matches if it contains one.
     `awaiting_removal`: gone at its content service, and held there until a person confirms its removal.
+    `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition (D64).
     """
 
     document_ids: tuple[str, ...] = ()
@@ -70,21 +68,29 @@ class DocumentFilter:
     statuses: tuple[str, ...] = ()
     metadata: Mapping[str, Scalar | Sequence[Scalar]] = field(default_factory=lambda: MappingProxyType({}))
     awaiting_removal: bool | None = None
+    also_metadata: Mapping[str, Scalar | Sequence[Scalar]] = field(default_factory=lambda: MappingProxyType({}))
+    where: Condition | None = None
 
-    def wanted(self) -> dict[str, tuple[Scalar, ...]]:
+    def wanted(self) -> list[tuple[str, tuple[Scalar, ...]]]:
         """The metadata keys that restrict, each with the values of which one must be there."""
-        lists = {key: value if _is_list(value) else (value,) for key, value in self.metadata.items()}
-        return {key: tuple(cast("Sequence[Scalar]", values)) for key, values in lists.items()}
+        named = [*self.metadata.items(), *self.also_metadata.items()]
+        lists = [(key, value if _is_list(value) else (value,)) for key, value in named]
+        return [(key, tuple(cast("Sequence[Scalar]", values))) for key, values in lists]
 
     @property
     def empty_lists(self) -> list[str]:
         """The metadata keys of which no value is allowed: with one of them nothing matches."""
-        return [key for key, values in self.wanted().items() if not values]
+        return [key for key, values in self.wanted() if not values]
 
     def restricts(self) -> bool:
-        """Whether it names what it wants: the documents that no removal awaits are nearly all there are."""
+        """Whether it names what it wants: the documents that no removal awaits are nearly all there are, and so are
+        those for which a condition holds that holds for a document without any field."""
         named = any(getattr(self, name) for name in _COLUMNS) or bool(self.types) or bool(self.wanted())
-        return named or self.awaiting_removal is True
+        return named or self.awaiting_removal is True or (self.where is not None and rule.restricts(self.where))
+
+    def narrows(self) -> bool:
+        """Whether it can leave a document out."""
+        return self.restricts() or self.awaiting_removal is not None or self.where is not None
 
     def sql(self, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
         """A condition on the `documents` table under `alias`, and its parameters, named `filter_…`."""
@@ -106,12 +112,16 @@ class DocumentFilter:
             params["filter_ways"] = sorted(_CAME_BY.intersection(self.types))
         if self.awaiting_removal is not None:
             clauses.append(("" if self.awaiting_removal else "not ") + AWAITS_REMOVAL.replace("d.id", f"{alias}.id"))
-        for number, (key, wanted) in enumerate(self.wanted().items()):
+        for number, (key, wanted) in enumerate(self.wanted()):
             position = str(number)
             clauses.append(f"{alias}.metadata @> any(%(filter_metadata_{position})s::jsonb[])")
             params[f"filter_metadata_{position}"] = [
                 json.dumps({key: shape}) for value in wanted for shape in (value, [value])
             ]
+        if self.where is not None:
+            condition, values = statements.sql(self.where, alias)
+            clauses.append(condition)
+            params |= values
         return " and ".join(clauses) or "true", params
 
     def matches(self, document: Filterable) -> bool:
@@ -123,7 +133,8 @@ class DocumentFilter:
             )
             and (not self.types or _fits_type(document, self.types))
             and self.awaiting_removal in {None, document.awaiting_removal}
-            and all(_fits(document.metadata, key, wanted) for key, wanted in self.wanted().items())
+            and all(_fits(document.metadata, key, wanted) for key, wanted in self.wanted())
+            and (self.where is None or rule.matches(self.where, document))
         )
 
 
@@ -179,6 +190,7 @@ def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfi
         statuses=entries("documentIngestionStatuses", STATUSES),
         metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),
         awaiting_removal=_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
+        where=condition_of(data.get("where"), code, where=f"{path}where"),
     )
 
 
@@ -194,10 +206,15 @@ def parse_metadata(data: object, code: ErrorCode, *, where: str) -> Mapping[str,
     return parsed
 
 
+def condition_of(data: object, code: ErrorCode, *, where: str) -> Condition | None:
+    """A condition as it was sent; null is none."""
+    return None if data is None else parse_condition(data, code, where=where)
+
+
 def _strings(value: object, code: ErrorCode, where: str, allowed: frozenset[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
-    if not _is_list(value) or not all(isinstance(entry, str) and _storable(entry) for entry in value):
+    if not _is_list(value) or not all(isinstance(entry, str) and storable(entry) for entry in value):
         raise ServiceError(code, "This must be an array of strings.", field=where)
     if len(value) > ENTRIES:
         raise ServiceError(code, f"This array may have at most {ENTRIES} entries.", field=where)
@@ -214,7 +231,7 @@ def _flag(value: object, code: ErrorCode, where: str) -> bool | None:
 
 
 def _key(key: object, code: ErrorCode, where: str) -> str:
-    if not isinstance(key, str) or not _storable(key):
+    if not isinstance(key, str) or not storable(key):
         raise ServiceError(code, "A metadata key must be a string without NUL characters.", field=where)
     if key.startswith("$"):
         raise ServiceError(code, "A metadata key must not start with `$`: there are no operators.", field=where)
@@ -237,15 +254,10 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 def _is_scalar(value: object) -> TypeGuard[Scalar]:
     if isinstance(value, str):
-        return _storable(value)
+        return storable(value)
     if isinstance(value, float):
         return value - value == 0  # neither infinite nor NaN
     return value is None or isinstance(value, bool | int)
-
-
-def _storable(text: str) -> bool:
-    """Whether PostgreSQL can hold it: no NUL, no half of a surrogate pair."""
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _fits_type(document: Filterable, types: tuple[str, ...]) -> bool:
@@ -260,12 +272,3 @@ def _fits(metadata: Mapping[str, Any], key: str, wanted: Sequence[Scalar]) -> bo
     value = metadata[key]
     candidates = value if isinstance(value, list) else [value]
     return any(same(candidate, one) for candidate in candidates for one in wanted)
-
-
-def same(left: object, right: object) -> bool:
-    """Equal as JSON values: 1 and 1.0 are one number; 1, "1" and true are three values."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return Decimal(repr(left)) == Decimal(repr(right))
-    return type(left) is type(right) and left == right

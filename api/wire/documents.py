@@ -14,6 +14,7 @@ from api.wire.common import Answer, DeletionAnswered, Identified, Timestamp
 from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters
+from retrieval.conditions.model import OPS
 from retrieval.documents.documents import DocumentRow, Stats
 from retrieval.errors import ErrorCode
 from retrieval.filters import SOURCES, STATUSES, TYPES, DocumentFilter
@@ -30,6 +31,25 @@ def _one_of(values: frozenset[str]) -> Meta:
     return Meta(max_length=filters.ENTRIES, extra_json_schema={"items": {"type": "string", "enum": sorted(values)}})
 
 
+Where = Annotated[
+    dict[str, Any],
+    Meta(
+        description="A condition: `all`, `any`, `not`, or a `field` with `op` and `value`; see the contract.",
+        examples=[{"field": "metadata.year", "op": "gte", "value": 2024}],
+        extra_json_schema={
+            "properties": {
+                "all": {"type": "array", "items": {"type": "object"}},
+                "any": {"type": "array", "items": {"type": "object"}},
+                "not": {"type": "object"},
+                "field": {"type": "string"},
+                "op": {"type": "string", "enum": list(OPS)},
+                "value": {},
+            },
+        },
+    ),
+]
+
+
 class FilterConfig(Struct, rename="camel", omit_defaults=True):
     """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
 
@@ -42,9 +62,10 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     document_ingestion_statuses: Annotated[list[str], _one_of(STATUSES)] | None = None
     metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None = None
     awaiting_removal: bool | None = None
+    where: Where | None = None
 
-    def to_values(self) -> DocumentFilter:
-        return filters.parse(msgspec.to_builtins(self), INVALID)
+    def to_values(self, code: ErrorCode = INVALID, *, where: str = "filterConfig") -> DocumentFilter:
+        return filters.parse(msgspec.to_builtins(self), code, where=where)
 
 
 class Pagination(Struct, rename="camel"):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import Answer
+from api.wire.documents import FilterConfig, Where
 from api.wire.ingest import NamespaceId
+from retrieval import filters
+from retrieval.conditions.model import All
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter, parse_metadata
 from retrieval.search.contexts import Unit
@@ -44,9 +48,12 @@ PerDocument = Annotated[int, Meta(ge=1, le=100, description="Results of one docu
 
 
 class SearchFilter(Struct):
-    """Every metadata key must match: a value or any of a list; against a list in the document: contains."""
+    """Every metadata key must match: a value or any of a list; against a list in the document: contains. `documents`
+    restricts by everything that documents are listed by, `where` by a condition; all three must hold."""
 
     metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": "A-7"}])] | None = None
+    documents: FilterConfig | None = None
+    where: Where | None = None
 
 
 class Expand(Struct, rename="camel"):
@@ -284,6 +291,13 @@ def _reranking(sent: RerankOptions | Literal[True, False] | None, *, configured:
 
 
 def _where(sent: SearchFilter | None) -> DocumentFilter | None:
-    if sent is None or not sent.metadata:
+    if sent is None or not (sent.metadata or sent.documents or sent.where is not None):
         return None
-    return DocumentFilter(metadata=parse_metadata(sent.metadata, INVALID, where="filter.metadata"))
+    documents = (sent.documents or FilterConfig()).to_values(INVALID, where="filter.documents")
+    said = filters.condition_of(sent.where, INVALID, where="filter.where")
+    both = [one for one in (documents.where, said) if one is not None]
+    return replace(
+        documents,
+        also_metadata=parse_metadata(sent.metadata, INVALID, where="filter.metadata"),
+        where=All(tuple(both)) if len(both) > 1 else both[0] if both else None,
+    )

@@ -208,7 +208,7 @@ class PgVectorStore:
         """One query in the form the index is for, or in one that it cannot serve; equals are in the order of ids."""
         condition: LiteralString = ""
         filtering: dict[str, Any] = {}
-        if where is not None and where.restricts():
+        if where is not None and where.narrows():
             fragment, filtering = where.sql("d")
             condition = f"{_OF_DOCUMENTS.format(partition=partition)}{fragment})"
         size = int(self._dimensions)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval.filters import same
+from retrieval.conditions.model import same
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,7 @@ def best(connection: Connection[Row], query: Terms, n: int, where: DocumentFilte
 
 
 def _condition(where: DocumentFilter | None) -> tuple[LiteralString, dict[str, Any]]:
-    if where is None or not where.restricts():
+    if where is None or not where.narrows():
         return "", {}
     fragment, params = where.sql("d")
     return f"{_OF_DOCUMENTS}{fragment})", params

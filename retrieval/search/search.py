@@ -242,7 +242,7 @@ class _Search:
             terms = keyword.terms(connection, self.partition, self.query.text, self.language)
             if not terms.names:
                 return _Words(terms)
-            if where is not None and where.restricts():
+            if where is not None and where.narrows():
                 return _Words(terms, keyword.best(connection, terms, wanted, where))
             connection.execute(keyword.PLAN_ONCE)
             ranking = rank(connection, terms, near)
@@ -253,7 +253,7 @@ class _Search:
     def _exact(self, wanted: int) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few; None: ask the vector store."""
         where = self.query.where
-        if self.values is None or where is None or not where.restricts():
+        if self.values is None or where is None or not where.narrows():
             return None
         with self.clock("vector_ms"):
             return of_documents(self.db, self.partition, where, self.values, wanted)

@@ -291,6 +291,8 @@ def _compares(operator: str, have: Any, wanted: Any) -> bool:
         if len(wanted) > 10_000:
             raise Refused(400, "too many values")
         return any(one in wanted for one in values)
+    if operator == "$nin":
+        return not any(one in wanted for one in values)
     raise Refused(400, "Operator is not valid")
 
 

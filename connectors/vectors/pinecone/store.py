@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.http.paging import Cursors
 from connectors.vectors.pinecone.client import NotThere, PineconeClient, Throttled
+from connectors.vectors.pinecone.expressions import expression
 from retrieval import settings
-from retrieval.documents import vector_metadata as labels
 from retrieval.errors import Fatal, Retryable
 from retrieval.ids import vector_prefix_of
 from retrieval.network import fetch_guard
@@ -84,7 +84,7 @@ class PineconeStore:
             "namespace": self._place(scope),
             "vector": direction,
             "top_k": min(top_k, MOST),
-            "filter": _expression(where),
+            "filter": expression(where),
             "include_values": False,
             "include_metadata": False,
         }
@@ -235,23 +235,6 @@ def _all(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
         return [call(one) for one in arguments]
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pinecone") as pool:
         return [done.result() for done in [pool.submit(call, one) for one in arguments]]
-
-
-def _expression(where: DocumentFilter | None) -> dict[str, Any] | None:
-    """As much of the filter as labels can say, in the vendor's words; it lets through at least what matches."""
-    if where is None:
-        return None
-    clauses: list[dict[str, Any]] = []
-    if where.document_ids:
-        clauses.append({"document": {"$in": list(where.document_ids)}})
-    if where.sources:
-        clauses.append({"source": {"$in": list(where.sources)}})
-    if where.types:
-        by_way = {"$and": [{"type": {"$eq": "URL"}}, {"source": {"$in": list(where.types)}}]}
-        clauses.append({"$or": [{"type": {"$in": list(where.types)}}, by_way]})
-    for key, values in where.wanted().items():
-        clauses.append({"marks": {"$in": [*dict.fromkeys(labels.mark(key, one) for one in values), labels.ANY]}})
-    return {"$and": clauses} if clauses else None
 
 
 def prepare() -> None:

@@ -15,6 +15,8 @@ DOCUMENT = document(HANDLERS)
 SPACE = "<namespace>"
 NO_RUN, NO_DOC, NO_CONNECTION = "ijr_0", "doc_0", "conn_0"
 FILTER = {"documentIds": [NO_DOC]}
+NEARLY_ALL = {"field": "metadata.a", "op": "ne", "value": 1}
+"""A condition that holds for a document without any field: it restricts nothing (D64)."""
 WHERE = {"namespaceId": SPACE, "filterConfig": FILTER}
 NAMESPACE, INGEST, SEARCH = "INVALID_NAMESPACE_CONFIG", "INVALID_INGEST_CONFIG", "INVALID_SEARCH_REQUEST"
 FILTERS, REQUEST, HYBRID = "INVALID_FILTER_CONFIG", "INVALID_REQUEST", "INVALID_HYBRID_CONFIG"
@@ -104,6 +106,11 @@ def search(code: str = SEARCH, **always: Any) -> list[Row]:
         {"filter": {"metadata": []}},
         {"filter": {"metadata": {"$or": []}}},
         {"filter": {"metadata": {"a": {"b": 1}}}},
+        {"filter": {"documents": []}},
+        {"filter": {"documents": {"documentTypes": ["PAGE"]}}},
+        {"filter": {"documents": {"where": {"all": []}}}},
+        {"filter": {"where": {}}},
+        {"filter": {"where": {"field": "metadata.a", "op": "like", "value": "b"}}},
         {"searchType": "KEYWORD"},
         {"namespaceId": 5},
         {"explain": "yes"},
@@ -134,6 +141,10 @@ def filtered(**always: Any) -> list[Row]:
         {"metadata": 5},
         {"metadata": {"$gt": 1}},
         {"metadata": {"a": {"b": 1}}},
+        {"where": []},
+        {"where": {}},
+        {"where": {"any": []}},
+        {"where": {"field": "document.createdAt", "op": "gt", "value": "soon"}},
     ]
     return [
         *unreadable(FILTERS),
@@ -149,6 +160,7 @@ def changing(**always: Any) -> list[Row]:
     return [
         *filtered(**always),
         body({**WHERE, **always, "filterConfig": {}}, 400, FILTERS),
+        body({**WHERE, **always, "filterConfig": {"where": NEARLY_ALL}}, 400, FILTERS),
         body({**WHERE, **always}, 404, "DOCUMENTS_NOT_FOUND"),
     ]
 

@@ -207,3 +207,23 @@ def test_the_namespace_must_be_there(org, space):
             answer = ask(org, method, missing, {"documentIds": ["x"]}, **more)
             assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
         assert_error(ask(org, method, None, {"documentIds": ["x"]}, **more), 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.decision("D64")
+def test_a_condition_lists_changes_and_deletes_what_it_holds_for(org, space):
+    def names(where, **more):
+        return sorted(one["name"] for one in listed(org, space, {"where": where, **more})["documents"])
+
+    number = {"field": "metadata.number", "op": "gte", "value": 1}
+    assert names(number) == ["n1", "n2"]
+    assert names({"all": [number, {"field": "metadata.color", "op": "startsWith", "value": "b"}]}) == ["n2"]
+    assert names({"not": number}) == ["n0"]
+    assert names(number, metadata={"color": "green"}) == ["n1"]
+    assert names({"field": "document.createdAt", "op": "gt", "value": "2020-01-01"}) == ["n0", "n1", "n2"]
+    changed = ask(org, "PATCH", space, {"where": number}, data={"metadata": {"late": True}})
+    assert changed.json()["data"]["itemsUpdated"] == 2
+    late = {"field": "metadata.late", "op": "exists", "value": True}
+    assert ask(org, "DELETE", space, {"where": late}).json()["message"] == "2 documents deleted successfully"
+    assert names({"field": "metadata.late", "op": "exists", "value": False}) == ["n0"]
+    assert_error(ask(org, "DELETE", space, {"where": {"not": late}}), 400, "INVALID_FILTER_CONFIG")
+    assert_error(ask(org, "DELETE", space, {"where": late}), 404, "DOCUMENTS_NOT_FOUND")

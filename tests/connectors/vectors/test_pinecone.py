@@ -6,18 +6,23 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from connectors.http import paging
 from connectors.vectors.pinecone import client as pinecone_client
+from connectors.vectors.pinecone import expressions
 from connectors.vectors.pinecone import store as adapter
 from connectors.vectors.pinecone.client import PineconeClient
 from connectors.vectors.pinecone.store import PineconeStore
+from retrieval.conditions.rule import matches
 from retrieval.documents import vector_metadata
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope, Vector
-from tests.standins.pinecone import KEY, cut, html, reset, slow, status
+from tests.conditions import CONDITIONS, DOCS, condition_of
+from tests.standins.pinecone import KEY, cut, fits, html, reset, slow, status
 from tests.standins.pinecone_place import LOOPBACK, pinecone_store
 
 SCOPE = Scope("org_1", "ns_1")
@@ -328,3 +333,31 @@ def test_a_listing_that_never_ends_is_noticed(index, store, monkeypatch, circle)
     with pytest.raises(Retryable, match="would never end"):
         list(store.ids(SCOPE, "doc_1#"))
     assert len([path for _, path, _ in index.seen if path.startswith("/vectors/list")]) < 30
+
+
+@pytest.mark.decision("D64")
+@settings(max_examples=200, deadline=None)
+@given(data=CONDITIONS, docs=st.lists(DOCS, min_size=1, max_size=8))
+def test_what_a_condition_asks_of_the_index_lets_through_all_that_matches(data, docs):
+    condition = condition_of(data)
+    asked = expressions.expression(DocumentFilter(where=condition)) or {}
+    for doc in docs:
+        told = vector_metadata.of("doc_1", doc.document_type, doc.source, doc.metadata)
+        assert fits(asked, told) or not matches(condition, doc)
+
+
+@pytest.mark.decision("D64")
+@pytest.mark.parametrize(
+    ("data", "narrows"),
+    [
+        ({"field": "metadata.k", "op": "eq", "value": 1}, True),
+        ({"not": {"field": "metadata.k", "op": "nin", "value": ["a"]}}, True),
+        ({"field": "metadata.k", "op": "gt", "value": 1}, False),
+        ({"not": {"field": "document.type", "op": "eq", "value": "TEXT"}}, True),
+        ({"field": "document.source", "op": "in", "value": []}, True),
+    ],
+)
+def test_what_labels_can_say_is_asked_of_the_index(data, narrows):
+    asked = expressions.expression(DocumentFilter(where=condition_of(data)))
+    assert (asked is not None) is narrows
+    assert not asked or not fits(asked, vector_metadata.of("doc_1", "TEXT", "TEXT", {"k": 2}))

@@ -8,6 +8,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
 from retrieval.search import ranking, search
 from retrieval.search.search import Query
+from tests.conditions import condition_of
 
 WORDS = "pressure", "wing", "boundary", "layer"
 
@@ -266,3 +267,17 @@ def test_an_empty_list_of_allowed_values_finds_nothing(library, find, weight, ac
     assert find("owl", **weights)
     assert find("owl", where=DocumentFilter(metadata={"acl": acl}), **weights) == []
     assert find("owl", where=DocumentFilter(types=("TEXT",), metadata={"acl": acl}), **weights) == []
+
+
+@pytest.mark.decision("D64")
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("few", [2_000, 0])
+def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few, monkeypatch):
+    monkeypatch.setattr("retrieval.search.hydration.FEW", few)
+    library.put([f"wing {n}" for n in range(150)], [axis(0.9)] * 150, metadata={"year": 2020})
+    library.put([f"wing {n}" for n in range(15)], [axis(0.1)] * 15, metadata={"year": 2024, "by": "Ann"})
+    newer = {"field": "metadata.year", "op": "gt", "value": 2020}
+    others = {"not": {"field": "metadata.year", "op": "lte", "value": 2020}}
+    for data in (newer, others, {"field": "metadata.by", "op": "exists", "value": True}):
+        hits = find("wing", where=DocumentFilter(where=condition_of(data)), **hybrid(weight))
+        assert [hit.metadata["year"] for hit in hits] == [2024] * 10

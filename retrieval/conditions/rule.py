@@ -1,0 +1,127 @@
+"""The rule of conditions (D64) on a document in memory; `retrieval.conditions.sql` asks the database for the same."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+from retrieval.conditions.model import (
+    ORDERS,
+    PACKED_PATH,
+    TEXTS,
+    All,
+    AnyOf,
+    Condition,
+    Described,
+    Field,
+    Instant,
+    Leaf,
+    Not,
+    Value,
+    instant,
+    moment,
+    same,
+)
+
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A document without any field."""
+
+    name: None = None
+    source: None = None
+    document_type: None = None
+    metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    properties: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    created_at: None = None
+    updated_at: None = None
+
+
+def restricts(condition: Condition) -> bool:
+    """Whether it names what it wants: one that holds for a document without any field does not (D32)."""
+    return not matches(condition, Nothing())
+
+
+def matches(condition: Condition, document: Described) -> bool:
+    """Whether the condition holds for the document."""
+    match condition:
+        case All(parts):
+            return all(matches(part, document) for part in parts)
+        case AnyOf(parts):
+            return any(matches(part, document) for part in parts)
+        case Not(part):
+            return not matches(part, document)
+        case Leaf(about, op, values):
+            return _holds(_value(about, document), op, values)
+
+
+def _value(about: Field, document: Described) -> object:
+    """What the document has there; None if it is absent."""
+    if about.is_metadata:
+        return document.metadata.get(about.name)
+    if about.name in TEXTS:
+        return getattr(document, TEXTS[about.name])
+    if about.name in {"createdAt", "updatedAt"}:
+        at = document.created_at if about.name == "createdAt" else document.updated_at
+        return None if at is None else moment(at)
+    properties = document.properties
+    if about.name == "modifiedAt":
+        text = properties.get(about.name)
+        return instant(text) if isinstance(text, str) else None
+    name = PACKED_PATH if about.name == "path" and "path" not in properties else about.name
+    return properties.get(name)
+
+
+def _holds(stored: object, op: str, values: tuple[Value, ...]) -> bool:
+    if op == "exists":
+        return (stored is not None) is values[0]
+    members = stored if isinstance(stored, list) else [stored]
+    if op in {"eq", "in", "ne", "nin"}:
+        found = any(_equal(member, value) for member in members for value in values)
+        return found is (op in {"eq", "in"})
+    if op in ORDERS:
+        return any(_in_order(member, op, values[0]) for member in members)
+    if op == "contains" and isinstance(stored, list):
+        return any(_equal(member, values[0]) for member in stored)
+    return _within(stored, op, values[0])
+
+
+def _within(text: object, op: str, part: Value) -> bool:
+    if not isinstance(text, str) or not isinstance(part, str):
+        return False
+    return part in text if op == "contains" else text.startswith(part)
+
+
+def _equal(member: object, value: Value) -> bool:
+    if isinstance(value, Instant):
+        return _as_instant(member) == value
+    return same(member, value)
+
+
+def _in_order(member: object, op: str, value: Value) -> bool:
+    compare = _ORDERS[op]
+    if isinstance(value, Instant):
+        found = _as_instant(member)
+        return found is not None and compare(found.milliseconds, value.milliseconds)
+    if isinstance(value, str):
+        return isinstance(member, str) and compare(member, value)
+    if isinstance(member, bool) or not isinstance(member, int | float):
+        return False
+    return compare(Decimal(repr(member)), Decimal(repr(value)))
+
+
+def _as_instant(member: object) -> Instant | None:
+    if isinstance(member, str):
+        return instant(member)
+    return member if isinstance(member, Instant) else None

@@ -1,0 +1,171 @@
+"""Conditions (D64) as SQL on the `documents` table; every expression is true or false, never null."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from retrieval.conditions.model import (
+    DATE,
+    OFFSET,
+    ORDERS,
+    PACKED_PATH,
+    TEXTS,
+    All,
+    AnyOf,
+    Condition,
+    Field,
+    Instant,
+    Leaf,
+    Not,
+    Value,
+)
+
+
+def sql(condition: Condition, alias: LiteralString, prefix: str = "filter_where") -> tuple[str, dict[str, Any]]:
+    """The condition on the document under `alias`, and its parameters, named `<prefix>_…`."""
+    writer = _Writer(alias, prefix)
+    return writer.write(condition), writer.params
+
+
+def json_of(about: Field, alias: LiteralString, key: str) -> str:
+    """The field as jsonb, null where it is absent. `key`: the placeholder of a metadata key."""
+    if about.is_metadata:
+        return f"({alias}.metadata -> {key}::text)"
+    if about.name in TEXTS:
+        return f"to_jsonb({alias}.{TEXTS[about.name]})"
+    plain = f"{alias}.properties -> '{about.name}'"
+    if about.name == "path":
+        return f"(case when {alias}.properties ? 'path' then {plain} else {alias}.properties -> '{PACKED_PATH}' end)"
+    return f"({plain})"
+
+
+def instant_of(about: Field, alias: LiteralString) -> str:
+    """A date field as a timestamptz to the millisecond, null where there is none."""
+    columns = {"createdAt": "created_at", "updatedAt": "updated_at"}
+    if about.name in columns:
+        return f"date_trunc('milliseconds', {alias}.{columns[about.name]})"
+    return read_instant(f"({alias}.properties ->> '{about.name}')")
+
+
+def read_instant(text: str) -> str:
+    """The moment that a text names, as `retrieval.conditions.model.instant` reads it; null if it is no date."""
+    return (
+        f"(select case when t !~ '^(?:{DATE})$' then null when length(t) = 10 then (t || 'T00:00Z')::timestamptz"
+        rf" else (regexp_replace(t, '(\.[0-9]{{3}})[0-9]+', '\1')"
+        f" || case when t ~ '{OFFSET}$' then '' else 'Z' end)::timestamptz end from (values ({text})) as v (t))"
+    )
+
+
+_MEMBER = read_instant("MEMBER #>> '{}'")
+
+
+@dataclass(slots=True)
+class _Writer:
+    """One statement's condition on its way."""
+
+    alias: LiteralString
+    prefix: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, condition: Condition) -> str:
+        match condition:
+            case All(parts):
+                return "(" + " and ".join(map(self.write, parts)) + ")"
+            case AnyOf(parts):
+                return "(" + " or ".join(map(self.write, parts)) + ")"
+            case Not(part):
+                return f"(not {self.write(part)})"
+            case Leaf(about, "ne" | "nin", values):
+                return f"(not {self._is_one_of(about, values)})"
+            case Leaf():
+                return self._leaf(condition)
+
+    def _leaf(self, leaf: Leaf) -> str:
+        about, op, value = leaf.field, leaf.op, leaf.values[0] if leaf.values else ""
+        if op in {"eq", "in"}:
+            return self._is_one_of(about, leaf.values)
+        if op == "exists":
+            return ("" if value else "not ") + self._exists(about)
+        if op == "contains":
+            return self._contains(about, value)
+        if op == "startsWith":
+            found = self._json(about)
+            text = f"starts_with({found} #>> '{{}}', {self._param(value)}::text)"
+            return f"coalesce(case jsonb_typeof({found}) when 'string' then {text} end, false)"
+        if about.is_date:
+            return f"coalesce({instant_of(about, self.alias)} {ORDERS[op]} {self._instant(value)}, false)"
+        return self._members(about, *self._compared(op, value))
+
+    def _is_one_of(self, about: Field, values: Sequence[Value]) -> str:
+        moments = [value for value in values if isinstance(value, Instant)]
+        plain = [value for value in values if not isinstance(value, Instant)]
+        if about.is_date:
+            wanted = self._param([one.text for one in moments])
+            return f"coalesce({instant_of(about, self.alias)} = any({wanted}::text[]::timestamptz[]), false)"
+        ways = []
+        if about.is_metadata and plain:
+            shapes = [json.dumps({about.name: shape}) for value in plain for shape in (value, [value])]
+            ways.append(f"{self.alias}.metadata @> any({self._param(shapes)}::jsonb[])")
+        elif about.name in TEXTS and plain:
+            texts = [value for value in plain if isinstance(value, str)]
+            ways.append(f"coalesce({self.alias}.{TEXTS[about.name]} = any({self._param(texts)}::text[]), false)")
+        elif plain:
+            wanted = self._param([json.dumps(value) for value in plain])
+            ways.append(f"coalesce({self._json(about)} @> any({wanted}::jsonb[]), false)")
+        if moments:
+            wanted = self._param([one.text for one in moments])
+            ways.append(
+                self._members(
+                    about, "string", read_instant("MEMBER #>> '{}'") + f" = any({wanted}::text[]::timestamptz[])"
+                )
+            )
+        return "(" + (" or ".join(ways) or "false") + ")"
+
+    def _exists(self, about: Field) -> str:
+        if about.is_date:
+            return f"({instant_of(about, self.alias)} is not null)"
+        return f"coalesce(jsonb_typeof({self._json(about)}) <> 'null', false)"
+
+    def _contains(self, about: Field, value: Value) -> str:
+        found = self._json(about)
+        if isinstance(value, Instant):
+            text = read_instant("m #>> '{}'")
+            member = (
+                f"exists (select from jsonb_array_elements({found}) m"
+                f" where jsonb_typeof(m) = 'string' and {text} = {self._instant(value)})"
+            )
+            return f"coalesce(case jsonb_typeof({found}) when 'array' then {member} end, false)"
+        member = f"{found} @> {self._param(json.dumps(value))}::jsonb"
+        within = f"strpos({found} #>> '{{}}', {self._param(value)}::text) > 0" if isinstance(value, str) else "false"
+        return f"coalesce(case jsonb_typeof({found}) when 'string' then {within} when 'array' then {member} end, false)"
+
+    def _compared(self, op: str, value: Value) -> tuple[str, str]:
+        """The JSON type that can be compared with the value, and the comparison of a `MEMBER`."""
+        sign = ORDERS[op]
+        if isinstance(value, Instant):
+            return "string", f"{_MEMBER} {sign} {self._instant(value)}"
+        if isinstance(value, str):
+            return "string", f"(MEMBER #>> '{{}}') collate \"C\" {sign} {self._param(value)}::text"
+        return "number", f"MEMBER {sign} {self._param(json.dumps(value))}::jsonb"
+
+    def _members(self, about: Field, kind: str, comparison: str) -> str:
+        """Whether the field, or a member of it if it is a list, is of the kind and compares so."""
+        found = self._json(about)
+        one = comparison.replace("MEMBER", found)
+        member = comparison.replace("MEMBER", "m")
+        some = f"exists (select from jsonb_array_elements({found}) m where jsonb_typeof(m) = '{kind}' and {member})"
+        return f"coalesce(case jsonb_typeof({found}) when '{kind}' then {one} when 'array' then {some} end, false)"
+
+    def _json(self, about: Field) -> str:
+        return json_of(about, self.alias, self._param(about.name) if about.is_metadata else "")
+
+    def _instant(self, value: Value) -> str:
+        return f"{self._param(value.text if isinstance(value, Instant) else value)}::timestamptz"
+
+    def _param(self, value: Any) -> str:
+        name = f"{self.prefix}_{len(self.params)}"
+        self.params[name] = value
+        return f"%({name})s"
