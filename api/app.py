@@ -13,6 +13,7 @@ from litestar.datastructures import State
 
 from api import html_pages, request_context
 from api.access_log import AccessLog
+from api.audit import AuditLog
 from api.auth import Authenticator
 from api.errors import render, understand
 from api.guards import GUARDS
@@ -24,6 +25,7 @@ from api.rendering_limit import RenderingLimit
 from api.routes import (
     activity,
     admin,
+    audit,
     chunks,
     connections,
     connector_ingestion,
@@ -44,6 +46,7 @@ from api.routes import (
 from api.server.draining import announce_on_sigterm
 from api.server_secret import ServerSecret
 from api.services import PROBES, THREADS, Services
+from retrieval.accounts.audit import Writer
 from retrieval.database import cursors
 from retrieval.database.database import Database
 from retrieval.documents import receipts
@@ -70,6 +73,7 @@ ROUTES = (
     history,
     activity,
     admin,
+    audit,
     health,
     docs,
 )
@@ -99,6 +103,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         drawings,
         cursor_secret,
         receipt_secret,
+        Writer(database),
     )
 
     @asynccontextmanager
@@ -128,7 +133,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         request_max_body_size=None,
         debug=False,
     )
-    return RequestMiddleware(router, authenticator, settings.trusted_proxies, access)
+    return RequestMiddleware(router, authenticator, settings.trusted_proxies, access, AuditLog(services.audit))
 
 
 def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -45,6 +45,7 @@ class Caller:
     """An authenticated key. `tenant` is the header as it was sent, None without one."""
 
     key_id: str
+    key_name: str
     organization: str
     scopes: frozenset[str]
     namespace: str | None
@@ -65,7 +66,7 @@ class Credentials:
 
 
 _LOOK_UP: LiteralString = """
-    select k.id, k.organization_id, k.scopes, k.namespace_id, k.tenant, o.requests_per_minute, o.tenants,
+    select k.id, k.name, k.organization_id, k.scopes, k.namespace_id, k.tenant, o.requests_per_minute, o.tenants,
            o.tenant_required, floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
            exists (select from tenants t where t.organization_id = k.organization_id and t.id = %(tenant)s)
                as tenant_known
@@ -249,6 +250,7 @@ def _over(rate: Rate) -> ServiceError:
 def _caller(row: Row, tenant: str | None) -> Caller:
     return Caller(
         key_id=row["id"],
+        key_name=row["name"],
         organization=row["organization_id"],
         scopes=frozenset(row["scopes"]),
         namespace=row["namespace_id"],

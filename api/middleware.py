@@ -13,11 +13,21 @@ from typing import cast
 import structlog
 from litestar.enums import ScopeType
 from litestar.exceptions import MethodNotAllowedException
-from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+from litestar.types import (
+    ASGIApp,
+    HTTPReceiveMessage,
+    HTTPResponseStartEvent,
+    HTTPScope,
+    Message,
+    Receive,
+    Scope,
+    Send,
+)
 from litestar.utils.path import normalize_path
 
 from api import request_context
 from api.access_log import AccessLog
+from api.audit import AuditLog, written
 from api.auth import Authenticator, credentials_of, unknown_rate
 from api.client_addresses import Networks, client_of
 from api.errors import Rendered, render, understand
@@ -50,9 +60,11 @@ class RequestMiddleware:
         authenticator: Authenticator,
         trusted_proxies: Networks = (),
         access: AccessLog | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         self._router = router
         self._access = access
+        self._audit = audit
         self._authenticator = authenticator
         self._trusted_proxies = trusted_proxies
 
@@ -67,7 +79,7 @@ class RequestMiddleware:
         context = RequestContext(request_id=_request_id(scope["headers"]))
         request_context.attach(scope, context)
         started = time.perf_counter()
-        wire = _Wire(receive, send, context)
+        wire = _Wire(receive, send, context, scope, self._audit)
         with structlog.contextvars.bound_contextvars(request_id=context.request_id):
             refusal = await self._authenticate(scope, context) or _not_a_method(scope, context)
             if refusal is None:
@@ -120,12 +132,17 @@ class RequestMiddleware:
 
 @dataclass(slots=True)
 class _Wire:
-    """Adds the headers of every answer, and reads what a client still sends so that it gets to see the answer."""
+    """Adds the headers of every answer, has a write's audit entry committed before it, and reads what a client still
+    sends so that it gets to see the answer."""
 
     _receive: Receive
     _send: Send
     _exchange: RequestContext
+    _scope: HTTPScope
+    _audit: AuditLog | None
     _unread: bool = field(default=True)
+    _held: HTTPResponseStartEvent | None = field(default=None)
+    """The head of the answer to a write, until its entry in the audit log is committed."""
 
     async def receive(self) -> HTTPReceiveMessage:
         message = cast("HTTPReceiveMessage", await self._receive())
@@ -135,6 +152,23 @@ class _Wire:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._exchange.status = message["status"]
+            if self._audit is not None and written(self._scope, self._exchange) is not None:
+                self._held = message
+                return
+        elif self._held is not None and self._audit is not None and message["type"] == "http.response.body":
+            head, self._held, audit, self._audit = self._held, None, self._audit, None
+            try:
+                await audit.record(self._scope, self._exchange, message["body"])
+            except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
+                refusal = understand(error)
+                self._exchange.code = refusal.code
+                await _answer(self.send, self._exchange, render(refusal))
+                return
+            await self.send(head)
+        await self._pass_on(message)
+
+    async def _pass_on(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
             extra = {"X-Request-Id": self._exchange.request_id}
             if self._exchange.rate is not None:
                 extra.update(self._exchange.rate.headers())

@@ -66,6 +66,12 @@ class Operation:
     creates: bool = False
     """It takes an Idempotency-Key; its handler does what it does within `Call.once`."""
 
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something: some reads are POST for the sake of their body."""
+        scope = self.permission.scope or ""
+        return self.method != "GET" and scope != "search" and not scope.endswith(":read")
+
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[B, Q]):
@@ -161,12 +167,14 @@ def operation(
             caller, tenant = cast("Caller", context.caller), context.tenant
             query = read_query(request.scope["query_string"])
             content = await _json(request, services, about.invalid) if about.body else b""
+            body = read_body(content) if about.body else None
+            context.namespace = getattr(body, "namespace_id", None)
             call: Call[Any, Any] = Call(
                 services=services,
                 caller=caller,
                 tenant=tenant,
                 query=query,
-                body=read_body(content) if about.body else None,
+                body=body,
                 content=content,
                 path=_path(request),
                 request=request,

@@ -102,6 +102,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/tenants": _unbound("admin"),
     "DELETE /v1/tenants/{tenant_id}": _unbound("admin"),
     "GET /v1/usage": _unbound("admin"),
+    "GET /v1/audit": _unbound("admin"),
 }
 
 

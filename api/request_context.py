@@ -18,7 +18,8 @@ class RequestContext:
     """`caller` and `rate` are there once the request has been authenticated; `code` once an error was answered.
 
     `tenant` and `reach` are set by the guards: for whom the operation acts ("" without a tenant), and what the key gets
-    of it (None for an organization-wide key).
+    of it (None for an organization-wide key). `namespace` is the one that the body names, once it is read;
+    `principal`, on whose behalf the request is made.
     """
 
     request_id: str
@@ -27,6 +28,8 @@ class RequestContext:
     code: str | None = None
     status: int = 0
     tenant: str = ""
+    principal: str | None = None
+    namespace: str | None = None
     reach: Reach | None = None
 
 

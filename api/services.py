@@ -13,6 +13,7 @@ from api.links import Links
 from api.probe_threads import ProbeThreads
 from api.rendering_limit import RenderingLimit
 from api.server_secret import ServerSecret
+from retrieval.accounts.audit import Writer
 from retrieval.database.database import Database
 from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
@@ -35,7 +36,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Services:
     """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports and for checks, links,
-    how long searches take, and drawings of pages."""
+    how long searches take, drawings of pages, and the audit log."""
 
     db: Database
     ring: KeyRing
@@ -48,6 +49,7 @@ class Services:
     drawings: RenderingLimit
     cursor_secret: ServerSecret
     receipt_secret: ServerSecret
+    audit: Writer
     reranking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(RERANKING, "rerank"))
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import getpass
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 
 from api import permissions
 from local import environment
 from local.errors import LocalError
-from retrieval.accounts import api_keys, organizations, tenants
+from retrieval.accounts import api_keys, audit, organizations, tenants
+from retrieval.accounts.audit import Entry, Source
 from retrieval.accounts.organizations import Organization, Plan, TenantRule
 from retrieval.database.database import AWAY, Database
 from retrieval.maintenance import key_rotation
@@ -19,12 +23,36 @@ from retrieval.settings import Settings
 Options = argparse.Namespace
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a command has changed; `organizations`: whose it is."""
+
+    organizations: Sequence[str]
+    type: str
+    id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command prints, and what it has changed."""
+
+    text: str = field(repr=False)
+    changed: Changed | None = None
+
+
 def run(options: Options, settings: Settings) -> int:
-    """Do what the command says in the database of the running instance, or of RETRIEVAL_DATABASE_URL."""
+    """Do what the command says in the database of the running instance, or of RETRIEVAL_DATABASE_URL.
+
+    A change is committed together with its entry in the audit log, and printed after that.
+    """
     resolved = environment.resolve(settings)
     with closing(Database(resolved.database_url, size=1)) as db:
         try:
-            _COMMANDS[options.command, options.verb](db, KeyRing.parse(resolved.secret_key), options)
+            ring = KeyRing.parse(resolved.secret_key)
+            if options.command == "rotate-secrets":
+                _rotate_secrets(db, ring, options)
+            else:
+                print(_audited(db, ring, options))
         except (ValueError, SecretError) as error:
             raise LocalError(str(error), exit_code=2) from error
         except AWAY as error:
@@ -32,7 +60,55 @@ def run(options: Options, settings: Settings) -> int:
     return 0
 
 
-def _key_create(db: Database, ring: KeyRing, options: Options) -> None:
+def _audited(db: Database, ring: KeyRing, options: Options) -> str:
+    try:
+        with db.together():
+            outcome = _COMMANDS[options.command, options.verb](db, ring, options)
+            if outcome.changed is not None:
+                _tell(db, options, outcome.changed, 200)
+    except (LocalError, ValueError) as error:
+        if options.verb != "list":
+            wrong = isinstance(error, ValueError) or error.exit_code == 2
+            _tell(db, options, Changed(_concerned(db, options), options.command, None), 400 if wrong else 404)
+        raise
+    return outcome.text
+
+
+def _tell(db: Database, options: Options, changed: Changed, status: int) -> None:
+    """Into the audit log of every organization concerned."""
+    route = f"retrieval {options.command} {options.verb}".strip()
+    entries = [
+        Entry(
+            organization_id=organization,
+            principal=_user(),
+            method="CLI",
+            route=route,
+            object_type=changed.type,
+            object_id=changed.id,
+            status=status,
+            source=Source.CLI,
+        )
+        for organization in changed.organizations
+    ]
+    audit.write(db, entries)
+
+
+def _user() -> str:
+    """Who runs the command, by the operating system."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _concerned(db: Database, options: Options) -> list[str]:
+    """Whose a refused change would have been: the named organization's, or the only one's."""
+    known = [organization.id for organization in organizations.list_all(db)]
+    named = getattr(options, "org", None) or (options.id if options.command == "org" and "id" in options else None)
+    return [one for one in known if one == named] if named else known if len(known) == 1 else []
+
+
+def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
     scopes = (
         tuple(options.scopes.split(","))
         if options.scopes
@@ -42,10 +118,11 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> None:
     made = api_keys.create(
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant
     )
-    print(f"{made.id}\n{made.api_key}\nThe second line is the key. It is not shown again.")
+    text = f"{made.id}\n{made.api_key}\nThe second line is the key. It is not shown again."
+    return Outcome(text, Changed([organization], "key", made.id))
 
 
-def _key_list(db: Database, _ring: KeyRing, options: Options) -> None:
+def _key_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     rows = [
         (
             key.id,
@@ -58,16 +135,17 @@ def _key_list(db: Database, _ring: KeyRing, options: Options) -> None:
         )
         for key in api_keys.list_all(db, _organization(db, options.org))
     ]
-    _print_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows)
+    return Outcome(_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows))
 
 
-def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> None:
-    if not any(api_keys.revoke(db, organization.id, options.id) for organization in organizations.list_all(db)):
-        raise LocalError(f"There is no key {options.id}: `retrieval key list` shows them.")
-    print(f"{options.id} is revoked.")
+def _key_revoke(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+    for organization in organizations.list_all(db):
+        if api_keys.revoke(db, organization.id, options.id):
+            return Outcome(f"{options.id} is revoked.", Changed([organization.id], "key", options.id))
+    raise LocalError(f"There is no key {options.id}: `retrieval key list` shows them.")
 
 
-def _org_create(db: Database, _ring: KeyRing, options: Options) -> None:
+def _org_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     made = organizations.create(
         db,
         options.name,
@@ -77,14 +155,14 @@ def _org_create(db: Database, _ring: KeyRing, options: Options) -> None:
         tenants=TenantRule(options.tenants or TenantRule.OPEN),
         tenant_required=options.tenant_required == "yes",
     )
-    _print_organizations([made])
+    return Outcome(_shown([made]), Changed([made.id], "organization", made.id))
 
 
-def _org_list(db: Database, _ring: KeyRing, _options: Options) -> None:
-    _print_organizations(organizations.list_all(db))
+def _org_list(db: Database, _ring: KeyRing, _options: Options) -> Outcome:
+    return Outcome(_shown(organizations.list_all(db)))
 
 
-def _org_update(db: Database, _ring: KeyRing, options: Options) -> None:
+def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     changed = organizations.update(
         db,
         options.id,
@@ -96,27 +174,34 @@ def _org_update(db: Database, _ring: KeyRing, options: Options) -> None:
     )
     if changed is None:
         raise LocalError(f"There is no organization {options.id}: `retrieval org list` shows them.")
-    _print_organizations([changed])
+    return Outcome(_shown([changed]), Changed([changed.id], "organization", changed.id))
 
 
-def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> None:
-    tenants.create(db, _organization(db, options.org), options.tenant)
-    print(f"{options.tenant} is known.")
+def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+    organization = _organization(db, options.org)
+    tenants.create(db, organization, options.tenant)
+    return Outcome(f"{options.tenant} is known.", Changed([organization], "tenant", options.tenant))
 
 
-def _tenant_list(db: Database, _ring: KeyRing, options: Options) -> None:
+def _tenant_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     found = tenants.list_all(db, _organization(db, options.org))
-    _print_table(("tenant", "since"), [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in found])
+    rows = [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in found]
+    return Outcome(_table(("tenant", "since"), rows))
 
 
-def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> None:
-    if not tenants.remove(db, _organization(db, options.org), options.tenant):
+def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+    organization = _organization(db, options.org)
+    if not tenants.remove(db, organization, options.tenant):
         raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
-    print(f"{options.tenant} is no longer known; its data stays.")
+    text = f"{options.tenant} is no longer known; its data stays."
+    return Outcome(text, Changed([organization], "tenant", options.tenant))
 
 
-def _rotate_secrets(db: Database, ring: KeyRing, _options: Options) -> None:
+def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
+    """Not in one transaction, for it runs beside a working service; what is done stays done, so it is told at the
+    end."""
     outcome = key_rotation.reseal(db, ring)
+    _tell(db, options, Changed([one.id for one in organizations.list_all(db)], "secrets", None), 200)
     print(f"{outcome.resealed} stored secrets are sealed anew, with the key {ring.active}.")
     if outcome.left:
         raise LocalError(
@@ -126,7 +211,7 @@ def _rotate_secrets(db: Database, ring: KeyRing, _options: Options) -> None:
     print("No other key is needed any more.")
 
 
-_COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], None]] = {
+_COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], Outcome]] = {
     ("key", "create"): _key_create,
     ("key", "list"): _key_list,
     ("key", "revoke"): _key_revoke,
@@ -136,7 +221,6 @@ _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], None]] =
     ("tenant", "create"): _tenant_create,
     ("tenant", "list"): _tenant_list,
     ("tenant", "delete"): _tenant_delete,
-    ("rotate-secrets", ""): _rotate_secrets,
 }
 
 
@@ -152,7 +236,7 @@ def _organization(db: Database, given: str | None) -> str:
     return given
 
 
-def _print_organizations(found: Iterable[Organization]) -> None:
+def _shown(found: Iterable[Organization]) -> str:
     rows = [
         (
             organization.id,
@@ -165,10 +249,11 @@ def _print_organizations(found: Iterable[Organization]) -> None:
         )
         for organization in found
     ]
-    _print_table(("id", "name", "plan", "requests/min", "namespaces", "tenants", "tenant required"), rows)
+    return _table(("id", "name", "plan", "requests/min", "namespaces", "tenants", "tenant required"), rows)
 
 
-def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    for row in (head, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
+    )

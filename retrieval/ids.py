@@ -52,6 +52,10 @@ def key_id() -> str:
     return new_id("key_")
 
 
+def audit_id() -> str:
+    return new_id("aud_")
+
+
 def vector_prefix(document_id: str, generation: int) -> str:
     """What the ids of all vectors of a generation begin with."""
     return f"{vector_prefix_of_document(document_id)}{generation}#"

@@ -134,6 +134,10 @@ class Settings(BaseSettings):
     batch_limit: int = Field(default=1000, ge=1)
     """Most job runs of one source and scope that share a flow run when many are waiting."""
 
+    # What is kept of the past (D80)
+    audit_days: int = Field(default=400, ge=1)
+    """Days for which the audit log keeps an entry."""
+
     # What namespaces may use (D11)
     allow_local_files: bool = True
     """Allow the file storage `LOCAL`."""

@@ -9,11 +9,12 @@ from urllib.parse import parse_qsl
 import structlog
 from litestar import Request, Response, get
 
-from api import html_pages
+from api import html_pages, request_context
 from api.routes.connections import redirect_uri, tell_vendor
 from api.services import Services
 from connectors import registry
 from retrieval import sources
+from retrieval.accounts.audit import Entry, Source
 from retrieval.connections import connections, oauth_states
 from retrieval.connections import tokens as authorizations
 from retrieval.connections.oauth_states import Taken
@@ -39,6 +40,7 @@ async def oauth_callback(request: Request[Any, Any, Any]) -> Response[bytes]:
     sent = _query(request.scope["query_string"])
     taken = await _take(services, sent.get("state", ""), connector)
     outcome = await _settle(services, taken, connector, sent)
+    await services.audit.write(_entry(request, taken))
     log.info("connection.callback", connection_id=taken.connection_id, connector=connector, status=outcome.status)
     if taken.client_redirect_url is None:
         return html_pages.result(outcome.status, done=outcome.done)
@@ -93,6 +95,20 @@ async def _settle(services: Services, taken: Taken, connector: str, sent: dict[s
     if status == ConnectionStatus.REVOKED:
         await tell_vendor(services, scope, connector, tokens)
     return Outcome(status, done=status == ConnectionStatus.ACTIVE)
+
+
+def _entry(request: Request[Any, Any, Any], taken: Taken) -> Entry:
+    """The authorization in the audit log. No key: whoever holds the state may finish what a key began."""
+    return Entry(
+        organization_id=taken.scope.organization,
+        method="GET",
+        route="/v1/oauth/callback/{connector}",
+        object_type="connection",
+        object_id=taken.connection_id,
+        status=200,
+        request_id=request_context.of(request.scope).request_id,
+        source=Source.API,
+    )
 
 
 def _query(query: bytes) -> dict[str, str]:

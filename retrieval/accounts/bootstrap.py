@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from psycopg import Connection
 
 from retrieval import ids
-from retrieval.accounts import api_keys, organizations
+from retrieval.accounts import api_keys, audit, organizations
+from retrieval.accounts.audit import Entry, Source
 from retrieval.database.database import Database, Row
 from retrieval.namespaces import namespaces
 from retrieval.security import server_secrets
@@ -55,6 +56,7 @@ def _organization(connection: Connection[Row]) -> str:
             "tenant_required": False,
         },
     )
+    _tell(connection, organization, "organization", organization)
     return organization
 
 
@@ -76,6 +78,7 @@ def _namespace(connection: Connection[Row], ring: KeyRing, organization: str) ->
         **namespaces.split(namespaces.EMBEDDED),
     )
     connection.execute(namespaces.INSERT, namespaces.values(ring, namespace))
+    _tell(connection, organization, "namespace", namespace.id)
     return namespace.id
 
 
@@ -85,4 +88,19 @@ def _first_key(connection: Connection[Row], pepper: bytes, organization: str) ->
         return None
     new, values = api_keys.draft(pepper, organization, _NAME)
     connection.execute(api_keys.INSERT, values)
+    _tell(connection, organization, "key", new.id)
     return new.api_key
+
+
+def _tell(connection: Connection[Row], organization: str, kind: str, made: str) -> None:
+    """The entry in the audit log, committed with what it tells of."""
+    entry = Entry(
+        organization_id=organization,
+        method="CLI",
+        route="retrieval up",
+        object_type=kind,
+        object_id=made,
+        status=200,
+        source=Source.CLI,
+    )
+    audit.write_within(connection, [entry])

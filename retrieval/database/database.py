@@ -88,6 +88,7 @@ class Database:
         self._async_pool: StatementPool | None = None
         self._opening = Lock()
         self._joined: ContextVar[AsyncConnection[Row] | None] = ContextVar("joined", default=None)
+        self._joined_here: ContextVar[Connection[Row] | None] = ContextVar("joined_here", default=None)
 
     def __repr__(self) -> str:
         return "Database(…)"
@@ -103,12 +104,32 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection[Row]]:
-        """A connection in a transaction: committed at the end, rolled back on an exception."""
+        """A connection in a transaction: committed at the end, rolled back on an exception; within `together` a part
+        of its transaction."""
+        joined = self._joined_here.get()
+        if joined is not None:
+            with joined.transaction():
+                yield joined
+            return
         with self._connections().connection() as connection, connection.transaction():
             yield connection
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """One transaction for all that this thread does until the end of the block."""
+        with self.transaction() as connection:
+            before = self._joined_here.set(connection)
+            try:
+                yield
+            finally:
+                self._joined_here.reset(before)
+
     def rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
-        """One statement, which is a transaction of its own and one round trip, from a thread."""
+        """One statement, from a thread: a transaction of its own and one round trip, unless within `together`."""
+        joined = self._joined_here.get()
+        if joined is not None:
+            cursor = joined.execute(statement, params)
+            return cursor.fetchall() if cursor.description else []
         with self._connections().connection() as connection:
             cursor = connection.execute(statement, params)
             return cursor.fetchall() if cursor.description else []

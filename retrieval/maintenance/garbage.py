@@ -16,6 +16,8 @@ from typing import LiteralString
 
 import structlog
 
+from retrieval import settings
+from retrieval.accounts import audit
 from retrieval.database.database import Database, Row
 from retrieval.documents import receipts
 from retrieval.errors import StepError
@@ -198,7 +200,7 @@ def run(db: Database, stores: Callable[[str], Stores]) -> int:
 
 def forget(db: Database) -> None:
     """Drop what has served its time: answers of idempotency keys after a day, of addresses after a minute, of searches
-    after two days."""
+    after two days, of the audit log after its days."""
     db.rows(
         "delete from idempotent_answers where ctid = any(array("
         "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
@@ -210,4 +212,5 @@ def forget(db: Database) -> None:
         {},
     )
     db.rows("delete from search_times where hour < now() - interval '2 days'", {})
+    audit.forget(db, settings.load().audit_days)
     crawl_frontier.forget(db)

@@ -5,6 +5,7 @@ A `generation` is the number of the job run that made it, so a newer one is alwa
 """
 
 from retrieval.database.schema.activity import SearchTime
+from retrieval.database.schema.audit import AuditEntry
 from retrieval.database.schema.connections import Connection, OAuthState
 from retrieval.database.schema.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
 from retrieval.database.schema.crawls import CrawlPage
@@ -26,6 +27,7 @@ from retrieval.database.schema.work import Batch, InboxText, Job, JobRun, RunDoc
 
 __all__ = [
     "ApiKey",
+    "AuditEntry",
     "Batch",
     "Chunk",
     "Connection",

@@ -16,6 +16,7 @@ DOCUMENT = document(HANDLERS)
 
 
 CODES = {
+    "/v1/audit": "INVALID_REQUEST",
     "/v1/connections": "INVALID_REQUEST",
     "/v1/documents": "INVALID_FILTER_CONFIG",
     "/v1/documents/{document_id}/chunks": "INVALID_FILTER_CONFIG",

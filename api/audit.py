@@ -1,0 +1,95 @@
+"""The audit log's entry of a write: made of the operation, the caller and the answer, committed before it is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+from litestar.types import HTTPScope
+
+from api.operation import Operation
+from api.request_context import RequestContext
+from retrieval.accounts import audit
+from retrieval.accounts.audit import Entry, Source
+
+_TYPES: Mapping[str, str] = {"ingest": "ingestJobRun", "organization": "organization"}
+"""By the segment of a path, where it is not the plural of what lies there."""
+
+
+class AuditLog:
+    """Writes the entries of one API process."""
+
+    def __init__(self, writer: audit.Writer) -> None:
+        self._writer = writer
+
+    async def record(self, scope: HTTPScope, context: RequestContext, body: bytes) -> None:
+        """The entry of a write that is about to be answered with `body`; returns once it is committed."""
+        about = written(scope, context)
+        if about is None or context.caller is None:
+            return
+        caller, (segment, parameter) = context.caller, _place(about.path)
+        await self._writer.write(
+            Entry(
+                organization_id=caller.organization,
+                key_id=caller.key_id,
+                key_name=caller.key_name,
+                principal=context.principal,
+                method=about.method,
+                route=about.path.replace(":str}", "}"),
+                object_type=object_type(segment),
+                object_id=_object_id(segment, parameter, scope, context, body),
+                status=context.status,
+                request_id=context.request_id,
+                source=Source.API,
+            )
+        )
+
+
+def written(scope: HTTPScope, context: RequestContext) -> Operation | None:
+    """The operation of a request that changes something, of a caller who is known."""
+    if context.caller is None or scope["method"] == "GET":
+        return None
+    handler = scope.get("route_handler")
+    about = cast("Operation | None", handler.opt.get("operation")) if handler is not None else None
+    return about if about is not None and about.writes else None
+
+
+def object_type(segment: str) -> str:
+    """What lies under a segment of a path: `ingest-job-runs` holds an `ingestJobRun` each."""
+    if segment in _TYPES:
+        return _TYPES[segment]
+    first, *rest = segment.removesuffix("s").split("-")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _place(path: str) -> tuple[str, str | None]:
+    """Under which segment of a path its object lies, and the parameter that names it, if there is one."""
+    named = re.findall(r"([^/]+)/{(\w+)(?::\w+)?}", path)
+    return named[-1] if named else (path.split("/")[2], None)
+
+
+def _object_id(
+    segment: str, parameter: str | None, scope: HTTPScope, context: RequestContext, body: bytes
+) -> str | None:
+    """The id in the path, else of what the answer says was made; for documents by a filter, their namespace."""
+    if parameter is not None:
+        return str(scope["path_params"][parameter])
+    if segment == "organization" and context.caller is not None:
+        return context.caller.organization
+    if segment == "documents":
+        return context.namespace
+    return _made(body) if context.status == 200 else None
+
+
+def _made(body: bytes) -> str | None:
+    """The id of the first object that `data` holds, of itself, or of the job run that it names."""
+    data: Any = msgspec.json.decode(body).get("data")
+    if not isinstance(data, dict):
+        return None
+    objects = [value for value in data.values() if isinstance(value, dict)]
+    for found in (*objects, data):
+        if isinstance(found.get("id"), str):
+            return cast("str", found["id"])
+    return next((value for name, value in data.items() if re.search("Id$", name) and isinstance(value, str)), None)

@@ -1,0 +1,32 @@
+"""The audit log of an organization (D80)."""
+
+from __future__ import annotations
+
+from api.operation import Call, TenantUse, operation
+from api.wire.audit import AuditAnswer, AuditData, AuditEntry, AuditQuery
+from retrieval.accounts import audit
+from retrieval.database.pages import PAGE, Part
+from retrieval.errors import ErrorCode
+
+
+@operation(
+    "GET",
+    "/v1/audit",
+    tag="Administration",
+    tenant=TenantUse.IGNORED,
+    invalid=ErrorCode.INVALID_REQUEST,
+    summary="Read the audit log",
+    query=AuditQuery,
+    answer=AuditAnswer,
+)
+async def list_audit_entries(call: Call[None, AuditQuery]) -> AuditAnswer:
+    """One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise."""
+    place = await call.place(call.query.cursor)
+    part = Part(call.query.page_size or PAGE, place)
+    page = await audit.list_part(call.services.db, call.caller.organization, part)
+    shown = [AuditEntry.of(entry) for entry in page.items]
+    data = AuditData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor))
+    return AuditAnswer(message="Audit entries fetched successfully", data=data)
+
+
+HANDLERS = (list_audit_entries,)

@@ -1,0 +1,152 @@
+"""The audit log (D80): one entry for every write that was asked for, done or refused; never content or secrets.
+
+An answer to a write is sent after its entry is committed, so no write that a client knows of lacks one. Entries that
+are waited for at the same time are written by one statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval import ids
+from retrieval.database import pages
+from retrieval.database.database import Database, Row
+from retrieval.database.pages import Page, Part
+
+TOGETHER = 500
+"""Entries that one statement writes at most."""
+
+OLD = 5000
+"""Entries that one statement deletes at most."""
+
+_LONGEST = 200
+"""Characters of an object's id that are kept: a client may name anything in a path."""
+
+
+class Source(StrEnum):
+    """By which way a write came."""
+
+    API = "API"
+    CLI = "CLI"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is told of a write. `object_id` None: it concerns no object, or was refused before one was known.
+
+    `principal`: on whose behalf it was done; at the command line the user of the operating system.
+    """
+
+    organization_id: str
+    method: str
+    route: str
+    object_type: str
+    object_id: str | None
+    status: int
+    source: Source
+    key_id: str | None = None
+    key_name: str | None = None
+    principal: str | None = None
+    request_id: str | None = None
+    id: str = field(default_factory=ids.audit_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written(Entry):
+    """An entry as it stands in the log."""
+
+    created_at: datetime
+
+
+_WHAT: LiteralString = (
+    "organization_id, id, key_id, key_name, principal, method, route, object_type, object_id, status, request_id,"
+    " source"
+)
+_INSERT: LiteralString = (
+    "insert into audit_entries ("
+    + _WHAT
+    + ") select "
+    + _WHAT
+    + " from jsonb_to_recordset(%(entries)s::jsonb) as entry (organization_id text, id text, key_id text,"
+    " key_name text, principal text, method text, route text, object_type text, object_id text, status smallint,"
+    " request_id text, source text)"
+)
+_LIST: LiteralString = (
+    "select created_at, " + _WHAT + " from audit_entries where organization_id = %(organization)s" + pages.older()
+)
+_FORGET: LiteralString = (
+    "delete from audit_entries where ctid = any(array(select ctid from audit_entries"
+    " where created_at < now() - make_interval(days => %(days)s) limit %(most)s)) returning 1"
+)
+
+
+class Writer:
+    """Writes entries from an event loop: what comes while a statement is under way is written by the next."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def write(self, entry: Entry) -> None:
+        """Returns once the entry is committed; raises what the database raises."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entry, done))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_all())
+        await done
+
+    async def _write_all(self) -> None:
+        while self._waiting:
+            taken, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
+            failed: BaseException | None = None
+            try:
+                await self._db.async_rows(_INSERT, _values([entry for entry, _ in taken]))
+            except BaseException as error:  # noqa: BLE001  (whatever it is, nobody may wait for ever)
+                failed = error
+            for _, done in taken:
+                if done.done():
+                    continue
+                if failed is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(failed if isinstance(failed, Exception) else RuntimeError("cancelled"))
+            if failed is not None and not isinstance(failed, Exception):
+                raise failed
+
+
+def write(db: Database, entries: Sequence[Entry]) -> None:
+    """The same from a thread."""
+    db.rows(_INSERT, _values(entries))
+
+
+def write_within(connection: Connection[Row], entries: Sequence[Entry]) -> None:
+    """The same within the transaction of what they tell of."""
+    connection.execute(_INSERT, _values(entries))
+
+
+async def list_part(db: Database, organization: str, part: Part) -> Page[Written]:
+    """The organization's entries, newest first."""
+    rows = await db.async_rows(_LIST, {"organization": organization, **pages.part_by_age(part)})
+    return pages.part_cut([Written(**{**row, "source": Source(row["source"])}) for row in rows], part)
+
+
+def forget(db: Database, days: int) -> int:
+    """Delete entries older than so many days, a bounded number; how many."""
+    return len(db.rows(_FORGET, {"days": days, "most": OLD}))
+
+
+def _values(entries: Sequence[Entry]) -> dict[str, str]:
+    return {"entries": json.dumps([{**asdict(one), "object_id": _short(one.object_id)} for one in entries])}
+
+
+def _short(text: str | None) -> str | None:
+    return None if text is None else text[:_LONGEST].replace("\x00", "\ufffd")

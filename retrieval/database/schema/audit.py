@@ -1,0 +1,38 @@
+"""Who changed what, when."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import CheckConstraint, Column, DateTime, Index, SmallInteger, text
+from sqlmodel import Field, SQLModel
+
+from retrieval.database.schema.columns import text_column
+
+
+class AuditEntry(SQLModel, table=True):
+    """One write that was asked for, done or refused. No foreign keys: an entry outlives what it tells of.
+
+    `status`: the HTTP status of the answer. `source`: API or CLI.
+    """
+
+    __tablename__ = "audit_entries"
+    __table_args__ = (
+        Index("audit_entries_by_age", "created_at", postgresql_using="brin"),
+        CheckConstraint("source in ('API','CLI')", name="audit_source"),
+    )
+    organization_id: str = text_column(primary_key=True)
+    created_at: datetime = Field(
+        sa_column=Column(DateTime(timezone=True), primary_key=True, server_default=text("now()"), nullable=False)
+    )
+    id: str = text_column(primary_key=True)
+    key_id: str | None = text_column(nullable=True)
+    key_name: str | None = text_column(nullable=True)
+    principal: str | None = text_column(nullable=True)
+    method: str = text_column()
+    route: str = text_column()
+    object_type: str = text_column()
+    object_id: str | None = text_column(nullable=True)
+    status: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    request_id: str | None = text_column(nullable=True)
+    source: str = text_column()

@@ -1,0 +1,189 @@
+"""The audit log holds one entry for every write, done or refused, none for a read: generated over all operations."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from api.permissions import of
+from retrieval.accounts import api_keys, audit
+from tests.api.every_operation.test_isolation import FILES, ROUTES, Worlds, case_name, missing
+from tests.api.support import assert_error
+
+FIELDS = {
+    "id",
+    "at",
+    "keyId",
+    "keyName",
+    "principal",
+    "method",
+    "route",
+    "objectType",
+    "objectId",
+    "status",
+    "requestId",
+    "source",
+}
+
+
+def is_write(route):
+    scope = of(route.method, route.path).scope or ""
+    return route.method != "GET" and scope != "search" and not scope.endswith(":read")
+
+
+WRITES = [route for route in ROUTES if is_write(route)]
+
+
+def entries(client, **query):
+    answer = client.get("/v1/audit", params={"pageSize": 100, **query})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["entries"]
+
+
+@pytest.fixture(scope="module")
+def worlds(base, api_db, ring):
+    made = Worlds(base, api_db, ring)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def filled(worlds):
+    """One for all: each operation is sent once, whatever the ones before it have deleted."""
+    org = worlds.organization()
+    key = api_keys.create(worlds.db, worlds.ring, org.id, "auditor", scopes=["admin"])
+    return org, worlds.fill(org, "alice"), worlds.client(key.api_key)
+
+
+def test_there_are_reads_and_writes():
+    assert len(WRITES) >= 20
+    assert len(WRITES) < len(ROUTES)
+
+
+@pytest.mark.decision("D80")
+@pytest.mark.parametrize("route", ROUTES, ids=case_name)
+def test_a_write_makes_one_entry_and_a_read_none(filled, route):
+    _, world, auditor = filled
+    known = {entry["id"] for entry in entries(auditor)}
+    answer = world.send(route)
+    assert answer.status_code < 500, answer.text
+    new = [entry for entry in entries(auditor) if entry["id"] not in known]
+    if not is_write(route):
+        assert new == []
+        return
+    [entry] = new
+    assert set(entry) == FIELDS
+    assert (entry["method"], entry["route"], entry["source"]) == (route.method, route.path, "API")
+    assert (entry["status"], entry["requestId"]) == (answer.status_code, answer.headers["x-request-id"])
+    assert (entry["keyName"], entry["principal"]) == ("test", None)
+    assert entry["keyId"] in {key["id"] for key in auditor.get("/v1/keys").json()["data"]["keys"]}
+    assert entry["objectType"]
+    if answer.status_code == 200:
+        assert entry["objectId"], entry
+    assert "canarybird" not in str({**entry, "objectId": None})
+
+
+@pytest.mark.decision("D80")
+@pytest.mark.parametrize("route", WRITES, ids=case_name)
+def test_a_refused_write_makes_one_entry(worlds, filled, route):
+    """Without the scope, with a body that cannot be read, and of what never was."""
+    org, world, auditor = filled
+    reader = worlds.client(api_keys.create(worlds.db, worlds.ring, org.id, "reader", scopes=["search"]).api_key)
+    known = {entry["id"] for entry in entries(auditor)}
+    refused = [assert_error(replace(world, client=reader).send(route), 403, "FORBIDDEN")]
+    path = route.path
+    for parameter in route.parameters:
+        path = path.replace("{" + parameter["name"] + "}", missing("run"))
+    headers = {"Content-Type": "application/json"}
+    answer = world.client.request(route.method, path, content=b"{", headers=headers)
+    new = [entry for entry in entries(auditor) if entry["id"] not in known]
+    assert [entry["status"] for entry in new] == [answer.status_code, 403]
+    assert [entry["keyName"] for entry in new] == ["test", "reader"]
+    assert {entry["route"] for entry in new} == {route.path}
+    assert refused
+
+
+def test_the_object_is_named(org):
+    space = org.namespace()
+    run = org.text(space)["data"]["ingestJobRunId"]
+    org.client.delete(f"/v1/namespaces/{space}")
+    org.client.post("/v1/tenants", json={"id": "alice"})
+    org.client.request("DELETE", "/v1/documents", json={"namespaceId": space, "filterConfig": {"documentIds": ["x"]}})
+    found = [(entry["objectType"], entry["objectId"], entry["status"]) for entry in entries(org.client)]
+    assert found == [
+        ("document", space, 404),
+        ("tenant", "alice", 200),
+        ("namespace", space, 200),
+        ("ingestJobRun", run, 200),
+        ("namespace", space, 200),
+    ]
+
+
+def test_newest_first_in_pages_of_ones_own_organization_alone(org, organization):
+    other = organization()
+    for number in range(7):
+        assert org.client.post("/v1/tenants", json={"id": f"t{number}"}).status_code == 200
+        assert other.client.post("/v1/tenants", json={"id": f"o{number}"}).status_code == 200
+    found, cursor = [], None
+    while True:
+        query = {"pageSize": 3, **({"cursor": cursor} if cursor else {})}
+        data = org.client.get("/v1/audit", params=query).json()["data"]
+        assert data["itemsReturned"] == len(data["entries"]) <= 3
+        found += [entry["objectId"] for entry in data["entries"]]
+        cursor = data["nextCursor"]
+        assert data["hasNextPage"] == (cursor is not None)
+        if cursor is None:
+            break
+    assert found == [f"t{number}" for number in range(6, -1, -1)]
+    first = org.client.get("/v1/audit", params={"pageSize": 1}).json()["data"]["nextCursor"]
+    assert_error(other.client.get("/v1/audit", params={"cursor": first}), 400, "INVALID_REQUEST")
+
+
+def test_many_at_once_lose_none(org):
+    def make(number):
+        return org.client.post("/v1/tenants", json={"id": f"t{number}"}).status_code
+
+    with ThreadPoolExecutor(16) as threads:
+        assert set(threads.map(make, range(90))) == {200}
+    found = entries(org.client)
+    assert sorted(entry["objectId"] for entry in found) == sorted(f"t{number}" for number in range(90))
+    moments = [entry["at"]["isoString"] for entry in found]
+    assert moments == sorted(moments, reverse=True)
+
+
+@pytest.mark.decision("H153")
+def test_a_write_whose_entry_cannot_be_stored_is_not_acknowledged(org, api_db):
+    api_db.rows(
+        "create function refuse_entry() returns trigger language plpgsql as"
+        " $$ begin raise exception 'full' using errcode = '53100'; end $$"
+    )
+    api_db.rows("create trigger full_log before insert on audit_entries execute function refuse_entry()")
+    try:
+        answer = org.client.post("/v1/tenants", json={"id": "alice"}, headers={"Idempotency-Key": "one"})
+        assert assert_error(answer, 503, "SERVICE_UNAVAILABLE")["error"]["details"]["reason"] == "disk_full"
+        assert org.client.get("/v1/tenants").status_code == 200
+    finally:
+        api_db.rows("drop function refuse_entry() cascade")
+    answer = org.client.post("/v1/tenants", json={"id": "alice"}, headers={"Idempotency-Key": "one"})
+    assert answer.status_code == 200
+    assert [entry["status"] for entry in entries(org.client)] == [200]
+
+
+def test_whoever_has_no_valid_key_writes_no_log(org, anonymous):
+    assert anonymous.post("/v1/tenants", json={"id": "alice"}).status_code == 401
+    assert anonymous.get(FILES.format(document_id="x", kind="raw")).status_code >= 400
+    assert entries(org.client) == []
+
+
+def test_entries_are_kept_for_their_days(org, api_db):
+    for name in ("old", "new"):
+        org.client.post("/v1/tenants", json={"id": name})
+    age = "update audit_entries set created_at = now() - make_interval(days => %(days)s) where object_id = 'old'"
+    api_db.rows(age + " and organization_id = %(org)s", {"days": 399, "org": org.id})
+    audit.forget(api_db, 400)
+    assert [entry["objectId"] for entry in entries(org.client)] == ["new", "old"]
+    api_db.rows(age + " and organization_id = %(org)s", {"days": 401, "org": org.id})
+    assert audit.forget(api_db, 400) == 1
+    assert [entry["objectId"] for entry in entries(org.client)] == ["new"]

@@ -1,0 +1,101 @@
+"""What `retrieval key`, `org` and `tenant` change, and what the audit log tells of it."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import os
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from local import cli
+from retrieval import settings
+from retrieval.database.database import Database
+
+
+@pytest.fixture(scope="module")
+def administered(fresh_database):
+    return fresh_database("administered")
+
+
+@pytest.fixture
+def db(administered):
+    opened = Database(administered)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def retrieval(administered, tmp_path, monkeypatch, capsys):
+    """A function that runs the command; its exit code and what it printed."""
+    for name in [name for name in os.environ if name.startswith("RETRIEVAL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(Path.cwd())
+    monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path))
+    monkeypatch.setenv("RETRIEVAL_DATABASE_URL", administered)
+    monkeypatch.setenv("RETRIEVAL_SECRET_KEY", "1:" + base64.b64encode(b"k" * 32).decode())
+    settings.load.cache_clear()
+    mask = os.umask(0o022)
+
+    def run(*arguments):
+        code = cli.main(arguments)
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    yield run
+    os.umask(mask)
+    settings.load.cache_clear()
+
+
+@pytest.fixture
+def org(retrieval):
+    code, told = retrieval("org", "create", "shop")
+    assert code == 0
+    return told.splitlines()[1].split()[0]
+
+
+def log(db, org):
+    return db.rows(
+        "select route, object_type, object_id, status, source, principal, method from audit_entries"
+        " where organization_id = %(org)s order by created_at, id",
+        {"org": org},
+    )
+
+
+@pytest.mark.decision("D80")
+def test_what_the_command_line_writes_is_in_the_log(retrieval, org, db):
+    code, told = retrieval("key", "create", "--name", "site", "--org", org)
+    assert code == 0
+    key, secret = told.splitlines()[:2]
+    assert retrieval("tenant", "create", "alice", "--org", org)[0] == 0
+    assert retrieval("tenant", "delete", "nobody", "--org", org)[0] == 1
+    assert retrieval("key", "create", "--name", "x", "--scopes", "all", "--org", org)[0] == 2
+    assert retrieval("key", "revoke", key)[0] == 0
+    assert retrieval("org", "update", org, "--requests", "7")[0] == 0
+    for verb in ("key", "tenant"):
+        assert retrieval(verb, "list", "--org", org)[0] == 0
+    found = log(db, org)
+    assert [(row["route"], row["object_type"], row["object_id"], row["status"]) for row in found] == [
+        ("retrieval org create", "organization", org, 200),
+        ("retrieval key create", "key", key, 200),
+        ("retrieval tenant create", "tenant", "alice", 200),
+        ("retrieval tenant delete", "tenant", None, 404),
+        ("retrieval key create", "key", None, 400),
+        ("retrieval key revoke", "key", key, 200),
+        ("retrieval org update", "organization", org, 200),
+    ]
+    assert {(row["source"], row["principal"], row["method"]) for row in found} == {("CLI", getpass.getuser(), "CLI")}
+    assert secret not in str(found)
+
+
+def test_nothing_changes_without_its_entry(retrieval, org, db, administered):
+    with psycopg.connect(administered, autocommit=True) as connection:
+        connection.execute("alter table audit_entries add constraint refused check (route = '') not valid")
+        try:
+            with pytest.raises(psycopg.errors.CheckViolation):
+                retrieval("key", "create", "--name", "site", "--org", org)
+        finally:
+            connection.execute("alter table audit_entries drop constraint refused")
+    assert db.rows("select id from api_keys where organization_id = %(org)s", {"org": org}) == []
