@@ -123,6 +123,12 @@ def file_store(config: NamespaceConfig) -> FileStore:
     return cast("FileStore", _once("files", storage, lambda: make(storage, settings.load())))
 
 
+def local_files() -> FileStore:
+    """The folder of LOCAL file storage, whichever namespaces use it."""
+    make = _load(FILE_STORES, "LOCAL", "fileStorageConfig.type")
+    return cast("FileStore", _once("files", {"type": "LOCAL"}, lambda: make({}, settings.load())))
+
+
 def scraper(config: NamespaceConfig) -> Scraper:
     """What fetches the namespace's web pages. Fatal if there is none, or none such in this installation."""
     chosen = config.web_scraper

@@ -69,6 +69,10 @@ def _run(options: argparse.Namespace) -> int:
             from local import single_role
 
             return single_role.run(options.command, settings)
+        case "fsck":
+            from local import fsck
+
+            return fsck.run(settings, repair=options.repair, as_json=options.json)
         case _:
             from local import admin
 
@@ -106,6 +110,11 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("demo", help="start a fresh instance, ingest a small corpus, search it, stop")
     commands.add_parser("migrate", help="bring the database to the newest schema")
     commands.add_parser("register", help="make the work pool and the deployments in Prefect; may be repeated")
+    fsck = commands.add_parser(
+        "fsck", help="check tables, files and vector stores against each other; exit code 1 with findings"
+    )
+    fsck.add_argument("--repair", action="store_true", help="mend what is found; exit code 1 if something is left")
+    fsck.add_argument("--json", action="store_true", help="print JSON")
     for role, does in (
         ("api", "the HTTP API"),
         ("worker", "an ingestion worker"),

@@ -1,0 +1,76 @@
+"""`fsck`: tables, files and vector stores of the instance, checked against each other."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+from connectors import registry
+from local import environment
+from local.errors import LocalError
+from retrieval.database.database import AWAY, Database
+from retrieval.errors import StepError
+from retrieval.ingestion import reembedding
+from retrieval.maintenance.fsck import check
+from retrieval.maintenance.fsck.findings import Finding, Instance
+from retrieval.maintenance.garbage_actions import Stores
+from retrieval.namespaces import namespaces
+from retrieval.ports import FileStore
+from retrieval.security.secrets import KeyRing, SecretError
+from retrieval.settings import Settings
+
+
+def run(settings: Settings, *, repair: bool, as_json: bool) -> int:
+    """Print what is found; 0 where all is well, or was mended, else 1."""
+    resolved = environment.resolve(settings)
+    with closing(Database(resolved.database_url, size=4)) as db:
+        try:
+            outcome = check.run(_instance(settings, db, KeyRing.parse(resolved.secret_key)), repair=repair)
+        except (StepError, SecretError) as error:
+            raise LocalError(str(error)) from error
+        except AWAY as error:
+            raise LocalError("The database does not answer: look at `retrieval status`.") from error
+    if as_json:
+        report = {"findings": [_said(one) for one in outcome.found]}
+        print(json.dumps(report | ({"left": [_said(one) for one in outcome.left]} if repair else {})))
+    else:
+        _print(outcome, repair=repair)
+    return 1 if outcome.left else 0
+
+
+def stores_of(db: Database, ring: KeyRing, namespace_id: str) -> Stores:
+    """Where a namespace's things lie; no authorization is ended through them."""
+    config = namespaces.load(db, ring, namespace_id, deleted=True)
+    others = tuple(registry.vector_store(one, db) for one in reembedding.other_stores(db, ring, config))
+    return Stores(registry.vector_store(config, db), registry.file_store(config), lambda _: None, others)
+
+
+def _instance(settings: Settings, db: Database, ring: KeyRing) -> Instance:
+    return Instance(
+        db,
+        lambda namespace: stores_of(db, ring, namespace),
+        settings.keyword_language,
+        _local_files(settings),
+    )
+
+
+def _local_files(settings: Settings) -> FileStore | None:
+    return registry.local_files() if settings.allow_local_files else None
+
+
+def _said(one: Finding) -> dict[str, str | None]:
+    return {"kind": one.kind, "namespace": one.namespace, "document": one.document, "detail": one.detail}
+
+
+def _print(outcome: check.Outcome, *, repair: bool) -> None:
+    for one in outcome.found:
+        print(f"{one.kind:18} {one.namespace or '-'} {one.document or '-'}: {one.detail}")
+    if not outcome.found:
+        print("Everything is as it should be.")
+    elif repair:
+        mended = len(outcome.found) - len(outcome.left)
+        print(f"{len(outcome.found)} found, {max(mended, 0)} mended, {len(outcome.left)} left.")
+        for one in outcome.left:
+            print(f"left: {one.kind} {one.namespace or '-'} {one.document or '-'}: {one.detail}")
+    else:
+        print(f"{len(outcome.found)} found; `retrieval fsck --repair` mends them.")

@@ -1,0 +1,71 @@
+"""What documents need beside their row: chunks, and a way back for those that have lost something."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import LiteralString
+
+from retrieval.database.database import Database
+from retrieval.filters import DocumentFilter
+from retrieval.jobs import resync
+from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, batches, finding
+from retrieval.sources import FETCHED
+
+_GAPS: LiteralString = (
+    """
+    select d.id as document_id, d.partition_id, n.id as namespace_id,
+           'chunks are missing: there are ' || count(c.id) || ', the last one is number ' || coalesce(max(c.index), -1)
+           as detail
+    from documents d join partitions p on p.id = d.partition_id
+    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+    left join chunks c on c.document_id = d.id and c.generation = d.active_generation
+    where d.deleted_at is null and d.active_generation > 0 and d.error is distinct from %(mark)s and not """
+    + AT_WORK.format(document="d.id")
+    + """
+    group by d.id, d.partition_id, d.properties, n.id
+    having count(c.id) <> coalesce(max(c.index), -1) + 1
+        or count(c.id) < coalesce((d.properties ->> 'embeddingCount')::int, 0)
+"""
+)
+_STORED: LiteralString = """
+    select id, source, raw_key, parsed_key from documents where id = any(%(ids)s) and deleted_at is null
+"""
+_AGAIN: LiteralString = "update documents set fingerprint = null where id = any(%(ids)s)"
+_GIVE_UP: LiteralString = """
+    update documents set status = 'FAILED', error = %(mark)s, updated_at = now(),
+        raw_key = case when raw_key = any(%(gone)s) then null else raw_key end,
+        parsed_key = case when parsed_key = any(%(gone)s) then null else parsed_key end
+    where id = any(%(ids)s) and deleted_at is null
+"""
+
+
+def find(instance: Instance) -> Iterator[Finding]:
+    """Documents whose chunks are not all there."""
+    for row in instance.db.rows(_GAPS, {"mark": MARK}):
+        yield finding("MISSING_CHUNKS", row, row["detail"])
+
+
+def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], gone: frozenset[str]) -> None:
+    """Queue documents so that all of them is made again; mark those that what is left is not enough for.
+
+    gone: keys of files that are missing.
+    """
+    for part in batches(sorted(set(document_ids))):
+        rows = instance.db.rows(_STORED, {"ids": part})
+        able = [row["id"] for row in rows if row["source"] in FETCHED or (row["raw_key"] not in {None, *gone})]
+        queued: set[str] = set()
+        if able:
+            instance.db.rows(_AGAIN, {"ids": able})
+            started = asyncio.run(_started(instance.db, place, able))
+            queued = {one.id for one in started.documents if one.status == resync.QUEUED}
+        lost = [one for one in part if one not in queued]
+        if lost:
+            instance.db.rows(_GIVE_UP, {"ids": lost, "gone": sorted(gone), "mark": MARK})
+
+
+async def _started(db: Database, place: Place, document_ids: Sequence[str]) -> resync.Resync:
+    try:
+        return await resync.start(db, place.scope, DocumentFilter(document_ids=tuple(document_ids)))
+    finally:
+        await db.async_close()

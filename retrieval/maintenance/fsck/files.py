@@ -1,0 +1,159 @@
+"""Files against rows: files that nothing refers to, and documents whose files are missing."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import LiteralString
+
+from retrieval.documents import file_keys
+from retrieval.errors import Fatal, Skippable
+from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, batches, finding
+from retrieval.ports import FileStore
+
+UPLOAD_SECONDS = 3600
+"""How long an upload may lie there before it is accepted."""
+_DOCUMENT = re.compile(r"[^/]+/[^/]+/(?P<document>doc_\w+)/(?P<generation>\d{1,18})/")
+_UPLOAD = re.compile(r"[^/]+/[^/]+/up_(?P<moment>\w{10})")
+_ALPHABET = bytes.maketrans(b"0123456789abcdefghjkmnpqrstvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+
+_NEEDED: LiteralString = """
+    select distinct d.id as document_id, d.partition_id, n.id as namespace_id, k.key
+    from documents d join partitions p on p.id = d.partition_id
+    join namespaces n on n.id = p.namespace_id and n.deleted_at is null
+    cross join lateral (values (d.raw_key), (d.parsed_key)) k (key)
+    where d.partition_id = %(partition)s and d.deleted_at is null and k.key is not null
+      and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
+_REFERRED: LiteralString = """
+    select k.key from unnest(%(keys)s::text[]) k (key)
+    where not exists (select from documents d where d.partition_id = any(%(partitions)s) and d.raw_key = k.key)
+      and not exists (select from documents d where d.partition_id = any(%(partitions)s) and d.parsed_key = k.key)
+      and not exists (
+          select from job_runs r join run_documents m on m.job_run_id = r.id
+          where r.partition_id = any(%(partitions)s) and (m.raw_key = k.key or m.parsed_key = k.key)
+            and (r.finished_at is null or m.status <> 'SUCCESS')
+      )
+      and not exists (
+          select from sweeps s where s.partition_id = any(%(partitions)s) and s.file_key = k.key
+      )
+"""
+"""Keys of which no row knows. A run that succeeded has given its files to the document, or to garbage collection."""
+_WAITING: LiteralString = """
+    select distinct d.id from unnest(%(documents)s::text[], %(generations)s::bigint[]) as d (id, generation)
+    where exists (select from job_runs b where b.number = d.generation and b.finished_at is null)
+       or exists (select from sweeps s where s.document_id = d.id and s.kind = 'document')
+"""
+_ALIVE: LiteralString = """
+    select id from namespaces n where id = any(%(ids)s)
+      and (deleted_at is null or exists (select from partitions p where p.namespace_id = n.id))
+"""
+
+
+def missing(instance: Instance, place: Place) -> Iterator[Finding]:
+    """Documents of the partition whose files the store does not have."""
+    store = instance.stores(place.scope.namespace).files
+    needed = instance.db.rows(_NEEDED, {"partition": place.id, "mark": MARK})
+    if not needed:
+        return
+    there = _listed(store, file_keys.folder(place.scope))
+    lacking = [row for row in needed if row["key"] not in there]
+    if not lacking:
+        return
+    still = {
+        (row["document_id"], row["key"]) for row in instance.db.rows(_NEEDED, {"partition": place.id, "mark": MARK})
+    }
+    for row in lacking:
+        if (row["document_id"], row["key"]) in still and not _is_stored(store, row["key"]):
+            yield finding("MISSING_FILE", row, f"the file {row['key']} is not in the store")
+
+
+def orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iterator[Finding]:
+    """Files below the namespace's folder that no row refers to, and that nobody is about to."""
+    store = instance.stores(namespace).files
+    try:
+        listed = list(store.keys(f"{namespace}/"))
+    except Fatal:
+        yield Finding("UNREADABLE_STORE", namespace, None, "the file store does not let its files be listed")
+        return
+    partitions = [place.id for place in places]
+    for part in batches(listed):
+        rows = instance.db.rows(_REFERRED, {"keys": part, "partitions": partitions})
+        unknown = [row["key"] for row in rows]
+        for key in _settled(instance, unknown):
+            found = _DOCUMENT.match(key)
+            yield Finding(
+                "ORPHAN_FILE", namespace, found["document"] if found else None, f"no row refers to {key}", {"key": key}
+            )
+
+
+def of_no_namespace(instance: Instance) -> Iterator[Finding]:
+    """Files in the folder of LOCAL files whose namespace is not there any more, or never was."""
+    if instance.local_files is None:
+        return
+    by_namespace: dict[str, list[str]] = {}
+    for key in instance.local_files.keys("ns_"):
+        by_namespace.setdefault(key.partition("/")[0], []).append(key)
+    alive = {row["id"] for row in instance.db.rows(_ALIVE, {"ids": list(by_namespace)})}
+    for namespace, keys in sorted(by_namespace.items()):
+        if namespace not in alive:
+            for key in keys:
+                yield Finding("ORPHAN_FILE", namespace, None, f"no namespace has {key}", {"key": key, "local": True})
+
+
+def remove(instance: Instance, found: Sequence[Finding]) -> None:
+    """Delete orphans, unless a row has come to refer to them."""
+    for one in found:
+        if one.data.get("local") and instance.local_files is not None:
+            instance.local_files.delete([one.data["key"]])
+        elif "key" in one.data and one.namespace is not None:
+            instance.stores(one.namespace).files.delete([one.data["key"]])
+
+
+def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:
+    """Without what a job run under way writes, an upload that may yet be accepted, and what is swept already."""
+    named = {key: found for key in keys if (found := _DOCUMENT.match(key))}
+    waiting: set[str] = set()
+    if named:
+        asked = {
+            "documents": [found["document"] for found in named.values()],
+            "generations": [int(found["generation"]) for found in named.values()],
+        }
+        waiting = {row["id"] for row in instance.db.rows(_WAITING, asked)}
+    return [
+        key
+        for key in keys
+        if not (key in named and named[key]["document"] in waiting)
+        and not ((upload := _UPLOAD.match(key)) and time.time() - _seconds(upload["moment"]) < UPLOAD_SECONDS)
+    ]
+
+
+def _seconds(text: str) -> float:
+    """When an id was made: its first 48 bits are milliseconds; 0 for something that is none."""
+    try:
+        decoded = base64.b32decode(text.encode().translate(_ALPHABET) + b"======")
+    except ValueError:
+        return 0.0
+    return int.from_bytes(decoded[:6], "big") / 1000
+
+
+def _listed(store: FileStore, prefix: str) -> set[str]:
+    try:
+        return set(store.keys(prefix))
+    except Fatal:
+        return set()
+
+
+def _is_stored(store: FileStore, key: str) -> bool:
+    """Asked for the file itself."""
+    try:
+        with store.open(key):
+            return True
+    except Skippable:
+        return False
+
+
+def gone(found: Sequence[Finding]) -> frozenset[str]:
+    """Keys of the missing files."""
+    return frozenset(str(one.data["key"]) for one in found if one.kind == "MISSING_FILE")

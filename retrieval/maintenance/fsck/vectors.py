@@ -1,0 +1,145 @@
+"""Vectors against chunks: what a store holds of no chunk, and visible chunks that it has no vector of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import LiteralString
+
+from retrieval import ids
+from retrieval.documents import vector_metadata
+from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, Place, batches
+from retrieval.ports import Vector, VectorStore
+
+_VISIBLE: LiteralString = (
+    """
+    select d.id as document_id, d.active_generation as generation, array_agg(c.index) as indexes, """
+    + AT_WORK.format(document="d.id")
+    + """ or d.error is not distinct from %(mark)s as excused
+    from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
+    where d.partition_id = %(partition)s and c.partition_id = d.partition_id and d.deleted_at is null
+      and (%(documents)s::text[] is null or d.id = any(%(documents)s))
+    group by d.id
+"""
+)
+_LEFT_ALONE: LiteralString = (
+    """
+    select w.document, w.generation from unnest(%(documents)s::text[], %(generations)s::bigint[])
+        as w (document, generation)
+    where """
+    + BUSY.format(generation="w.generation")
+    + " or "
+    + SWEPT.format(document="w.document", generation="w.generation")
+)
+_VALUES: LiteralString = """
+    select c.index, e.values::text as values, d.document_type, d.source, d.metadata
+    from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
+    join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+    where d.id = %(document)s and d.active_generation = %(generation)s and c.index = any(%(indexes)s)
+"""
+
+
+def find(instance: Instance, place: Place) -> Iterator[Finding]:
+    """Both directions. What differs at first sight is looked at once more: stores and tables are not read at once."""
+    store = instance.stores(place.scope.namespace).vectors
+    listed = set(store.ids(place.scope, ""))
+    expected, excused = _expected(instance, place)
+    strange = sorted(one for one in listed - expected if not _is_of(one, excused))
+    lacking = sorted(one for one in expected - listed if not _is_of(one, excused))
+    if not strange and not lacking:
+        return
+    documents = sorted({parsed[0] for one in (*strange, *lacking) if (parsed := ids.parse_vector_id(one))})
+    for part in batches(documents, 200):
+        expected, excused = _expected(instance, place, part)
+        again = {one for document in part for one in store.ids(place.scope, ids.vector_prefix_of_document(document))}
+        odd = [one for one in strange if one in again - expected and not _is_of(one, excused)]
+        yield from _orphans(instance, place, odd)
+        yield from _missing(
+            instance, store, place, [one for one in lacking if one in expected - again and not _is_of(one, excused)]
+        )
+    nobodys = [one for one in strange if ids.parse_vector_id(one) is None]
+    yield from (_finding("ORPHAN_VECTOR", place, None, one) for one in nobodys)
+
+
+def remove(instance: Instance, place: Place, found: Sequence[Finding]) -> None:
+    """Delete orphans."""
+    store = instance.stores(place.scope.namespace).vectors
+    for part in batches([str(one.data["vector"]) for one in found]):
+        store.delete(place.scope, part)
+
+
+def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
+    """Write missing vectors again from their embeddings; the documents of those that have none."""
+    store = instance.stores(place.scope.namespace).vectors
+    wanted: dict[tuple[str, int], list[int]] = {}
+    for one in found:
+        if parsed := ids.parse_vector_id(str(one.data["vector"])):
+            wanted.setdefault(parsed[:2], []).append(parsed[2])
+    left = []
+    for (document, generation), indexes in wanted.items():
+        vectors = _vectors(instance, document, generation, indexes)
+        store.upsert(place.scope, vectors)
+        if len(vectors) < len(indexes):
+            left.append(document)
+    return left
+
+
+def _vectors(instance: Instance, document: str, generation: int, indexes: Sequence[int]) -> list[Vector]:
+    rows = instance.db.rows(_VALUES, {"document": document, "generation": generation, "indexes": list(indexes)})
+    return [
+        Vector(
+            ids.vector_id(document, generation, row["index"]),
+            document,
+            json.loads(row["values"]),
+            labels=vector_metadata.of(document, row["document_type"], row["source"], row["metadata"]),
+        )
+        for row in rows
+    ]
+
+
+def _expected(
+    instance: Instance, place: Place, documents: Sequence[str] | None = None
+) -> tuple[set[str], frozenset[str]]:
+    """Ids of the vectors of all visible chunks, and the documents that a job run works on or that were given up."""
+    asked = {"partition": place.id, "documents": None if documents is None else list(documents), "mark": MARK}
+    rows = instance.db.rows(_VISIBLE, asked)
+    names = {ids.vector_id(row["document_id"], row["generation"], index) for row in rows for index in row["indexes"]}
+    return names, frozenset(row["document_id"] for row in rows if row["excused"])
+
+
+def _is_of(vector_id: str, documents: frozenset[str]) -> bool:
+    parsed = ids.parse_vector_id(vector_id)
+    return parsed is not None and parsed[0] in documents
+
+
+def _orphans(instance: Instance, place: Place, names: Sequence[str]) -> Iterator[Finding]:
+    parsed = {one: found for one in names if (found := ids.parse_vector_id(one)) and found[1] < 1 << 63}
+    asked = {
+        "documents": [found[0] for found in parsed.values()],
+        "generations": [found[1] for found in parsed.values()],
+    }
+    alone = {(row["document"], row["generation"]) for row in instance.db.rows(_LEFT_ALONE, asked)} if parsed else set()
+    for one in names:
+        if one not in parsed or parsed[one][:2] not in alone:
+            yield _finding("ORPHAN_VECTOR", place, parsed[one][0] if one in parsed else None, one)
+
+
+def _missing(instance: Instance, store: VectorStore, place: Place, names: Sequence[str]) -> Iterator[Finding]:
+    for one in names:
+        document, generation, index = ids.parse_vector_id(one) or ("", 0, 0)
+        if store.labelled:
+            values = _vectors(instance, document, generation, [index])
+            if values and not any(values[0].values):
+                continue  # without a direction: such a store does not keep it
+        yield _finding("MISSING_VECTOR", place, document, one)
+
+
+def _finding(kind: str, place: Place, document: str | None, name: str) -> Finding:
+    words = {"ORPHAN_VECTOR": "of no visible chunk", "MISSING_VECTOR": "not in the store"}
+    return Finding(
+        kind,
+        place.scope.namespace,
+        document,
+        f"vector {name}: {words[kind]}",
+        {"vector": name, "partition_id": place.id},
+    )

@@ -1,0 +1,311 @@
+"""The check of tables, files and vector stores: what is planted is found, all of it, and mended."""
+
+import shutil
+
+import psycopg
+import pytest
+
+from connectors import registry
+from local import fsck as command
+from retrieval import ids, settings
+from retrieval.database.database import Database
+from retrieval.maintenance.fsck import check
+from retrieval.maintenance.fsck.findings import Instance
+from retrieval.maintenance.garbage_actions import Stores
+from retrieval.ports import Vector
+from retrieval.readiness import files_folder
+from tests.flows.configured import Configured
+from tests.standins import s3_server
+
+DIMENSIONS = 256
+DOCUMENTS = 70
+PARAGRAPHS = 70
+
+
+@pytest.fixture
+def quiet(monkeypatch, tmp_path, fresh_database, request):
+    """A database and a folder of files of the test's own."""
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
+    settings.load.cache_clear()
+    registry._made.clear()
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / files_folder.MARKER).write_text("a folder in use\n")
+    db = Database(fresh_database(f"fsck_{abs(hash(request.node.name)) % 10**9}"), size=4)
+    yield db
+    db.close()
+    settings.load.cache_clear()
+    registry._made.clear()
+
+
+def filled(space, documents=DOCUMENTS):
+    """Texts of three chunks each, ingested; the ids of the documents."""
+    made = []
+    for number in range(documents):
+        words = "\n\n".join(f"Owl {number} hunts mouse {n} in valley{number}x{n} at night." for n in range(PARAGRAPHS))
+        made.append(space.text(words, f"owl {number}").document_id)
+    space.work()
+    return made
+
+
+def instance(space):
+    files = registry.local_files()
+    return Instance(space.db, lambda namespace: command.stores_of(space.db, space.ring, namespace), "english", files)
+
+
+def only(space, statement, **values):
+    return space.db.rows(statement, values)
+
+
+def rows_of(space, document):
+    return only(
+        space,
+        "select c.*, d.raw_key from chunks c join documents d on d.id = c.document_id"
+        " and d.active_generation = c.generation where d.id = %(id)s order by c.index",
+        id=document,
+    )
+
+
+def partition(space):
+    return only(space, "select id from partitions where namespace_id = %(n)s", n=space.scope.namespace)[0]["id"]
+
+
+def plant(space, documents):
+    """A hundred things that are wrong; of each the kind, and a word that its finding holds."""
+    store, files = registry.vector_store(space.config, space.db), registry.file_store(space.config)
+    planted, left, number = [], iter(documents), partition(space)
+    folder = f"{space.scope.namespace}/_"
+    for n in range(10):  # vectors of no chunk: of unknown documents, of versions that are not visible
+        document = next(left) if n % 2 else ids.document_id()
+        name = ids.vector_id(document, 10**9 + n, 0)
+        store.upsert(space.scope, [Vector(name, document, [1.0] * DIMENSIONS, {"document": document})])
+        planted.append(("ORPHAN_VECTOR", name))
+    for _ in range(10):
+        row = rows_of(space, next(left))[0]
+        name = ids.vector_id(row["document_id"], row["generation"], row["index"])
+        store.delete(space.scope, [name])
+        planted.append(("MISSING_VECTOR", name))
+    for n in range(10):
+        key = f"{folder}/{ids.document_id()}/{10**9 + n}/raw" if n % 2 else f"{folder}/stray-{n}"
+        files.put(key, [b"x"])
+        planted.append(("ORPHAN_FILE", key))
+    for _ in range(10):
+        key = rows_of(space, next(left))[0]["raw_key"]
+        files.delete([key])
+        planted.append(("MISSING_FILE", key))
+    for n in range(10):
+        document = next(left) if n % 2 else ids.document_id()
+        only(
+            space,
+            'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
+            " embedding_key) values (%(p)s, %(d)s, %(g)s, 0, 0, 1, 1, 'x', %(k)s)",
+            p=number,
+            d=document,
+            g=10**9 + n,
+            k=b"k" * 32,
+        )
+        planted.append(("ORPHAN_CHUNK", document))
+    for _ in range(10):
+        row = rows_of(space, next(left))[1]
+        only(space, "delete from chunks where id = %(id)s", id=row["id"])
+        planted.append(("MISSING_CHUNKS", row["document_id"]))
+    for n in range(10):
+        only(
+            space,
+            "insert into postings (partition_id, term, chunk_id, tf, length) values (%(p)s, 'stray', %(c)s, 1, 1)",
+            p=number,
+            c=10**12 + n,
+        )
+        planted.append(("ORPHAN_POSTINGS", str(10**12 + n)))
+    for _ in range(10):
+        row = rows_of(space, next(left))[0]
+        only(space, "delete from postings where chunk_id = %(c)s and term like 'valley%%'", c=row["id"])
+        planted.append(("MISSING_POSTINGS", row["document_id"]))
+    for n in range(10):
+        only(
+            space,
+            "insert into term_counts (partition_id, term, chunks) values (%(p)s, %(t)s, 3)",
+            p=number,
+            t=f"never{n}",
+        )
+        planted.append(("WRONG_TERM_COUNT", "term counted in 3 chunks, stands in 0"))
+    for n in range(5):
+        only(
+            space,
+            "insert into embeddings (partition_id, key, values) values (%(p)s, %(k)s, '[1]')",
+            p=number,
+            k=f"no chunk {n}".encode(),
+        )
+        planted.append(("ORPHAN_EMBEDDING", f"no chunk {n}".encode().hex()))
+    for _ in range(2):
+        document = next(left)
+        only(
+            space, "insert into connection_documents (document_id, connection_id) values (%(d)s, 'conn_x')", d=document
+        )
+        planted.append(("ORPHAN_LINK", document))
+    only(space, "update partitions set chunks = chunks + 7, terms = terms - 1 where id = %(p)s", p=number)
+    planted.append(("WRONG_COUNTER", "counted"))
+    document = next(left)
+    only(space, "update documents set deleted_at = now() where id = %(d)s", d=document)
+    planted.append(("UNSWEPT_DOCUMENT", document))
+    only(space, "insert into term_counts (partition_id, term, chunks) values (10000000, 'x', 1)")
+    planted.append(("ORPHAN_ROWS", "10000000"))
+    assert len(planted) == 100
+    return planted
+
+
+def found_of(planted, findings):
+    """How many of what was planted are told, each by a finding of its own."""
+    left = list(findings)
+    count = 0
+    for kind, word in planted:
+        for one in left:
+            if one.kind == kind and word in f"{one.document} {one.detail}":
+                left.remove(one)
+                count += 1
+                break
+    return count
+
+
+def searched(space):
+    return [space.search(f"valley{number}x3", semantic_weight=0.0, keyword_weight=1.0)[:1] for number in range(5)]
+
+
+@pytest.mark.decision("D79")
+def test_a_hundred_planted_in_the_embedded_stores_are_found_and_mended(quiet):
+    space = Configured(quiet)
+    documents = filled(space)
+    assert check.run(instance(space)).found == []
+    planted = plant(space, documents)
+    other = f"{ids.namespace_id()}/_/{ids.document_id()}/7/raw"
+    registry.file_store(space.config).put(other, [b"x"])
+    outcome = check.run(instance(space))
+    assert found_of([*planted, ("ORPHAN_FILE", other)], outcome.found) == 101
+    assert check.run(instance(space), repair=True).left == []
+    space.work()
+    space.sweep()
+    assert check.run(instance(space)).found == []
+    lost = only(space, "select status, error from documents where error like 'Parts of this document%%'")
+    assert len(lost) == 10  # a text whose only file is gone cannot be made again
+    assert {row["status"] for row in lost} == {"FAILED"}
+
+
+@pytest.mark.decision("D79")
+def test_a_hundred_planted_in_hosted_stores_are_found_and_mended(quiet, pinecone_index):
+    index = pinecone_index(dimension=DIMENSIONS)
+    with s3_server.running() as storage:
+        space = Configured(
+            quiet,
+            vectorStorageConfig=index.config(),
+            fileStorageConfig=storage.config(s3_server.bucket(storage)),
+        )
+        documents = filled(space)
+        assert check.run(instance(space)).found == []
+        planted = plant(space, documents)
+        assert found_of(planted, check.run(instance(space)).found) == 100
+        assert check.run(instance(space), repair=True).left == []
+        space.work()
+        space.sweep()
+        assert check.run(instance(space)).found == []
+        registry._made.clear()
+
+
+@pytest.mark.decision("H146")
+def test_what_a_running_flow_writes_is_left_alone(quiet):
+    space = Configured(quiet)
+    filled(space, 3)
+    space.text("Bats hunt moths.\n\n" * 30, "bats")
+    lease = space.lease()
+    seen = []
+
+    def look(step):
+        seen.append((step, check.run(instance(space), repair=True).found))
+
+    space.take(lease, before=look)
+    assert len(seen) == 5
+    assert {step: found for step, found in seen if found} == {}
+    assert space.search("bats")[:1] == ["bats"]
+    assert check.run(instance(space)).found == []
+
+
+def test_a_store_that_is_away_is_told_and_hides_nothing_else(quiet):
+    space = Configured(quiet)
+    filled(space, 3)
+    only(space, "update partitions set chunks = chunks + 7")
+    real = instance(space)
+
+    class Away:
+        def __getattr__(self, name):
+            def refuse(*_):
+                from retrieval.errors import Retryable
+
+                raise Retryable("The vector store cannot be reached or is busy.")
+
+            return refuse
+
+    def stores(namespace):
+        found = real.stores(namespace)
+        return Stores(Away(), found.files, found.end)
+
+    outcome = check.run(Instance(space.db, stores, "english", real.local_files), repair=True)
+    assert {one.kind for one in outcome.found} == {"WRONG_COUNTER", "UNREADABLE_STORE"}
+    assert {one.kind for one in outcome.left} == {"UNREADABLE_STORE"}
+
+
+def copied(db, name):
+    """Another database as this one is now, as a restored backup would be."""
+    db.close()
+    with psycopg.connect(db.url, autocommit=True, dbname="postgres") as connection:
+        source = psycopg.conninfo.conninfo_to_dict(db.url)["dbname"]
+        for statement in ("drop database if exists {1}", "create database {1} template {0} strategy file_copy"):
+            connection.execute(psycopg.sql.SQL(statement).format(*map(psycopg.sql.Identifier, (source, name))))
+    return psycopg.conninfo.make_conninfo(db.url, dbname=name)
+
+
+@pytest.mark.decision("H146")
+def test_a_database_of_yesterday_beside_todays_files_is_mended(quiet, tmp_path):
+    """Files that came since are nobody's; of a document that was deleted since, the rows are back, the file is not."""
+    space = Configured(quiet)
+    kept, deleted = filled(space, 1)[0], space.text("Seals sleep under water.", "seals").document_id
+    space.work()
+    yesterday = copied(quiet, f"{psycopg.conninfo.conninfo_to_dict(quiet.url)['dbname']}_y")
+    newer = space.text("Bats hunt moths.", "bats").document_id
+    space.work()
+    space.delete(deleted)
+    space.sweep()
+    quiet.close()
+    registry._made.clear()
+    space.db = Database(yesterday, size=4)
+    try:
+        found = check.run(instance(space), repair=True)
+        assert sorted((one.kind, one.document) for one in found.found) == sorted(
+            [("ORPHAN_FILE", newer), ("MISSING_FILE", deleted)]
+        )
+        assert found.left == []
+        assert space.search("owl 0 in valley")[0] == "owl 0"
+        status = {row["id"]: row["status"] for row in only(space, "select id, status from documents")}
+        assert status == {kept: "SUCCESS", deleted: "FAILED"}
+        assert not list((tmp_path / "files").glob(f"*/*/{newer}"))
+        again = space.text("Seals sleep under water.", "seals")
+        space.work()
+        assert space.search("sleeping seals")[0] == "seals"
+        assert again.document_id == deleted
+        assert check.run(instance(space)).found == []
+    finally:
+        space.db.close()
+
+
+@pytest.mark.decision("H146")
+def test_a_database_of_today_beside_yesterdays_files_is_mended(quiet, tmp_path):
+    space = Configured(quiet)
+    filled(space, 1)
+    shutil.copytree(tmp_path / "files", tmp_path / "yesterday")
+    lost = space.text("Bats hunt moths.", "bats").document_id
+    space.work()
+    shutil.rmtree(tmp_path / "files")
+    (tmp_path / "yesterday").rename(tmp_path / "files")
+    found = check.run(instance(space), repair=True)
+    assert {(one.kind, one.document) for one in found.found} == {("MISSING_FILE", lost)}
+    assert found.left == []
+    assert space.search("owl 0 in valley")[0] == "owl 0"
+    assert only(space, "select status from documents where id = %(id)s", id=lost)[0]["status"] == "FAILED"
