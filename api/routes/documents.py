@@ -12,6 +12,7 @@ from api.wire.documents import (
     DocumentsData,
     DocumentsDeletedAnswer,
     DocumentsUpdatedAnswer,
+    FacetCount,
     FetchDocuments,
     IncludeConfig,
     Pagination,
@@ -20,7 +21,7 @@ from api.wire.documents import (
     UpdateDocuments,
 )
 from api.wire.resync import ResyncAnswer, ResyncData, ResyncDocuments
-from retrieval.documents import documents
+from retrieval.documents import documents, facets
 from retrieval.errors import ErrorCode
 from retrieval.jobs import resync
 from retrieval.namespaces import namespaces
@@ -43,6 +44,7 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     """Newest first. A filter that restricts nothing lists the whole scope."""
     scope = call.scope(call.body.namespace_id)
     where = call.body.filter_config.to_values()
+    counted = facets.fields(call.body.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
     around = await _surroundings(call, scope)
     page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
     place = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
@@ -60,6 +62,11 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
                 document.add_links(row, include, signer)
     if include.stats_by_source or include.stats_by_status:
         data.count(await documents.stats(call.services.db, scope, where), include)
+    if call.body.facets is not None:
+        found_counts = await facets.count(call.services.db, scope, where, counted)
+        data.facets = {
+            name: [FacetCount(one.value, one.documents) for one in counts] for name, counts in found_counts.items()
+        }
     return DocumentsAnswer(message="Documents fetched successfully", data=data)
 
 

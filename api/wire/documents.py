@@ -15,6 +15,7 @@ from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters
 from retrieval.conditions.model import OPS
+from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, Stats
 from retrieval.errors import ErrorCode
 from retrieval.filters import SOURCES, STATUSES, TYPES, DocumentFilter
@@ -92,6 +93,17 @@ class FetchDocuments(Struct, rename="camel", kw_only=True):
     filter_config: FilterConfig
     pagination: Pagination | None = None
     include_config: IncludeConfig | None = None
+    facets: (
+        Annotated[
+            list[str],
+            Meta(
+                max_length=facets.FACETS,
+                description="Fields whose values are counted over all documents that match, named as in a condition.",
+                examples=[["metadata.topic", "document.language"]],
+            ),
+        ]
+        | None
+    ) = None
 
 
 class MetadataOperators(Struct, rename={"set": "$set", "append": "$append", "remove": "$remove"}):
@@ -249,6 +261,13 @@ class StatusCount(Struct, rename="camel"):
     total_count: int
 
 
+class FacetCount(Struct):
+    """A value of a field, and how many documents have it."""
+
+    value: str | float | bool
+    count: int
+
+
 class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """A page of documents, newest first; statistics, if they were asked for, count all that match."""
 
@@ -258,6 +277,7 @@ class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
     next_cursor: str | None
     stats_by_source: list[SourceCount] | UnsetType = UNSET
     stats_by_status: list[StatusCount] | UnsetType = UNSET
+    facets: dict[str, list[FacetCount]] | UnsetType = UNSET
 
     def count(self, stats: Stats, include: IncludeConfig) -> None:
         """Add the statistics that were asked for."""

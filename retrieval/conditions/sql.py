@@ -50,6 +50,14 @@ def instant_of(about: Field, alias: LiteralString) -> str:
     return read_instant(f"({alias}.properties ->> '{about.name}')")
 
 
+def shown(about: Field, alias: LiteralString, key: str) -> str:
+    """The field as jsonb in the form that answers have, dates as text in UTC; null where it is absent."""
+    if not about.is_date:
+        return json_of(about, alias, key)
+    moment = f"{instant_of(about, alias)} at time zone 'UTC'"
+    return f"""to_jsonb(to_char({moment}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))"""
+
+
 def read_instant(text: str) -> str:
     """The moment that a text names, as `retrieval.conditions.model.instant` reads it; null if it is no date."""
     return (

@@ -71,7 +71,7 @@ _FIELDS: LiteralString = (
     + " as connection_ids"
 )
 
-_IN_SCOPE: LiteralString = """
+IN_SCOPE: LiteralString = """
     d.deleted_at is null and d.partition_id = (
         select p.id from partitions p
         join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
@@ -86,7 +86,7 @@ async def list_page(
     """Documents that match, newest first. A page begins after the cursor's document, whatever came in since."""
     condition, params = where.sql("d")
     rows = await db.async_rows(
-        f"select {_FIELDS} from documents d where {_IN_SCOPE} and {condition}" + pages.older("d"),
+        f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition}" + pages.older("d"),
         params | scopes.params(scope) | pages.after_age(cursor, page_size),
     )
     return pages.cut([DocumentRow(**row) for row in rows], page_size, pages.by_age_in_microseconds)
@@ -96,7 +96,7 @@ async def stats(db: Database, scope: Scope, where: DocumentFilter) -> Stats:
     """Counts of the documents that match, in one statement."""
     condition, params = where.sql("d")
     rows = await db.async_rows(
-        f"select d.source, d.status, count(*) as documents from documents d where {_IN_SCOPE} and {condition}"
+        f"select d.source, d.status, count(*) as documents from documents d where {IN_SCOPE} and {condition}"
         " group by d.source, d.status order by d.source, d.status",
         params | scopes.params(scope),
     )
@@ -166,7 +166,7 @@ async def matching(connection: AsyncConnection[Row], scope: Scope, where: Docume
     """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none (D33)."""
     condition, params = where.sql("d")
     cursor = await connection.execute(
-        f"select {_FIELDS} from documents d where {_IN_SCOPE} and {condition} order by d.id for no key update",
+        f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition} order by d.id for no key update",
         params | scopes.params(scope),
     )
     rows = await cursor.fetchall()

@@ -227,3 +227,50 @@ def test_a_condition_lists_changes_and_deletes_what_it_holds_for(org, space):
     assert names({"field": "metadata.late", "op": "exists", "value": False}) == ["n0"]
     assert_error(ask(org, "DELETE", space, {"where": {"not": late}}), 400, "INVALID_FILTER_CONFIG")
     assert_error(ask(org, "DELETE", space, {"where": late}), 404, "DOCUMENTS_NOT_FOUND")
+
+
+@pytest.mark.decision("D65")
+def test_facets_count_all_that_match(org, space):
+    for number in range(3):
+        org.text(space, f"More {number}.", name=f"m{number}", metadata={"color": ["red", "red", 5], "deep": {"a": 1}})
+    org.text(space, "Odd.", name="odd", metadata={"color": [["red"], None, {"red": 1}], "number": "1"})
+    asked = [
+        "metadata.color",
+        "metadata.number",
+        "metadata.deep",
+        "document.type",
+        "document.createdAt",
+        "document.path",
+    ]
+    data = listed(org, space, facets=asked, pagination={"pageSize": 1}, includeConfig={"documents": False})
+    counted = {name: [(one["value"], one["count"]) for one in counts] for name, counts in data["facets"].items()}
+    assert list(counted) == asked
+    assert counted["metadata.color"] == [("red", 4), (5, 3), ("blue", 1), ("green", 1)]
+    assert counted["metadata.number"] == [(0, 1), (1, 1), ("1", 1), (2, 1)]
+    assert counted["document.type"] == [("TEXT", 7)]
+    assert sum(count for _, count in counted["document.createdAt"]) == 7
+    assert all(value.endswith("Z") and len(value) == 24 for value, _ in counted["document.createdAt"])
+    assert counted["metadata.deep"] == counted["document.path"] == []
+    where = {"metadata": {"color": "red"}}
+    assert listed(org, space, where, facets=["metadata.color"])["facets"]["metadata.color"][0] == {
+        "value": "red",
+        "count": 4,
+    }
+    assert "facets" not in listed(org, space)
+
+
+@pytest.mark.decision("D65")
+def test_a_facet_answers_its_fifty_most_frequent_values(org, space):
+    for number in range(3):
+        many = [*range(30 * number, 30 * number + 60), True] if number else list(range(60))
+        org.text(space, f"Text {number}.", name=f"f{number}", metadata={"number": many})
+    counts = listed(org, space, facets=["metadata.number"])["facets"]["metadata.number"]
+    assert len(counts) == 50
+    assert [one["count"] for one in counts] == sorted((one["count"] for one in counts), reverse=True)
+    assert {"value": True, "count": 2} in counts
+
+
+@pytest.mark.decision("D65")
+@pytest.mark.parametrize("facets", ["metadata.a", [5], ["a"], ["document.id"], ["metadata.a"] * 11, ["metadata.$a"]])
+def test_wrong_facets_are_refused(org, space, facets):
+    assert_error(ask(org, "POST", space, {}, facets=facets), 400, "INVALID_FILTER_CONFIG")

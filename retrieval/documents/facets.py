@@ -1,0 +1,79 @@
+"""Facets (D65): how often each value of a field stands in the documents that a filter matches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from retrieval.conditions.model import Field
+from retrieval.conditions.parse import field_of
+from retrieval.conditions.sql import shown
+from retrieval.database import scopes
+from retrieval.database.database import Database
+from retrieval.documents.documents import IN_SCOPE
+from retrieval.errors import ErrorCode
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+
+FACETS = 10
+"""Fields that one request may ask for."""
+VALUES = 50
+"""Values that each of them answers."""
+
+_COUNT: LiteralString = """
+    with matched as materialized (select array[FIELDS]::jsonb[] as fields from documents d where SCOPE and CONDITION),
+    members as (
+        select f.number, f.field as value from matched m
+        cross join lateral unnest(m.fields) with ordinality f(field, number)
+        where jsonb_typeof(f.field) in ('string', 'number', 'boolean')
+        union all
+        select f.number, e.value from matched m
+        cross join lateral unnest(m.fields) with ordinality f(field, number)
+        cross join lateral (select distinct value from jsonb_array_elements(f.field)) e
+        where jsonb_typeof(f.field) = 'array' and jsonb_typeof(e.value) in ('string', 'number', 'boolean')
+    ),
+    counted as (select number, value, count(*) as documents from members group by number, value),
+    ordered as (
+        select *, row_number() over (
+            partition by number
+            order by documents desc, (value #>> '{}') collate "C", jsonb_typeof(value)
+        ) as place
+        from counted
+    )
+    select number, value, documents from ordered where place <= %(values)s order by number, place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A value and the number of documents that have it."""
+
+    value: str | float | bool
+    documents: int
+
+
+def fields(names: Sequence[str], code: ErrorCode, *, where: str) -> dict[str, Field]:
+    """The fields by their names, each once; ServiceError `code` naming one that is none."""
+    return {name: field_of(name, code, where=f"{where}[{place}]") for place, name in enumerate(names)}
+
+
+async def count(
+    db: Database, scope: Scope, where: DocumentFilter, wanted: Mapping[str, Field]
+) -> dict[str, list[Count]]:
+    """For each of the fields its most frequent values, equals by the value as text.
+
+    All documents that match are counted, each once for a value, whatever page is shown; a list by its members.
+    """
+    if not wanted:
+        return {}
+    condition, params = where.sql("d")
+    values: dict[str, Any] = {f"facet_{n}": about.name for n, about in enumerate(wanted.values())}
+    columns = ", ".join(shown(about, "d", f"%(facet_{n})s") for n, about in enumerate(wanted.values()))
+    statement = _COUNT.replace("FIELDS", columns).replace("SCOPE", IN_SCOPE).replace("CONDITION", condition)
+    rows = await db.async_rows(statement, params | values | scopes.params(scope) | {"values": VALUES})
+    counts: dict[str, list[Count]] = {name: [] for name in wanted}
+    names = list(wanted)
+    for row in rows:
+        counts[names[row["number"] - 1]].append(Count(row["value"], row["documents"]))
+    return counts
