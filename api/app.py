@@ -37,6 +37,7 @@ from api.routes import (
     health,
     history,
     ingest,
+    metrics,
     namespaces,
     oauth,
     runs,
@@ -46,6 +47,7 @@ from api.routes import (
 from api.server.draining import announce_on_sigterm
 from api.server_secret import ServerSecret
 from api.services import PROBES, THREADS, Services
+from retrieval import tracing
 from retrieval.accounts.audit import Writer
 from retrieval.database import cursors
 from retrieval.database.database import Database
@@ -53,6 +55,8 @@ from retrieval.documents import receipts
 from retrieval.errors import ErrorCode
 from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
+from retrieval.metrics import catalog, counts
+from retrieval.metrics.figures import Figures
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -74,9 +78,12 @@ ROUTES = (
     activity,
     admin,
     audit,
+    metrics,
     health,
     docs,
 )
+COUNT_SECONDS = 1.0
+"""What a process that is killed may not have told of its counts."""
 HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 
 
@@ -104,15 +111,19 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         cursor_secret,
         receipt_secret,
         Writer(database),
+        Figures(database),
     )
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         writing = asyncio.create_task(times.keep())
+        counting = asyncio.create_task(_keep_counts(database))
         announce_on_sigterm(services.ending, settings.drain_seconds)
         yield
         writing.cancel()
+        counting.cancel()
         await times.write()
+        await counts.async_write(database)
         await authenticator.close()
         if access is not None:
             access.write()
@@ -121,6 +132,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         threads.shutdown(wait=False, cancel_futures=True)
         services.reranking.shutdown(wait=False, cancel_futures=True)
         drawings.close()
+        await asyncio.to_thread(tracing.end)
 
     router = Litestar(
         route_handlers=HANDLERS,
@@ -133,7 +145,17 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         request_max_body_size=None,
         debug=False,
     )
-    return RequestMiddleware(router, authenticator, settings.trusted_proxies, access, AuditLog(services.audit))
+    return RequestMiddleware(
+        router, authenticator, settings.trusted_proxies, access, AuditLog(services.audit), tracing.tracer("api")
+    )
+
+
+async def _keep_counts(database: Database) -> None:
+    """Write what this process has counted, until cancelled."""
+    while True:
+        await asyncio.sleep(COUNT_SECONDS)
+        counts.add(catalog.POOL_WAITS, by=database.pool_waits())
+        await counts.async_write(database)
 
 
 def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -6,9 +6,9 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import structlog
 from litestar.enums import ScopeType
@@ -33,7 +33,13 @@ from api.client_addresses import Networks, client_of
 from api.errors import Rendered, render, understand
 from api.links import PREFIX
 from api.request_context import RequestContext
+from retrieval import origin, tracing
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.metrics import catalog, counts
+from retrieval.origin import Origin
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
 
 log = structlog.get_logger()
 
@@ -41,12 +47,18 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _OPEN = ("/v1/oauth/", PREFIX)
 """Below /v1, yet without an API key: a state (D44) or a signature (D35) is the authority there. Counted by address."""
 
+METRICS = "/metrics"
+"""Outside /v1, where Prometheus looks, and behind a key all the same."""
 _PROBES = frozenset({"/health", "/ready"})
 _UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
 """Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """On every answer that does not say something stricter by itself."""
 
+_REFUSALS: Mapping[str | None, str] = {
+    ErrorCode.RATE_LIMIT_EXCEEDED: "rate_limit",
+    ErrorCode.SERVICE_UNAVAILABLE: "unavailable",
+}
 _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024
 
@@ -61,10 +73,12 @@ class RequestMiddleware:
         trusted_proxies: Networks = (),
         access: AccessLog | None = None,
         audit: AuditLog | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._router = router
         self._access = access
         self._audit = audit
+        self._tracer = tracer
         self._authenticator = authenticator
         self._trusted_proxies = trusted_proxies
 
@@ -78,20 +92,35 @@ class RequestMiddleware:
         scope["path"] = normalize_path(scope["path"])  # one spelling, the router's, for all that decides by it
         context = RequestContext(request_id=_request_id(scope["headers"]))
         request_context.attach(scope, context)
+        counts.ORGANIZATION.set(None)
+        span = self._begin(scope, context)
         started = time.perf_counter()
         wire = _Wire(receive, send, context, scope, self._audit)
-        with structlog.contextvars.bound_contextvars(request_id=context.request_id):
+        with structlog.contextvars.bound_contextvars(request_id=context.request_id), tracing.within(span):
             refusal = await self._authenticate(scope, context) or _not_a_method(scope, context)
             if refusal is None:
                 await self._router(scope, wire.receive, wire.send)
             else:
                 await _answer(wire.send, context, render(refusal))
             self._say(scope, context, started)
+        if span is not None:
+            _end(span, scope, context)
+
+    def _begin(self, scope: HTTPScope, context: RequestContext) -> Span | None:
+        """The span of a request, where requests are traced; what comes of it knows where it came from."""
+        span = None
+        if self._tracer is not None and scope["path"] not in _UNCOUNTED:
+            sent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
+            span = tracing.begin_request(self._tracer, scope["method"], sent.decode("latin-1") or None)
+        origin.come_of(Origin(context.request_id, None if span is None else tracing.traceparent(span)))
+        return span
 
     def _say(self, scope: HTTPScope, context: RequestContext, started: float) -> None:
         milliseconds = round((time.perf_counter() - started) * 1000, 1)
         organization = context.caller.organization if context.caller else None
         is_probe = scope["path"] in _PROBES
+        if not is_probe:
+            _count(scope["path"], context)
         if self._access is not None and context.status < 400 and not is_probe:
             self._access.answered(
                 context.request_id, scope["method"], scope["path"], context.status, organization, milliseconds
@@ -114,7 +143,7 @@ class RequestMiddleware:
         path = scope["path"]
         if path in _UNCOUNTED:
             return None
-        is_open = path.startswith(_OPEN) or not path.startswith("/v1/")
+        is_open = path.startswith(_OPEN) or not (path.startswith("/v1/") or path == METRICS)
         address = client_of(scope, self._trusted_proxies)
         credentials = credentials_of([] if is_open else list(scope["headers"]), address)
         try:
@@ -127,6 +156,7 @@ class RequestMiddleware:
             context.code = found.code
             return found
         context.caller = found
+        counts.ORGANIZATION.set(found.organization)
         return None
 
 
@@ -191,6 +221,21 @@ class _Wire:
                     left -= len(message["body"]) if message["type"] == "http.request" else left
         except TimeoutError:
             log.info("request.body_not_read")
+
+
+def _end(span: Span, scope: HTTPScope, context: RequestContext) -> None:
+    """By the route's pattern: a path may hold ids, a query anything."""
+    route = cast("dict[str, str]", scope).get("path_template") or "unknown"
+    organization = context.caller.organization if context.caller else ""
+    tracing.close_request(span, scope["method"], route, context.status, context.request_id, organization)
+
+
+def _count(path: str, context: RequestContext) -> None:
+    """Redirects count as answered: nothing was wrong."""
+    status = "5xx" if context.status >= 500 else "4xx" if context.status >= 400 else "2xx"
+    counts.add(catalog.HTTP, catalog.route(path), status)
+    if context.code in _REFUSALS:
+        counts.add(catalog.REFUSED, _REFUSALS[context.code])
 
 
 def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | None:

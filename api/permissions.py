@@ -103,6 +103,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "DELETE /v1/tenants/{tenant_id}": _unbound("admin"),
     "GET /v1/usage": _unbound("admin"),
     "GET /v1/audit": _unbound("admin"),
+    "GET /metrics": _unbound("admin"),
 }
 
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
@@ -17,6 +18,7 @@ from retrieval.accounts.audit import Writer
 from retrieval.database.database import Database
 from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
+from retrieval.metrics.figures import Figures
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -36,7 +38,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Services:
     """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports and for checks, links,
-    how long searches take, drawings of pages, and the audit log."""
+    how long searches take, drawings of pages, the audit log, and figures for monitoring."""
 
     db: Database
     ring: KeyRing
@@ -50,6 +52,7 @@ class Services:
     cursor_secret: ServerSecret
     receipt_secret: ServerSecret
     audit: Writer
+    figures: Figures
     reranking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(RERANKING, "rerank"))
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""
@@ -58,5 +61,5 @@ class Services:
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.threads, lambda: function(*args, **kwargs))
+        loop, context = asyncio.get_running_loop(), copy_context()
+        return await loop.run_in_executor(self.threads, lambda: context.run(function, *args, **kwargs))

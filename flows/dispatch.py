@@ -27,6 +27,7 @@ from retrieval.jobs import batches, notifications
 from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
+from retrieval.metrics import counts
 from retrieval.settings import Settings
 
 log = structlog.get_logger()
@@ -166,6 +167,7 @@ class Dispatcher:
 
     async def report(self, lane: Lane) -> None:
         await lane.run(self.pulse.write)
+        await lane.run(counts.write)
         await asyncio.sleep(WRITE_SECONDS)
 
     async def _for_ever(self, name: str, step: Loop) -> None:

@@ -15,6 +15,7 @@ from retrieval.database.database import AWAY, HELD, Database
 from retrieval.ingestion import losses
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
+from retrieval.metrics import counts
 
 log = structlog.get_logger()
 
@@ -41,6 +42,7 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
                 if not batches.renew(own, lease, seconds=seconds):
                     log.warning("lease.lost", batch_id=lease.batch_id)
                     return
+                counts.write(own)
                 pause = seconds / 3
             except HELD:  # by a write under this very fence: while it goes on nobody takes us for dead
                 pause = 0
@@ -60,6 +62,7 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
         log.info("lease.released", batch_id=lease.batch_id)
         raise
     finally:
+        counts.write(db)
         over.set()
         thread.join()
         own.close()

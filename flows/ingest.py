@@ -17,6 +17,7 @@ from prefect.logging import get_run_logger
 from connectors import registry
 from flows import context, endings, long_waits, report, tasks
 from flows.heartbeat import beating
+from flows.origins import following
 from flows.steps import Discovery, Work
 from flows.turns import Turn
 from retrieval import settings
@@ -96,7 +97,7 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
     if lease is None:
         return endings.unclaimed(batch_id)
     turn, later = Turn(db, lease), 0
-    with beating(db, lease, seconds=seconds):
+    with following(db, lease), beating(db, lease, seconds=seconds):
         try:
             await _discover(lease, turn)
             await _pipeline(lease, turn)

@@ -13,6 +13,7 @@ from prefect.states import Completed
 from flows import context, endings, report, tasks
 from flows.heartbeat import beating
 from flows.ingest import WINDOW_DOCUMENTS, run_step
+from flows.origins import following
 from flows.steps import Work
 from retrieval import settings
 from retrieval.errors import Fatal
@@ -37,7 +38,7 @@ async def _reembed(batch_id: str, attempt: int) -> State[None]:
     lease = batches.claim(db, batch_id, attempt, seconds=seconds)
     if lease is None:
         return endings.unclaimed(batch_id)
-    with beating(db, lease, seconds=seconds):
+    with following(db, lease), beating(db, lease, seconds=seconds):
         try:
             swapped = await rebuild(lease)
         except Superseded:

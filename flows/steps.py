@@ -10,7 +10,7 @@ from functools import wraps
 import psycopg
 
 from connectors import registry
-from retrieval import settings, sources
+from retrieval import settings, sources, tracing
 from retrieval.database import disk_full
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import Fatal, Retryable, ServiceError
@@ -25,6 +25,7 @@ from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.discover import Waiting
 from retrieval.ingestion.items import Key
 from retrieval.jobs.batches import Lease
+from retrieval.metrics import catalog, counts
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Embedder, FileStore, Source, VectorStore
@@ -107,6 +108,8 @@ class Discovery:
 
 
 Step = Callable[[Work], None]
+_LAST = frozenset(("upsert", "shadow"))
+"""After which a document is at its end: what was counted for it is told by then."""
 
 
 def step(function: Step) -> Step:
@@ -115,9 +118,15 @@ def step(function: Step) -> Step:
     @wraps(function)
     def run(work: Work) -> None:
         started = time.monotonic()
-        with explained():
+        counts.ORGANIZATION.set(work.lease.scope.organization)
+        runs = [key.job_run_id for key in work.window]
+        with tracing.step(function.__name__, runs, documents=len(work.window)), explained():
             function(work)
-            items.add_timing(work.db, work.lease, work.window, function.__name__, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            items.add_timing(work.db, work.lease, work.window, function.__name__, seconds)
+        counts.observe(catalog.STAGE, seconds, function.__name__, times=len(set(runs)))
+        if function.__name__ in _LAST:
+            counts.write(work.db)
 
     return run
 
@@ -145,11 +154,14 @@ def _full(error: Exception) -> Retryable | None:
 
 def discover(found: Discovery) -> None:
     """Find out what there is to ingest."""
-    with explained():
+    started = time.monotonic()
+    counts.ORGANIZATION.set(found.lease.scope.organization)
+    with tracing.step("discover", [found.wanted.job_run_id]), explained():
         config = _namespace(found.db, found.ring, found.lease)
         source = registry.source(found.wanted.request.source, config, found.db, found.ring)
         files = registry.file_store(config)
         discovering.run(found.db, found.lease, found.wanted, source, files, goes_on=found.goes_on)
+    counts.observe(catalog.STAGE, time.monotonic() - started, "discover")
 
 
 @step

@@ -65,7 +65,7 @@ def _run(options: argparse.Namespace) -> int:
             from local import ready
 
             return ready.run(options.role, settings)
-        case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "migrate" | "register":
+        case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "metrics" | "migrate" | "register":
             from local import single_role
 
             return single_role.run(options.command, settings)
@@ -121,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         ("dispatcher", "the dispatcher"),
         ("prefect", "a Prefect server"),
         ("ui", "the admin app"),
+        ("metrics", "the port for Prometheus"),
     ):
         commands.add_parser(role, help=f"run {does} alone, in the foreground")
     _add_admin(commands)

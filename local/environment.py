@@ -51,6 +51,7 @@ NEEDS: Mapping[str, Needs] = {
     "dispatcher": Needs(secrets=_DATA, prefect=True),
     "migrate": Needs(secrets=_DATA),
     "register": Needs(prefect=True),
+    "metrics": Needs(secrets=frozenset({"database_url", "metrics_token"})),
     "model": Needs(),
     "prefect": Needs(settings=False),
     "postgres": Needs(settings=False),
@@ -164,7 +165,8 @@ def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
     }
     values = {"database_url": resolved.database_url, "secret_key": resolved.secret_key}
-    environment |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets}
+    values["metrics_token"] = plain(settings.metrics_token) or ""
+    environment |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets if values[name]}
     if needs.settings and resolved.prefect_api_url:
         environment["RETRIEVAL_PREFECT_API_URL"] = resolved.prefect_api_url
     if needs.settings and (own := _own_addresses(settings)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,16 @@ _SECONDS = 2.0
 def answers(url: str) -> bool:
     """Whether a GET is answered with 200."""
     return _ask("GET", url, {})[0] == 200
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether somebody accepts connections there."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    try:
+        with socket.create_connection((reachable.strip("[]"), port), timeout=_SECONDS):
+            return True
+    except OSError:
+        return False
 
 
 def pool_exists(prefect_api_url: str, pool: str, environment: Mapping[str, str]) -> bool:

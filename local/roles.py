@@ -15,17 +15,19 @@ from local.postgres import Cluster
 from local.supervisor import Role
 from retrieval.settings import PROJECT, Settings
 
-STOP_ORDER = ("ui", "api", "dispatcher", "worker", "prefect", "postgres")
+STOP_ORDER = ("metrics", "ui", "api", "dispatcher", "worker", "prefect", "postgres")
 _PYTHON = sys.executable
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the parts of an instance listen. `prefect` is its API, ending in /api; `ui` None without the admin app."""
+    """Where the parts of an instance listen. `prefect` is its API, ending in /api; `ui` None without the admin app,
+    `metrics` without a port for them."""
 
     api: str
     prefect: str
     ui: str | None
+    metrics: str | None = None
 
 
 def commands(settings: Settings, worker_name: str = "") -> dict[str, list[str]]:
@@ -38,6 +40,7 @@ def commands(settings: Settings, worker_name: str = "") -> dict[str, list[str]]:
         "prefect": _prefect_server(settings),
         "ui": _ui(settings),
         "register": [_PYTHON, "-m", "local.registration"],
+        "metrics": [_PYTHON, "-m", "local.metrics_server"],
     }
 
 
@@ -85,6 +88,12 @@ def drain_seconds(settings: Settings) -> float:
 
 def ui(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
     return _role("ui", settings, environment, at.ui, lambda: probes.answers(f"{at.ui}/_stcore/health"))
+
+
+def metrics(settings: Settings, at: Addresses, environment: dict[str, str]) -> Role:
+    """Ready when its port is open: it answers whatever else is away."""
+    host, port = settings.metrics_host, settings.metrics_port or 0
+    return _role("metrics", settings, environment, at.metrics, lambda: probes.listens(host, port))
 
 
 def dispatcher(settings: Settings, environment: dict[str, str]) -> Role:
@@ -152,4 +161,5 @@ def locate(settings: Settings) -> Addresses:
     """Addresses as the settings say, ports already settled."""
     prefect = settings.prefect_api_url or f"{addresses.url(settings.prefect_host, settings.prefect_port)}/api"
     admin = addresses.url(settings.ui_host, settings.ui_port) if has_ui() else None
-    return Addresses(addresses.url(settings.api_host, settings.api_port), prefect.rstrip("/"), admin)
+    figures = None if settings.metrics_port is None else addresses.url(settings.metrics_host, settings.metrics_port)
+    return Addresses(addresses.url(settings.api_host, settings.api_port), prefect.rstrip("/"), admin, figures)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from local import addresses, banner, environment, instance, postgres, probes, processes, roles
+from local import addresses, banner, environment, instance, metrics_server, postgres, probes, processes, roles
 from local.environment import Resolved
 from local.errors import LocalError
 from local.instance import Record
@@ -53,6 +53,9 @@ def _settle_ports(settings: Settings) -> Settings:
         wanted["RETRIEVAL_PREFECT_PORT"] = (settings.prefect_host, settings.prefect_port)
     if roles.has_ui():
         wanted["RETRIEVAL_UI_PORT"] = (settings.ui_host, settings.ui_port)
+    if settings.metrics_port is not None:
+        metrics_server.require_a_token(settings)
+        wanted["RETRIEVAL_METRICS_PORT"] = (settings.metrics_host, settings.metrics_port)
     ports = addresses.settle(wanted)
     return settings.model_copy(
         update={name.removeprefix("RETRIEVAL_").lower(): port for name, port in ports.items()}
@@ -87,7 +90,7 @@ def _record(at: Addresses, *, embedded: bool) -> Record:
     me = Process.of(os.getpid())
     if me is None:
         raise LocalError("/proc is not there: `retrieval up` needs Linux with /proc.")
-    known: dict[str, str | None] = {"api": at.api, "prefect": at.prefect, "ui": at.ui}
+    known: dict[str, str | None] = {"api": at.api, "prefect": at.prefect, "ui": at.ui, "metrics": at.metrics}
     return Record(me.pid, me.started, secrets.token_hex(16), embedded=embedded, addresses=known)
 
 
@@ -131,6 +134,8 @@ def _start(
     supervisor.start(roles.dispatcher(settings, of("dispatcher")))
     if at.ui:
         supervisor.start(roles.ui(settings, at, environment.for_ui(at.api, {processes.TOKEN: record.token})))
+    if at.metrics:
+        supervisor.start(roles.metrics(settings, at, of("metrics")))
     supervisor.wait_ready(seconds=_START_SECONDS)
     return _service(at, made, resolved.prefect_login)
 
@@ -141,6 +146,7 @@ def _service(at: Addresses, made: dict[str, Any], prefect_login: str | None) -> 
         "prefect": at.prefect.removesuffix("/api"),
         "prefectLogin": prefect_login,
         "ui": at.ui,
+        "metrics": at.metrics,
         "apiKey": made["apiKey"],
         "organizationId": made["organizationId"],
         "namespaceId": made["namespaceId"],

@@ -76,6 +76,13 @@ class Settings(BaseSettings):
     """Port of the admin app; 0 picks a free one."""
     ui_api_url: str | None = None
     """URL at which the admin app calls the API; the API's own address if absent."""
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """Port on which Prometheus reads the figures of the installation, without a key; 0 picks a free one, absent is
+    off."""
+    metrics_host: str = "127.0.0.1"
+    """Interface of that port. Any other than loopback needs `RETRIEVAL_METRICS_TOKEN`."""
+    metrics_token: SecretStr | None = None
+    """Bearer token that the port asks for; none on loopback if absent."""
     trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
     """Addresses of proxies before the API, comma-separated, such as `10.0.0.5,10.1.0.0/16`. `X-Forwarded-For` is
     believed from these addresses only."""

@@ -165,6 +165,9 @@ def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any
 
 
 def _success(about: Operation) -> dict[str, Any]:
+    if about.media_type.startswith("text/"):
+        content = {about.media_type.partition(";")[0]: {"schema": {"type": "string"}}}
+        return {"description": about.summary, "headers": _header_refs(), "content": content}
     if about.answer is None:
         kinds = dict.fromkeys((about.media_type, "application/octet-stream"))  # generators of clients know the second
         content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}

@@ -44,7 +44,7 @@ _EXAMPLE = {
 )
 async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
     """The score of a result is the cosine similarity of query and content."""
-    return await _search(call, call.body.to_values())
+    return await _search(call, call.body.to_values(), "semantic")
 
 
 @_operation(
@@ -56,13 +56,15 @@ async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
 )
 async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
     """The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
-    return await _search(call, call.body.to_values())
+    return await _search(call, call.body.to_values(), "hybrid")
 
 
 HANDLERS = (semantic_search, hybrid_search)
 
 
-async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, None], query: Query) -> SearchAnswer:
+async def _search(
+    call: Call[SearchRequest, None] | Call[HybridSearchRequest, None], query: Query, mode: str
+) -> SearchAnswer:
     services, began = call.services, time.monotonic()
     scope = call.scope(call.body.namespace_id)
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
@@ -94,7 +96,7 @@ async def _search(call: Call[SearchRequest, None] | Call[HybridSearchRequest, No
         if reranked and query.shape.recency is not None:
             hits = shaping.aged(hits, query.shape.recency)
         hits = [hit for hit in hits if hit.score >= asked.threshold][: asked.top_k]
-    services.times.note(scope, time.monotonic() - began)
+    services.times.note(scope, time.monotonic() - began, mode)
     explain = bool(call.body.explain)
     data = SearchData([SearchResult.of(hit, explain=explain) for hit in hits])
     if reranked is not None:

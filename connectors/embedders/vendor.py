@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -91,7 +92,10 @@ class VendorEmbedder:
             sent = sent[len(requests[0]) :]
             requests = self._meter.pack(sizes[len(requests[0]) :])
         with ThreadPoolExecutor(min(len(requests), self._limits.concurrent), thread_name_prefix="embed") as pool:
-            parts += pool.map(lambda request: self._request([sent[number] for number in request], kind), requests)
+            texts_of = [[sent[number] for number in request] for request in requests]
+            parts += pool.map(
+                lambda own, part: own.run(self._request, part, kind), [copy_context() for _ in texts_of], texts_of
+            )
         return self._unit(np.concatenate(parts))
 
     def check(self) -> None:

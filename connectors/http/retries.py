@@ -18,7 +18,9 @@ from typing import TypeVar
 
 import structlog
 
+from retrieval import tracing
 from retrieval.errors import Retryable
+from retrieval.metrics import catalog, counts
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -100,18 +102,28 @@ class Retries:
         failed = busy = 0
         while True:
             self._turn(end)
+            outcome = "refused"
             try:
-                return request()
+                with tracing.call(f"request to {self.vendor}"):
+                    answer = request()
             except Busy as told:
+                outcome = "rate_limited"
                 busy += 1
                 pause = told.after if told.after is not None else _pause(busy)
                 log.info("vendor.rate_limited", vendor=self.vendor, seconds=round(pause, 1))
                 self.bucket.pause(pause)
+                counts.add(catalog.VENDOR_WAIT, by=pause)
             except Passing as trouble:
+                outcome = "failed"
                 failed += 1
                 if failed >= self.tries:
                     raise Retryable(f"{trouble} It was asked {failed} times.") from trouble
                 time.sleep(max(0.0, min(_pause(failed), end - time.monotonic())))
+            else:
+                outcome = "ok"
+                return answer
+            finally:
+                counts.add(catalog.VENDOR, _label(self.vendor), outcome)
 
     def _turn(self, end: float) -> None:
         """Wait until the bucket lets this begin; Retryable with the time left if that is beyond the budget."""
@@ -122,6 +134,11 @@ class Retries:
                     after=wait,
                 )
             time.sleep(wait)
+
+
+def _label(vendor: str) -> str:
+    """`Google Drive` as metrics spell it."""
+    return vendor.upper().replace(" ", "_")
 
 
 def _pause(count: int) -> float:

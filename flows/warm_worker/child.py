@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.prefect_internals import engine
+from retrieval import tracing
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -72,9 +73,12 @@ def serve(control: Connection) -> None:
     signal.signal(CANCEL_SIGNAL, _cancel)
     threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
     flows: dict[str, Flow[..., Any]] = {}
-    with get_client(sync_client=True) as client, suppress(BrokenPipeError):
-        while (order := _next(control)) is not None:
-            control.send(ChildReport(clean=_execute(order, client, flows), memory=_resident_bytes()))
+    try:
+        with get_client(sync_client=True) as client, suppress(BrokenPipeError):
+            while (order := _next(control)) is not None:
+                control.send(ChildReport(clean=_execute(order, client, flows), memory=_resident_bytes()))
+    finally:
+        tracing.end()
 
 
 def _exists(module: str) -> bool:

@@ -60,6 +60,7 @@ LIMITS: Mapping[str, Limits] = {
     "sweep": Limits(lock=5, statement=60, idle=60),
     "heartbeat": Limits(lock=5, statement=10, idle=10),
     "worker": Limits(lock=60, statement=600, idle=300),
+    "metrics": Limits(lock=2, statement=20, idle=20),
 }
 """By role. Whoever has none (migrations, index builds, the command line) may take as long as it takes."""
 UNLIMITED: LiteralString = (
@@ -84,6 +85,7 @@ class Database:
         self._url = url
         self._size = size
         self._limits = LIMITS[role] if role else None
+        self._name = f"retrieval {role}" if role else "retrieval"
         self._pool: ConnectionPool[Connection[Row]] | None = None
         self._async_pool: StatementPool | None = None
         self._opening = Lock()
@@ -181,7 +183,7 @@ class Database:
                 self._pool = ConnectionPool(
                     self._url,
                     connection_class=Connection[Row],
-                    kwargs={"row_factory": dict_row, "autocommit": True},
+                    kwargs={"row_factory": dict_row, "autocommit": True, "application_name": self._name},
                     min_size=1,
                     max_size=self._size,
                     timeout=WAIT,
@@ -199,7 +201,7 @@ class Database:
                 AsyncConnectionPool(
                     self._url,
                     connection_class=LoopConnection,
-                    kwargs={"row_factory": dict_row, "autocommit": True},
+                    kwargs={"row_factory": dict_row, "autocommit": True, "application_name": self._name},
                     min_size=1,
                     max_size=self._size,
                     timeout=WAIT,
@@ -220,6 +222,12 @@ class Database:
     async def _async_configure(self, connection: AsyncConnection[Row]) -> None:
         if self._limits:
             await connection.execute(_SETTINGS, _milliseconds(self._limits))
+
+    def pool_waits(self) -> int:
+        """How many requests found no free connection since this was asked last."""
+        ours = self._pool.pop_stats() if self._pool is not None else {}
+        loops = self._async_pool.pool.pop_stats() if self._async_pool is not None else {}
+        return ours.get("requests_queued", 0) + loops.get("requests_queued", 0)
 
     def close(self) -> None:
         """Close what is open; the next use opens it again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from retrieval.ingestion.chunking.titles import titled
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
+from retrieval.metrics import catalog, counts
 from retrieval.ports import Embedder
 from retrieval.statuses import Stage
 
@@ -33,7 +35,7 @@ def missing(db: Database, lease: Lease, work: Sequence[Item], embedder: Embedder
     """Embed every text of these documents that has no vector in the partition."""
     texts = db.rows(
         """
-        select distinct on (c.embedding_key) c.embedding_key, c.content, c.document_id, c.generation
+        select distinct on (c.embedding_key) c.embedding_key, c.content, c.tokens, c.document_id, c.generation
         from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
         join chunks c on c.document_id = w.document and c.generation = w.generation
         left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
@@ -64,7 +66,9 @@ def _embed(db: Database, lease: Lease, texts: Sequence[Row], embedder: Embedder)
 
         def ask(start: int) -> None:
             part = texts[start : start + embedder.batch_size]
-            waiting[pool.submit(embedder.embed, [row["content"] for row in part], "document")] = part
+            context = copy_context()
+            texts_of_part = [row["content"] for row in part]
+            waiting[pool.submit(context.run, embedder.embed, texts_of_part, "document")] = part
 
         for first in islice(starts, embedder.calls):
             ask(first)
@@ -114,3 +118,4 @@ def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings) 
             },
         )
         suspects.clear(connection, lease, {row["document_id"] for row in part})
+    counts.add(catalog.TOKENS, by=sum(row["tokens"] for row in part))

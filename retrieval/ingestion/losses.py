@@ -17,6 +17,7 @@ from retrieval.database.database import Database, Row
 from retrieval.ingestion import discover
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease, Open
+from retrieval.metrics import catalog, counts
 from retrieval.statuses import DocumentStatus
 
 DEATH = 10
@@ -66,6 +67,8 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
         ).fetchone()
         if held is None:
             return False
+        if weight:
+            counts.add(catalog.LEASES_LOST)
         hopeless = False
         if weight and held["at_work"] is not None:
             _blame_alone(connection, batch.id, held["at_work"], weight, attempts * DEATH)

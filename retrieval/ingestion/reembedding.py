@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 
-from retrieval import ids
+from retrieval import ids, origin
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.errors import ErrorCode, ServiceError
@@ -84,7 +84,7 @@ async def begin(
         row = await (await connection.execute(_BEGIN + namespaces.COLUMNS, values)).fetchone()
         if row is None:
             raise namespaces.changed_meanwhile()
-        await connection.execute(_RUN, values)
+        await connection.execute(_RUN, {**values, **origin.values()})
     return namespaces.opened(keys, row), values["run"]
 
 
@@ -103,8 +103,8 @@ _RUN: LiteralString = """
         insert into jobs (id, organization_id, partition_id, source, config)
         values (%(job)s, %(organization)s, %(partition)s, %(source)s, '{}') returning id
     )
-    insert into job_runs (id, job_id, partition_id, source, to_discover)
-    select %(run)s, id, %(partition)s, %(source)s, true from job
+    insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
+    select %(run)s, id, %(partition)s, %(source)s, true, %(request_id)s, %(traceparent)s from job
 """
 """`to_discover` stays: the run is not complete before the swap, however its documents stand."""
 

@@ -19,8 +19,8 @@ _JOB_AND_RUN: LiteralString = (
     _JOB
     + """,
     run as (
-        insert into job_runs (id, job_id, partition_id, source)
-        select %(run)s, %(job)s, id, %(source)s from partition
+        insert into job_runs (id, job_id, partition_id, source, request_id, traceparent)
+        select %(run)s, %(job)s, id, %(source)s, %(request_id)s, %(traceparent)s from partition
         returning number
     ),
 """
@@ -57,8 +57,8 @@ ONE: LiteralString = (
 TO_DISCOVER: LiteralString = (
     _JOB
     + """
-    insert into job_runs (id, job_id, partition_id, source, to_discover)
-    select %(run)s, %(job)s, id, %(source)s, true from partition
+    insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
+    select %(run)s, %(job)s, id, %(source)s, true, %(request_id)s, %(traceparent)s from partition
     returning id as job_run_id
 """
 )

@@ -13,6 +13,7 @@ from typing import LiteralString
 import structlog
 
 from retrieval.database.database import AWAY, Database
+from retrieval.metrics import catalog, counts
 from retrieval.ports import Scope
 
 log = structlog.get_logger()
@@ -43,8 +44,9 @@ class SearchTimes:
         self._db = db
         self._counts: Counter[tuple[str, str, datetime, int]] = Counter()
 
-    def note(self, scope: Scope, seconds: float) -> None:
-        """One search that took so long."""
+    def note(self, scope: Scope, seconds: float, mode: str = "semantic") -> None:
+        """One search that took so long; `mode` is `semantic` or `hybrid`."""
+        counts.observe(catalog.SEARCH, seconds, mode)
         hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         self._counts[scope.namespace, scope.tenant, hour, bucket(seconds * 1000)] += 1
 
@@ -56,10 +58,10 @@ class SearchTimes:
 
     async def write(self) -> None:
         """Write what was counted; it stays for the next time while the database is away."""
-        counts, self._counts = self._counts, Counter()
-        if not counts:
+        found, self._counts = self._counts, Counter()
+        if not found:
             return
-        keys = list(counts)
+        keys = list(found)
         try:
             await self._db.async_rows(
                 _ADD,
@@ -68,12 +70,12 @@ class SearchTimes:
                     "tenants": [key[1] for key in keys],
                     "hours": [key[2] for key in keys],
                     "buckets": [key[3] for key in keys],
-                    "searches": [counts[key] for key in keys],
+                    "searches": [found[key] for key in keys],
                 },
             )
         except AWAY as error:
             log.warning("search_times.postponed", reason=type(error).__name__)
-            self._counts.update(counts)
+            self._counts.update(found)
 
 
 def bucket(milliseconds: float) -> int:

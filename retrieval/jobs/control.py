@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import ids
+from retrieval import ids, origin
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
@@ -148,7 +148,7 @@ async def retry(db: Database, scope: Scope, job_run_id: str) -> str:
     """
     new = ids.job_run_id()
     async with db.async_transaction() as connection:
-        values: dict[str, Any] = {**scopes.params(scope), "run": job_run_id, "new": new}
+        values: dict[str, Any] = {**scopes.params(scope), "run": job_run_id, "new": new, **origin.values()}
         if await (await connection.execute(_FIND, values)).fetchone() is None:
             raise runs.not_found()
         made = await (await connection.execute(RETRY, values)).fetchone()
@@ -178,8 +178,9 @@ RETRY: LiteralString = (
         ) as again
     ),
     made as (
-        insert into job_runs (id, job_id, partition_id, source, to_discover)
-        select %(new)s, r.job_id, r.partition_id, r.source, u.again from job_runs r, undiscovered u
+        insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
+        select %(new)s, r.job_id, r.partition_id, r.source, u.again, %(request_id)s, %(traceparent)s
+        from job_runs r, undiscovered u
         where r.id = %(run)s and (u.again or exists (select from failed))
         returning id, number
     ),

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import ids
+from retrieval import ids, origin
 from retrieval.database.database import Database, Row
 from retrieval.documents import archive_members, connection_documents, deletion, documents
 from retrieval.filters import DocumentFilter
@@ -74,7 +74,7 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
         }
         runs = {row["job_id"]: ids.job_run_id() for row in kept.values()}
         if kept:
-            await connection.execute(_QUEUE, _values(kept, runs))
+            await connection.execute(_QUEUE, {**_values(kept, runs), **origin.values()})
             await connection.execute(_OPEN_AGAIN, {"ids": [*kept, *carried]})
     answered = [
         ResyncResult(row["id"], NOT_ELIGIBLE, refused[row["id"]])
@@ -170,8 +170,8 @@ _QUEUE: LiteralString = """
                             properties, position)
     ),
     made as (
-        insert into job_runs (id, job_id, partition_id, source)
-        select w.run, j.id, j.partition_id, j.source
+        insert into job_runs (id, job_id, partition_id, source, request_id, traceparent)
+        select w.run, j.id, j.partition_id, j.source, %(request_id)s, %(traceparent)s
         from (select run, job, min(position) as first from listed group by run, job) w join jobs j on j.id = w.job
         order by w.first
         returning id, number

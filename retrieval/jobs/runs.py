@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from retrieval import ids, job_config
+from retrieval import ids, job_config, origin
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
@@ -129,6 +129,7 @@ async def accept_discovery(
         "run": ids.job_run_id(),
         "source": source,
         "config": JobConfig(ingestion, config, connection_id).dump(),
+        **origin.values(),
     }
     for _ in range(2):
         row = await db.async_row(acceptance.TO_DISCOVER, values)
@@ -265,6 +266,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "run": run,
         "document": ids.document_id(),
         "config": JobConfig(ingestion).dump(),
+        **origin.values(),
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
     }
     for _ in range(2):

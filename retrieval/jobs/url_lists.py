@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrieval import ids
+from retrieval import ids, origin
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.job_config import Ingestion, JobConfig
@@ -29,6 +29,7 @@ async def accept(
         "source": "URLS_LIST",
         "document_type": "URL",
         "config": JobConfig(ingestion, config).dump(),
+        **origin.values(),
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,

@@ -18,6 +18,7 @@ from botocore.httpsession import URLLib3Session
 from botocore.session import Session
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
+from retrieval.metrics import catalog, counts
 from retrieval.network.fetch_guard import Guard
 
 CONNECT_SECONDS, READ_SECONDS = 5, 30
@@ -43,7 +44,15 @@ def make(
     sender = _Sender(guarded, verify=ca_bundle or True)
     client.meta.events.register_first("before-send.s3", lambda request, **_: sender.send(request))
     client.meta.events.register_first("before-call.s3", _stay)
+    client.meta.events.register("response-received.s3", _count)
     return client
+
+
+def _count(parsed_response: Mapping[str, Any] | None = None, **_: Any) -> None:
+    """Each try by itself, by what came of it."""
+    status = (parsed_response or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    outcome = "rate_limited" if status == 429 else "failed" if not status or status >= 500 else "ok"
+    counts.add(catalog.VENDOR, "S3", "refused" if 400 <= status < 500 and status not in {404, 429} else outcome)
 
 
 def _stay(params: dict[str, Any], **_: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from connectors.http.retries import retry_after
 from retrieval.errors import Fatal, Retryable
+from retrieval.metrics import catalog, counts
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
 from retrieval.network.transport import Transport
@@ -46,7 +47,7 @@ class PineconeClient:
             if self._index is None:
                 self._require_allowed()
                 self._index = self._opened()
-        with _explained():
+        with _counted(), _explained():
             return getattr(self._index, name)(**arguments)
 
     def _require_allowed(self) -> None:
@@ -81,6 +82,26 @@ class PineconeClient:
         import ssl
 
         return ssl.create_default_context(cafile=self._ca_bundle) if self._ca_bundle else True
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    """One request, by what came of it."""
+    outcome = "refused"
+    try:
+        yield
+        outcome = "ok"
+    except Throttled:
+        outcome = "rate_limited"
+        raise
+    except NotThere:
+        outcome = "ok"  # an index knows no namespace before its first vector
+        raise
+    except Retryable:
+        outcome = "failed"
+        raise
+    finally:
+        counts.add(catalog.VENDOR, "PINECONE", outcome)
 
 
 @contextmanager

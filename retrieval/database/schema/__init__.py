@@ -23,6 +23,7 @@ from retrieval.database.schema.identity import (
     Tenant,
 )
 from retrieval.database.schema.loops import DispatcherLoop
+from retrieval.database.schema.metrics import MetricCount
 from retrieval.database.schema.work import Batch, InboxText, Job, JobRun, RunDocument, Sweep
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "InboxText",
     "Job",
     "JobRun",
+    "MetricCount",
     "Namespace",
     "OAuthState",
     "Organization",

@@ -67,7 +67,10 @@ class Batch(SQLModel, table=True):
 
 
 class JobRun(SQLModel, table=True):
-    """An execution of a job, and the outbox: a QUEUED run without a batch waits for the dispatcher."""
+    """An execution of a job, and the outbox: a QUEUED run without a batch waits for the dispatcher.
+
+    `request_id` and `traceparent`: of the request that asked for it (`retrieval.origin`), for logs and traces.
+    """
 
     __tablename__ = "job_runs"
     __table_args__ = (
@@ -93,6 +96,8 @@ class JobRun(SQLModel, table=True):
     to_discover: bool = Field(sa_column_kwargs={"server_default": "false"})
     discover_cursor: str | None = text_column(nullable=True)
     blame: int = Field(sa_column_kwargs={"server_default": "0"})
+    request_id: str | None = text_column(nullable=True)
+    traceparent: str | None = text_column(nullable=True)
     progress: dict[str, Any] = json_column()
     timings: dict[str, Any] = json_column()
     created_at: datetime = time_column()

@@ -444,6 +444,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "DELETE /v1/tenants/{tenant_id}": [({}, 404, "NOT_FOUND")],
     "GET /v1/usage": [WRONG_KEY],
+    "GET /metrics": [WRONG_KEY],
     "GET /v1/keys/current": [WRONG_KEY],
     "GET /v1/activity": [
         ({}, 400, REQUEST),

@@ -122,7 +122,7 @@ def named_ids(schema: dict[str, Any], prefix: str = "", above: tuple[str, ...] =
 ROUTES = [
     Route(method.upper(), path, said)
     for path, methods in DOCUMENT["paths"].items()
-    if path.startswith("/v1/") and path not in OPEN
+    if path.startswith(("/v1/", "/metrics")) and path not in OPEN
     for method, said in methods.items()
 ]
 EMBEDS = {"/v1/search"}

@@ -1,0 +1,67 @@
+"""Which requests a flow run works for: their ids on each of its log lines, their traces going on through its steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from retrieval import tracing
+from retrieval.database.database import Database
+from retrieval.jobs.batches import Lease
+from retrieval.origin import Origin
+
+_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
+
+
+class _Requests(logging.Filter):
+    """Puts the request's id before what Prefect keeps and shows of a flow run."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        request = structlog.contextvars.get_contextvars().get("request_id")
+        if request and isinstance(record.msg, str) and not getattr(record, "request_id", None):
+            record.request_id = request
+            record.msg = f"[{request}] {record.msg}"
+        return True
+
+
+_FILTER = _Requests()
+
+
+@contextmanager
+def following(db: Database, lease: Lease) -> Iterator[None]:
+    """While the flow works on the batch. The ids stay with the context, for what the engine says at the end."""
+    rows = db.rows(
+        "select id, request_id, traceparent, created_at from job_runs where batch_id = %(batch)s order by number",
+        {"batch": lease.batch_id},
+    )
+    if requests := list(dict.fromkeys(row["request_id"] for row in rows if row["request_id"])):
+        structlog.contextvars.bind_contextvars(request_id=_together(requests))
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_FILTER)  # once, however often
+    tracer = tracing.tracer("worker") if any(row["traceparent"] for row in rows) else None
+    if tracer is None:
+        yield
+        return
+    runs = tracing.Runs(tracer)
+    about: dict[str, str | int | bool] = {
+        "retrieval.batch": lease.batch_id,
+        "retrieval.source": lease.source,
+        "retrieval.job_runs": len(rows),
+    }
+    for row in rows:
+        origin = Origin(row["request_id"], row["traceparent"])
+        runs.begin(row["id"], origin, row["created_at"], f"flow run {lease.source}", about)
+    before = tracing.RUNS.set(runs)
+    try:
+        yield
+    finally:
+        tracing.RUNS.reset(before)
+        runs.end()
+
+
+def _together(requests: list[str]) -> str:
+    """The one, or the first of them and how many more."""
+    return requests[0] + (f"+{len(requests) - 1}" if len(requests) > 1 else "")

@@ -1,0 +1,164 @@
+"""`retrieval metrics`: the figures for Prometheus, on a port of their own.
+
+Loopback alone needs no token; then a request that names another host is refused, so that no web page reads the figures
+through a name that it has led here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import signal
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from types import FrameType
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+
+from local import instance
+from local.errors import LocalError
+from retrieval import logs, settings
+from retrieval.database.database import Database
+from retrieval.metrics import catalog, exposition
+from retrieval.metrics.figures import Figures, Values
+from retrieval.settings import Settings
+
+log = structlog.get_logger()
+
+AT_ONCE: Final = 16
+"""Connections that are held at a time; others are closed at once."""
+SECONDS: Final = 5.0
+"""For which a client may keep the server waiting."""
+_PATHS: Final = frozenset(("/", "/metrics"))
+_LOOPBACK_NAMES: Final = frozenset(("localhost", "ip6-localhost"))
+
+
+def require_a_token(configured: Settings) -> None:
+    """LocalError where others could reach the figures and nothing asks who they are."""
+    if not is_loopback(configured.metrics_host) and not configured.metrics_token:
+        raise LocalError(
+            f"RETRIEVAL_METRICS_HOST is {configured.metrics_host}, which other machines may reach, and "
+            "RETRIEVAL_METRICS_TOKEN is not set: set it to a long random text, and as the bearer token in Prometheus.",
+            exit_code=2,
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address leads to this machine alone."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() in _LOOPBACK_NAMES
+
+
+def serve(configured: Settings, db: Database) -> ThreadingHTTPServer:
+    """A server that is bound and not yet running."""
+    figures, token = Figures(db), configured.metrics_token
+    secret = token.get_secret_value() if token else None
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = SECONDS
+        server_version = "retrieval"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            if secret is None and not is_loopback(urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""):
+                self._answer(403, b"This address is for this machine alone.\n")
+            elif secret is not None and not _is_right(self.headers.get("Authorization", ""), secret):
+                self._answer(401, b"A bearer token is needed.\n", {"WWW-Authenticate": "Bearer"})
+            elif self.path.partition("?")[0] not in _PATHS:
+                self._answer(404, b"Only /metrics is here.\n")
+            else:
+                told = exposition.text(figures.read(), roles=_roles(configured))
+                self._answer(200, told, media_type=exposition.MEDIA_TYPE)
+
+        def _answer(
+            self, status: int, body: bytes, more: dict[str, str] | None = None, media_type: str = "text/plain"
+        ) -> None:
+            self.send_response(status)
+            headers = {"Content-Type": media_type, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+            for name, value in {**headers, **(more or {})}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *values: object) -> None:  # noqa: A002 - the base class's name
+            log.debug("metrics.request", said=format % values)
+
+    return _Server((configured.metrics_host, configured.metrics_port or 0), Handler)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        import socket
+
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+        super().__init__(address, handler)
+
+    def process_request(self, request: object, client_address: object) -> None:
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)  # type: ignore[arg-type]
+            return
+        super().process_request(request, client_address)  # type: ignore[arg-type]
+
+    def process_request_thread(self, request: object, client_address: object) -> None:
+        try:
+            super().process_request_thread(request, client_address)  # type: ignore[arg-type]
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's
+        error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
+        if isinstance(error, OSError):
+            return  # the client went away
+        log.error("metrics.failed", reason=type(error).__name__)
+
+
+def _is_right(header: str, secret: str) -> bool:
+    scheme, _, given = header.partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), secret.encode())
+
+
+def _roles(configured: Settings) -> dict[str, Values]:
+    """What the supervisor of this machine says of its roles; nothing where none runs."""
+    record = instance.running(configured.home)
+    roles = [role for role in record.roles if role.name in catalog.ROLES] if record else []
+    up: Values = {(role.name,): float(role.state == "up") for role in roles}
+    return {
+        catalog.ROLE_UP.name: up,
+        catalog.ROLE_RESTARTS.name: {(role.name,): float(role.restarts) for role in roles},
+    }
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    configured = settings.load()
+    logs.configure(configured, role="metrics")
+    if configured.database_url is None:
+        sys.exit("RETRIEVAL_DATABASE_URL is not set: name the PostgreSQL to use, or start with `retrieval up`.")
+    try:
+        require_a_token(configured)
+        server = serve(configured, Database(configured.database_url.get_secret_value(), size=2, role="metrics"))
+    except LocalError as error:
+        sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"RETRIEVAL_METRICS_PORT {configured.metrics_port} cannot be opened ({error.strerror}).")
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        threading.Thread(target=server.shutdown).start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    log.info("metrics.started", port=server.server_address[1])
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What this process has counted and the database does not know yet. Counting takes a microsecond and waits for nobody.
+
+A process that is killed loses what it had not written: a second's worth in the API, a step's in a worker.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from contextvars import ContextVar
+from typing import Any, Final, LiteralString
+
+import structlog
+
+from retrieval.database.database import AWAY, Database
+from retrieval.metrics import catalog
+from retrieval.metrics.catalog import Metric
+
+log = structlog.get_logger()
+
+ALL: Final = ""
+"""Stands for the whole installation where an organization could stand."""
+SUM: Final = "sum"
+ABOVE: Final = "+Inf"
+
+ORGANIZATION: ContextVar[str | None] = ContextVar("organization", default=None)
+"""For whom this context works, if for somebody."""
+
+_Key = tuple[str, str, tuple[str, ...], str]
+"""Organization, name of the metric, values of its labels, and which part of a histogram."""
+
+_lock = threading.Lock()
+_counts: Counter[_Key] = Counter()
+
+
+def add(metric: Metric, *labels: str, by: float = 1) -> None:
+    """Count `by` more, for the organization of this context, too."""
+    _add(metric, labels, {"": by})
+
+
+def observe(metric: Metric, seconds: float, *labels: str, times: int = 1) -> None:
+    """Note that something took so long, `times` over."""
+    place = bisect_left(metric.buckets, seconds)
+    bucket = str(metric.buckets[place]) if place < len(metric.buckets) else ABOVE
+    _add(metric, labels, {bucket: times, SUM: seconds * times})
+
+
+def _add(metric: Metric, labels: tuple[str, ...], parts: dict[str, float]) -> None:
+    labels = catalog.known(metric, labels)
+    organization = ORGANIZATION.get() if metric.of_organizations else None
+    with _lock:
+        for part, value in parts.items():
+            _counts[ALL, metric.name, labels, part] += value  # type: ignore[assignment]
+            if organization is not None:
+                _counts[organization, metric.name, labels, part] += value  # type: ignore[assignment]
+
+
+def write(db: Database) -> None:
+    """Add what was counted to the database's; it stays for the next time while that is away."""
+    counts = _take()
+    if counts:
+        try:
+            db.rows(_ADD, _params(counts))
+        except AWAY as error:
+            _put_back(counts, error)
+
+
+async def async_write(db: Database) -> None:
+    """The same on the event loop."""
+    counts = _take()
+    if counts:
+        try:
+            await db.async_rows(_ADD, _params(counts))
+        except AWAY as error:
+            _put_back(counts, error)
+
+
+def _take() -> Counter[_Key]:
+    global _counts  # swapped under the lock, so that nothing is counted twice or lost
+    with _lock:
+        taken, _counts = _counts, Counter()
+    return taken
+
+
+def _put_back(counts: Counter[_Key], error: Exception) -> None:
+    log.warning("metrics.postponed", reason=type(error).__name__)
+    with _lock:
+        _counts.update(counts)
+
+
+def _params(counts: Counter[_Key]) -> dict[str, Any]:
+    """In one order everywhere, so that two writers never wait for each other."""
+    keys = sorted(counts)
+    return {
+        "organizations": [key[0] for key in keys],
+        "names": [key[1] for key in keys],
+        "labels": [",".join(key[2]) for key in keys],
+        "parts": [key[3] for key in keys],
+        "values": [float(counts[key]) for key in keys],
+    }
+
+
+_ADD: LiteralString = """
+    insert into metric_counts as m (organization_id, name, labels, part, value)
+    select * from unnest(%(organizations)s::text[], %(names)s::text[], %(labels)s::text[], %(parts)s::text[],
+                         %(values)s::float8[])
+    on conflict (organization_id, name, labels, part) do update set value = m.value + excluded.value
+"""

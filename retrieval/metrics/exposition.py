@@ -1,0 +1,81 @@
+"""A reading in Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from retrieval.metrics import catalog, counts
+from retrieval.metrics.catalog import Kind, Metric
+from retrieval.metrics.figures import Histogram, Reading, Values
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric as Family
+
+MEDIA_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+_AS_SEEN: Final = frozenset((catalog.VENDOR.name, catalog.HTTP.name))
+"""Metrics of which only what was counted is told; the others begin at 0, so that a first increase is seen."""
+
+
+def text(reading: Reading, *, roles: Mapping[str, Values] | None = None, of_organization: bool = False) -> bytes:
+    """`roles`: what the supervisor of this machine knows of its roles, by metric."""
+    told = _Told(reading, roles or {}, of_organization=of_organization)
+    return generate_latest(cast("CollectorRegistry", told))
+
+
+class _Told:
+    """What `generate_latest` asks of a registry."""
+
+    def __init__(self, reading: Reading, roles: Mapping[str, Values], *, of_organization: bool) -> None:
+        self._reading = reading
+        self._of_organization = of_organization
+        self._gauges: dict[str, Values] = {
+            **reading.gauges,
+            **roles,
+            catalog.DATABASE_UP.name: {(): float(reading.is_up)},
+            catalog.AGE.name: {(): reading.age},
+        }
+        self._counters: dict[str, Values] = {**reading.counters, **roles}
+
+    def collect(self) -> Iterator[Family]:
+        for metric in catalog.CATALOG.values():
+            if self._of_organization and not metric.of_organizations:
+                continue
+            if metric.kind is Kind.HISTOGRAM:
+                yield self._histogram(metric)
+            elif metric.kind is Kind.COUNTER:
+                yield self._counter(metric)
+            elif values := self._gauges.get(metric.name):
+                family = GaugeMetricFamily(metric.name, metric.help, labels=list(metric.labels))
+                for labels, value in values.items():
+                    family.add_metric(list(labels), value)
+                yield family
+
+    def _counter(self, metric: Metric) -> Family:
+        family = CounterMetricFamily(metric.name, metric.help, labels=list(metric.labels))
+        for labels, value in (_zeros(metric) | self._counters.get(metric.name, {})).items():
+            family.add_metric(list(labels), value)
+        return family
+
+    def _histogram(self, metric: Metric) -> Family:
+        family = HistogramMetricFamily(metric.name, metric.help, labels=list(metric.labels))
+        found = self._reading.histograms.get(metric.name, {})
+        for labels in _zeros(metric) | dict.fromkeys(found, 0.0):
+            histogram, running, buckets = found.get(labels, Histogram()), 0.0, []
+            for bound in (*map(str, metric.buckets), counts.ABOVE):
+                running += histogram.buckets.get(bound, 0.0)
+                buckets.append((bound, running))
+            family.add_metric(list(labels), buckets, histogram.sum)
+        return family
+
+
+def _zeros(metric: Metric) -> Values:
+    if metric.name in _AS_SEEN or metric.name == catalog.ROLE_RESTARTS.name:
+        return {}
+    if not metric.labels:
+        return {(): 0.0}
+    (values,) = metric.labels.values()  # no metric that begins at 0 has two labels
+    return {(value,): 0.0 for value in values}

@@ -1,0 +1,227 @@
+"""Traces by OpenTelemetry, where its own variables (`OTEL_*`) name a receiver; else nothing of it is imported.
+
+A trace begins with a request of the API, or with the client that sent a `traceparent`, and goes on through the job run
+that came of it: `retrieval.origin` carries it there. Spans hold ids, names of steps and counts, never contents.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from retrieval.origin import Origin
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span, Tracer
+
+log = structlog.get_logger()
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+HTTP: Final = "http/protobuf"
+END_SECONDS: Final = 3
+"""How long a process that ends waits for the receiver to take its last spans."""
+
+
+@dataclass(slots=True)
+class _Process:
+    """What this process sends its spans with; `asked` once the variables have been looked at."""
+
+    asked: bool = False
+    provider: TracerProvider | None = None
+    tracer: Tracer | None = None
+
+
+_process = _Process()
+Attributes = Mapping[str, str | int | bool]
+
+
+def wanted() -> bool:
+    """Whether the variables name a receiver that we can speak to."""
+    given = os.environ
+    if given.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(given.get(name) for name in ENDPOINTS):
+        return False
+    if given.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
+        return False
+    protocol = next((given[name] for name in PROTOCOLS if given.get(name)), HTTP)
+    if protocol != HTTP:
+        log.warning("tracing.off", reason=f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}: only {HTTP} is spoken")
+    return protocol == HTTP
+
+
+def tracer(role: str) -> Tracer | None:
+    """That of this process; None where nobody traces. `role`: of the process, told with each span."""
+    if not _process.asked:
+        _process.asked = True
+        if wanted():
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+            about: dict[str, Any] = {"retrieval.role": role, "process.pid": os.getpid()}
+            if not os.environ.get("OTEL_SERVICE_NAME"):
+                about[SERVICE_NAME] = "retrieval"
+            provider = TracerProvider(resource=Resource.create(about))
+            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+            _process.provider, _process.tracer = provider, provider.get_tracer("retrieval")
+    return _process.tracer
+
+
+def end() -> None:
+    """Send what is left, for so long at most; the next `tracer` begins anew."""
+    if _process.provider is not None:
+        _process.provider.force_flush(END_SECONDS * 1000)
+        _process.provider.shutdown()
+    _process.asked, _process.provider, _process.tracer = False, None, None
+
+
+def traceparent(span: Span) -> str:
+    """By W3C Trace Context."""
+    context = span.get_span_context()
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+
+def begin_request(tracer: Tracer, method: str, sent: str | None) -> Span:
+    """The span of a request; it goes on with the trace that the client sent."""
+    from opentelemetry.trace import SpanKind
+
+    return tracer.start_span(method, context=_remote(sent), kind=SpanKind.SERVER)
+
+
+def close_request(span: Span, method: str, route: str, status: int, request_id: str, organization: str) -> None:
+    """End the span of a request, named by its route's pattern."""
+    from opentelemetry import trace
+
+    span.update_name(f"{method} {route}")
+    span.set_attributes(
+        {
+            "http.request.method": method,
+            "http.route": route,
+            "http.response.status_code": status,
+            "retrieval.request_id": request_id,
+            "retrieval.organization": organization,
+        }
+    )
+    if status >= 500:
+        span.set_status(trace.Status(trace.StatusCode.ERROR))
+    span.end()
+
+
+@contextmanager
+def within(span: Span | None) -> Iterator[None]:
+    """What is traced in the block belongs to this span; the caller ends it."""
+    if span is None:
+        yield
+        return
+    from opentelemetry import trace
+
+    with trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
+        yield
+
+
+def _remote(sent: str | None) -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator().extract({"traceparent": sent} if sent else {})
+
+
+class Runs:
+    """The spans of job runs that share a flow run, each in the trace of its own request, by job run."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._spans: dict[str, Span] = {}
+
+    def begin(self, job_run: str, origin: Origin, created_at: datetime, name: str, attributes: Attributes) -> None:
+        """The job run has left the queue; nothing where its request was not traced or not chosen."""
+        from opentelemetry import trace
+
+        if not origin.traceparent or not _is_sampled(origin.traceparent):
+            return
+        remote = _remote(origin.traceparent)
+        span = self._tracer.start_span(name, context=remote, kind=trace.SpanKind.CONSUMER, attributes=attributes)
+        span.set_attribute("retrieval.job_run", job_run)
+        queued = self._tracer.start_span(
+            "queue", context=trace.set_span_in_context(span), start_time=int(created_at.timestamp() * 1e9)
+        )
+        queued.end()
+        self._spans[job_run] = span
+
+    @contextmanager
+    def step(self, name: str, job_runs: Iterable[str], attributes: Attributes) -> Iterator[None]:
+        """One span for each of these in its own trace; what is traced within belongs to the first."""
+        from opentelemetry import trace
+
+        parents = [self._spans[job_run] for job_run in sorted(set(job_runs)) if job_run in self._spans]
+        spans = [
+            self._tracer.start_span(name, context=trace.set_span_in_context(parent), attributes=attributes)
+            for parent in parents
+        ]
+        try:
+            if spans:
+                with trace.use_span(spans[0], end_on_exit=False, record_exception=False, set_status_on_exception=False):
+                    yield
+            else:
+                yield
+        except BaseException as error:
+            for span in spans:
+                span.set_status(trace.Status(trace.StatusCode.ERROR, type(error).__name__))
+            raise
+        finally:
+            for span in spans:
+                span.end()
+
+    def end(self) -> None:
+        for span in self._spans.values():
+            span.end()
+        self._spans.clear()
+
+
+def _is_sampled(traceparent: str) -> bool:
+    return traceparent.endswith(("1", "3", "5", "7", "9", "b", "d", "f"))
+
+
+RUNS: ContextVar[Runs | None] = ContextVar("runs", default=None)
+"""Of the flow run that this context works for."""
+
+
+@contextmanager
+def step(name: str, job_runs: Iterable[str], **attributes: str | int) -> Iterator[None]:
+    """A step of the flow run of this context, for these job runs."""
+    runs = RUNS.get()
+    if runs is None:
+        yield
+    else:
+        with runs.step(name, job_runs, {f"retrieval.{key}": value for key, value in attributes.items()}):
+            yield
+
+
+@contextmanager
+def call(name: str, **attributes: str) -> Iterator[None]:
+    """A request to somebody else, within whatever is traced here; nothing where nothing is."""
+    if _process.tracer is None:
+        yield
+        return
+    from opentelemetry import trace
+
+    if not trace.get_current_span().get_span_context().is_valid:
+        yield
+        return
+    named = {f"retrieval.{key}": value for key, value in attributes.items()}
+    with _process.tracer.start_as_current_span(
+        name, kind=trace.SpanKind.CLIENT, attributes=named, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield
+        except BaseException as error:
+            span.set_status(trace.Status(trace.StatusCode.ERROR, type(error).__name__))
+            raise

@@ -1,0 +1,45 @@
+"""`GET /metrics`: an organization's own figures, for its administrators alone."""
+
+import pytest
+
+from tests.api.support import assert_error
+from tests.retrieval.metrics.test_figures import told
+
+
+def figures(org):
+    answer = org.client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return told(answer.content)
+
+
+@pytest.mark.decision("D80", "H142")
+def test_an_administrator_reads_what_is_in_the_organization_and_nothing_of_another(organization):
+    mine, other = organization(), organization()
+    space = mine.namespace()
+    for number in range(3):
+        mine.text(space, f"A text, number {number}.")
+    for mode in ("", "", "/hybrid"):
+        body = {"namespaceId": space, "query": "a text"}
+        if mode:
+            body["hybridConfig"] = {"semanticWeight": 0.5, "keywordWeight": 0.5}
+        assert mine.client.post(f"/v1/search{mode}", json=body).status_code == 200
+    samples = figures(mine)
+    assert samples["retrieval_documents", ("status", "QUEUED")] == 3
+    assert samples["retrieval_job_runs", ("status", "QUEUED")] == 3
+    assert 0 < samples[("retrieval_queue_oldest_seconds",)] < 60
+    assert samples["retrieval_search_seconds_count", ("mode", "semantic")] == 2
+    assert samples["retrieval_search_seconds_count", ("mode", "hybrid")] == 1
+    assert not [key for key in samples if "organization" in dict(key[1:])]
+    nothing = figures(other)
+    assert {key: value for key, value in nothing.items() if key[0] != "retrieval_figures_age_seconds" and value} == {}
+    assert mine.client.delete(f"/v1/namespaces/{space}").status_code == 200
+
+
+def test_without_an_administrators_key_of_the_whole_organization_there_are_no_figures(org, anonymous):
+    assert_error(anonymous.get("/metrics"), 401, "UNAUTHORIZED")
+    bounds = {"scopes": ["search"]}, {"namespace": org.namespace()}, {"tenant": "t"}
+    for bound in bounds:
+        with org.key(**bound) as client:
+            assert_error(client.get("/metrics"), 403, "FORBIDDEN")
+    assert_error(org.client.post("/metrics"), 405, "METHOD_NOT_ALLOWED")

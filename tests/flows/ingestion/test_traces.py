@@ -1,0 +1,121 @@
+"""A request's trace goes on through its job run and the steps of the flow run, and its id is on what they log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import structlog
+
+from flows.origins import following
+from retrieval import origin, tracing
+from retrieval.origin import Origin
+from tests.flows.configured import Configured
+from tests.flows.ingestion.test_vendor_namespace import allowed, openai, quiet  # noqa: F401 - fixtures
+from tests.standins import faults, otlp_receiver
+
+STEPS = ("fetch", "parse", "chunk", "embed", "upsert")
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@pytest.fixture
+def receiver(monkeypatch):
+    with otlp_receiver.running() as found:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
+        tracing.end()
+        yield found
+        tracing.end()
+
+
+def work(space):
+    while lease := space.lease():
+        with following(space.db, lease):
+            space.take(lease)
+
+
+def posted(space, text, request, traceparent):
+    """As the API accepts it in the context of a request."""
+
+    async def accept():
+        from retrieval.job_config import Ingestion
+        from retrieval.jobs import runs
+
+        origin.come_of(Origin(request, traceparent))
+        return await runs.accept_text(space.db, space.scope, text=text, name=text, ingestion=Ingestion())
+
+    return space.call(accept())
+
+
+@pytest.mark.decision("D80", "H144")
+def test_each_request_of_a_batch_is_traced_to_the_end_of_its_own_work(db, openai, allowed, receiver):  # noqa: F811
+    allowed(openai)
+    quiet(db)
+    space = Configured(db, embeddingModelConfig=openai.config())
+    runs = {
+        number: posted(space, f"Text {number}.", f"req_{number}", f"00-{TRACE[:-1]}{number}-b7ad6b716920333{number}-01")
+        for number in range(3)
+    }
+    posted(space, "Not sampled.", "req_9", f"00-{TRACE[:-1]}9-b7ad6b7169203339-00")
+    openai.faults = [faults.status(500)]
+    work(space)
+    tracing.end()
+    for number, run in runs.items():
+        found = receiver.of(f"{TRACE[:-1]}{number}")
+        flow = found["flow run TEXT"]
+        assert flow.parent == f"b7ad6b716920333{number}"
+        assert flow.about["retrieval.job_run"] == run.job_run_id
+        assert flow.about["service.name"] == "retrieval"
+        assert {found[step].parent for step in (*STEPS, "queue")} == {flow.id}
+        assert not any(span.failed for name, span in found.items() if name != "request to OpenAI")
+    asked = [span for span in receiver.spans if span.name == "request to OpenAI"]
+    assert {span.parent for span in asked} < {span.id for span in receiver.spans if span.name == "embed"}
+    assert [span.failed for span in asked].count(True) == 1
+    assert receiver.of(f"{TRACE[:-1]}9") == {}
+    assert "Text" not in str([span.about for span in receiver.spans])
+    assert "canary" not in str(receiver.spans)
+
+
+def test_the_requests_id_is_on_each_line_of_its_flow_run(db, caplog):
+    quiet(db)
+    space = Configured(db)
+    posted(space, "A seal.", "req_mine", None)
+    lease = space.lease()
+    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as events, following(db, lease):
+        log = logging.getLogger("prefect.flow_runs")
+        log.propagate = True
+        with caplog.at_level("INFO", "prefect.flow_runs"):
+            log.info("%s of %s", 1, 2)
+        structlog.get_logger().error("something")
+        space.take(lease)
+    assert caplog.messages == ["[req_mine] 1 of 2"]
+    assert [event["request_id"] for event in events if event["event"] == "something"] == ["req_mine"]
+    structlog.contextvars.unbind_contextvars("request_id")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+    ],
+)
+def test_without_a_receiver_nothing_is_traced(monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    tracing.end()
+    assert tracing.tracer("test") is None
+    tracing.end()
+
+
+def test_a_receiver_that_is_away_holds_nothing_up(db, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+    tracing.end()
+    quiet(db)
+    space = Configured(db)
+    run = posted(space, "A seal.", "req_1", f"00-{TRACE}-b7ad6b7169203331-01")
+    work(space)
+    assert space.run(run.job_run_id).status == "COMPLETED"
+    tracing.end()

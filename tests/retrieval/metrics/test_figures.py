@@ -1,0 +1,180 @@
+"""What Prometheus is told: few series whatever is in the tables, what was counted by all processes, and when."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from retrieval.database.database import Database
+from retrieval.metrics import catalog, counts, exposition
+from retrieval.metrics.figures import Figures
+
+TENANTS = 1000
+
+
+def told(text):
+    """The samples by name and labels."""
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted(monkeypatch):
+    """Nothing yet, and no API of other tests in this process takes what is counted here."""
+
+    async def nothing(_db):
+        pass
+
+    monkeypatch.setattr(counts, "async_write", nothing)
+    counts._take()
+    yield
+    counts._take()
+
+
+@pytest.fixture
+def own_db(fresh_database, request):
+    name = "figures_" + str(abs(hash(request.node.name)))
+    opened = Database(fresh_database(name), size=2, role="metrics")
+    yield opened
+    opened.close()
+
+
+def fill(db):
+    """Organizations with namespaces, a thousand tenants and their waiting job runs and documents."""
+    db.rows("insert into organizations (id, name) select 'org_' || n, 'o' from generate_series(1, 100) n")
+    db.rows(
+        "insert into namespaces (id, organization_id, name, config, secrets)"
+        " select 'ns_' || n, 'org_' || n, 'n', '{}', '' from generate_series(1, 100) n"
+    )
+    db.rows(
+        "insert into partitions (namespace_id, tenant) select 'ns_' || (1 + n %% 100), 't' || n"
+        " from generate_series(1, %(tenants)s) n",
+        {"tenants": TENANTS},
+    )
+    db.rows(
+        "insert into jobs (id, organization_id, partition_id, source)"
+        " select 'job_' || p.id, n.organization_id, p.id, 'TEXT'"
+        " from partitions p join namespaces n on n.id = p.namespace_id"
+    )
+    db.rows(
+        "insert into job_runs (id, job_id, partition_id, source, created_at)"
+        " select 'ijr_' || id, 'job_' || id, id, 'TEXT', now() - interval '90 seconds' from partitions"
+    )
+    db.rows(
+        "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status)"
+        " select 'doc_' || id, id, 'j', 'r', 'TEXT', 'e' || id, 'TEXT', 'n',"
+        " (array['SUCCESS', 'FAILED', 'QUEUED'])[1 + id %% 3] from partitions",
+        {},
+    )
+
+
+@pytest.mark.decision("D80")
+def test_a_thousand_tenants_make_no_more_series_than_one(own_db):
+    fill(own_db)
+    for metric in catalog.CATALOG.values():  # everything that can ever be counted is
+        if metric.kind is not catalog.Kind.GAUGE:
+            first, *rest = [*metric.labels.values(), (), ()][:2]
+            for one in first or ("",):
+                for two in (*rest, ())[0] or ("",):
+                    labels = [label for label in (one, two) if label][: len(metric.labels)]
+                    count = counts.observe if metric.buckets else counts.add
+                    count(metric, *([2.0, *labels] if metric.buckets else labels))
+    for path in (f"/v1/{number}" for number in range(TENANTS)):
+        counts.add(catalog.HTTP, catalog.route(path), "2xx")
+    counts.write(own_db)
+    samples = told(exposition.text(Figures(own_db).read()))
+    assert len(samples) <= catalog.MOST_SERIES
+    assert sum(metric.series for metric in catalog.CATALOG.values()) <= catalog.MOST_SERIES
+    by_status = Counter(row["status"] for row in own_db.rows("select status from documents"))
+    assert {status: samples["retrieval_documents", ("status", status)] for status in by_status} == by_status
+    assert samples["retrieval_job_runs", ("status", "QUEUED")] == TENANTS
+    assert 90 <= samples[("retrieval_queue_oldest_seconds",)] < 150
+    shares = {key[1][1]: value for key, value in samples.items() if key[0] == "retrieval_queue_share_job_runs"}
+    assert len(shares) == catalog.TOP + 1
+    assert sum(shares.values()) == TENANTS
+    assert shares["other"] == TENANTS - 10 * catalog.TOP
+
+
+@pytest.mark.decision("D80")
+def test_a_fresh_installation_tells_every_pinned_name(own_db):
+    text = exposition.text(Figures(own_db).read())
+    samples = told(text)
+    assert samples["retrieval_documents", ("status", "SUCCESS")] == 0
+    assert samples["retrieval_job_runs", ("status", "COMPLETED")] == 0
+    assert samples[("retrieval_queue_oldest_seconds",)] == 0
+    assert samples["retrieval_stage_seconds_count", ("stage", "embed")] == 0
+    assert samples["retrieval_search_seconds_bucket", ("le", "+Inf"), ("mode", "hybrid")] == 0
+    assert samples[("retrieval_tokens_embedded_total",)] == 0
+    assert b"# TYPE retrieval_vendor_requests_total counter" in text
+
+
+PROCESS = """
+import sys
+from retrieval.database.database import Database
+from retrieval.metrics import catalog, counts
+db = Database(sys.argv[1], size=1)
+for _ in range(50):
+    for seconds in (0.04, 0.3, 400):
+        counts.observe(catalog.STAGE, seconds, "embed")
+    counts.add(catalog.TOKENS, by=7)
+    counts.write(db)
+db.close()
+"""
+
+
+@pytest.mark.decision("H140")
+def test_what_several_processes_count_is_added_up(own_db):
+    started = [subprocess.Popen([sys.executable, "-c", PROCESS, own_db.url]) for _ in range(3)]
+    assert [process.wait(60) for process in started] == [0, 0, 0]
+    samples = told(exposition.text(Figures(own_db).read()))
+    assert samples[("retrieval_tokens_embedded_total",)] == 3 * 50 * 7
+    assert samples["retrieval_stage_seconds_count", ("stage", "embed")] == 3 * 150
+    assert samples["retrieval_stage_seconds_bucket", ("le", "0.05"), ("stage", "embed")] == 150
+    assert samples["retrieval_stage_seconds_bucket", ("le", "0.25"), ("stage", "embed")] == 150
+    assert samples["retrieval_stage_seconds_bucket", ("le", "300.0"), ("stage", "embed")] == 300
+    assert samples["retrieval_stage_seconds_sum", ("stage", "embed")] == pytest.approx(150 * 400.34)
+
+
+def test_while_the_database_is_away_the_last_figures_are_told_and_counts_wait(own_db, monkeypatch):
+    monkeypatch.setattr("retrieval.database.database.WAIT", 0.5)
+    counts.add(catalog.TOKENS, by=3)
+    counts.write(own_db)
+    figures = Figures(own_db)
+    assert told(exposition.text(figures.read()))[("retrieval_database_up",)] == 1
+    url, own_db._url = own_db._url, "postgresql://127.0.0.1:1/nowhere?connect_timeout=1"
+    own_db.close()
+    counts.add(catalog.TOKENS, by=4)
+    counts.write(own_db)
+    samples = told(exposition.text(figures.read()))
+    assert samples[("retrieval_database_up",)] == 0
+    assert samples[("retrieval_tokens_embedded_total",)] == 3
+    own_db.close()
+    own_db._url = url
+    counts.write(own_db)
+    assert told(exposition.text(figures.read()))[("retrieval_tokens_embedded_total",)] == 7
+
+
+@pytest.mark.decision("H141")
+def test_what_takes_long_to_count_is_counted_seldom(own_db, monkeypatch):
+    """A reading of 50 ms is not repeated for 5 s; what an index tells is read anew after one."""
+    clock, asked = [1000.0], []
+    monkeypatch.setattr("retrieval.metrics.figures.time.monotonic", lambda: clock[0])
+
+    class Slow:
+        def rows(self, statement, params):
+            is_count = "from documents" in statement
+            asked.append(is_count)
+            clock[0] += 0.05 if is_count else 0.0
+            return []
+
+    figures = Figures(Slow())
+    for _ in range(10):
+        clock[0] += 1.1
+        figures.read()
+    assert asked.count(True) == 2
+    assert figures.read().age > 1
