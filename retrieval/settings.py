@@ -46,6 +46,20 @@ class Endpoint(BaseModel):
     ca_bundle: Path | None = None
 
 
+class OpenTelemetry(BaseSettings):
+    """Of OpenTelemetry's own variables those that say whether anybody traces; its SDK reads them all."""
+
+    model_config = SettingsConfigDict(env_prefix="OTEL_", extra="ignore", frozen=True)
+
+    sdk_disabled: bool = False
+    service_name: str = ""
+    traces_exporter: str = "otlp"
+    exporter_otlp_endpoint: str = ""
+    exporter_otlp_traces_endpoint: str = ""
+    exporter_otlp_protocol: str = ""
+    exporter_otlp_traces_protocol: str = ""
+
+
 class Settings(BaseSettings):
     """Every setting with its default. The comments and docstrings below are what operators read: `.env.example` and
     docs/reference/settings.md are written from them (`python tests/architecture/test_reference.py --write`)."""

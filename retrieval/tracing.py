@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from retrieval.origin import Origin
+from retrieval.settings import OpenTelemetry
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 HTTP: Final = "http/protobuf"
 END_SECONDS: Final = 3
 """How long a process that ends waits for the receiver to take its last spans."""
@@ -46,12 +45,11 @@ Attributes = Mapping[str, str | int | bool]
 
 def wanted() -> bool:
     """Whether the variables name a receiver that we can speak to."""
-    given = os.environ
-    if given.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(given.get(name) for name in ENDPOINTS):
+    given = OpenTelemetry()
+    has_receiver = given.exporter_otlp_traces_endpoint or given.exporter_otlp_endpoint
+    if given.sdk_disabled or not has_receiver or given.traces_exporter != "otlp":
         return False
-    if given.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
-        return False
-    protocol = next((given[name] for name in PROTOCOLS if given.get(name)), HTTP)
+    protocol = given.exporter_otlp_traces_protocol or given.exporter_otlp_protocol or HTTP
     if protocol != HTTP:
         log.warning("tracing.off", reason=f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}: only {HTTP} is spoken")
     return protocol == HTTP
@@ -68,7 +66,7 @@ def tracer(role: str) -> Tracer | None:
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
             about: dict[str, Any] = {"retrieval.role": role, "process.pid": os.getpid()}
-            if not os.environ.get("OTEL_SERVICE_NAME"):
+            if not OpenTelemetry().service_name:
                 about[SERVICE_NAME] = "retrieval"
             provider = TracerProvider(resource=Resource.create(about))
             provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

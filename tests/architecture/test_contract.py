@@ -49,7 +49,7 @@ def test_every_operation_of_the_service_is_described():
     described = {
         (method, re.sub(r"{\w+}", "{}", path))
         for methods, path in re.findall(
-            r"((?:GET|POST|PATCH|DELETE)(?:, (?:GET|POST|PATCH|DELETE))*) (/v1/[^\s`?]+)", TEXT
+            r"((?:GET|POST|PATCH|DELETE)(?:, (?:GET|POST|PATCH|DELETE))*) (/v1/[^\s`?]+|/metrics)", TEXT
         )
         for method in methods.split(", ")
     }
