@@ -16,6 +16,7 @@ import psycopg
 from psycopg import Connection
 
 from retrieval.database.database import AWAY, Database, Row
+from retrieval.database.halves import HalfVector
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
@@ -87,7 +88,7 @@ class PgVectorStore:
             partition, indexed = self._place(connection, scope)
             if partition is None:
                 return []
-            params: dict[str, Any] = {"values": _text(self._checked(values)), "top_k": top_k}
+            params: dict[str, Any] = {"values": HalfVector(self._checked(values)), "top_k": top_k}
             if indexed and top_k <= EF_MOST:
                 connection.execute(_TUNE, {"ef": str(min(max(EF_SEARCH, top_k), EF_MOST))})
                 rows = self._nearest(connection, partition, params, where, exact=False)
@@ -289,10 +290,6 @@ def _errors() -> Iterator[None]:
 def _limit(connection: Connection[Any], *, statement: float, lock: float = 0) -> None:
     connection.execute("select set_config('statement_timeout', %s, false)", [str(round(statement * 1000))])
     connection.execute("select set_config('lock_timeout', %s, false)", [str(round(lock * 1000))])
-
-
-def _text(values: Sequence[float]) -> str:
-    return "[" + ",".join(map(repr, values)) + "]"
 
 
 def make(_config: Mapping[str, Any], db: Database, namespace_id: str, dimensions: int) -> PgVectorStore:

@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 
 from retrieval import ids
 from retrieval.database.database import Database, Row
+from retrieval.database.halves import HalfVector
 from retrieval.database.page_map import PLACED
 from retrieval.filters import DocumentFilter
 from retrieval.search import bm25
@@ -48,20 +49,13 @@ _HYDRATE: LiteralString = """
             with ordinality n(document_id, generation, index, rank)
         group by 1, 2, 3
     ),
-    words as (
-        select * from unnest(%(chunks)s::bigint[], %(scores)s::float8[], %(ranks)s::int[]) w(chunk_id, score, rank)
-    ),
-    exact as (select * from unnest(%(exact)s::bigint[]) with ordinality x(chunk_id, rank)),
-    proposed as (
+    GIVEN proposed as (
         select n.document_id, n.generation, n.index, c.id, c.embedding_key from near n
         left join lateral (
             select id, embedding_key from chunks
             where document_id = n.document_id and generation = n.generation and index = n.index limit 1
         ) c on true
-        union
-        select c.document_id, c.generation, c.index, c.id, c.embedding_key
-        from (select chunk_id from words where rank is not null union select chunk_id from exact) i
-        cross join lateral (select * from chunks where id = i.chunk_id limit 1) c
+        MORE
     ),
     open as materialized (
         select p.*, d.active_generation
@@ -81,12 +75,10 @@ _HYDRATE: LiteralString = """
         ) c
     ),
     SCORED parts as materialized (
-        select c.id, c.document_id, c.index, SEMANTIC as semantic, KEYWORD as bm25,
-               coalesce(n.rank, x.rank::int) as semantic_rank, w.rank as keyword_rank
+        select c.id, c.document_id, c.index, SEMANTIC as semantic, KEYWORD as bm25, RANKS
         from visible c
         left join near n on n.document_id = c.document_id and n.generation = c.generation and n.index = c.index
-        left join words w on w.chunk_id = c.id
-        left join exact x on x.chunk_id = c.id JOIN_SCORED
+        JOIN_GIVEN JOIN_SCORED
     ),
     best as materialized (
         select *, bm25 / (bm25 + HALF) as keyword,
@@ -118,6 +110,16 @@ _OF_IDS: LiteralString = f"""
     from unnest(%(chunks)s::bigint[]) i(id) join lateral (select * from chunks where id = i.id limit 1) c on true
     join lateral (select * from documents where id = c.document_id and deleted_at is null limit 1) d on true
 """
+_GIVEN: LiteralString = """words as (
+        select * from unnest(%(chunks)s::bigint[], %(scores)s::float8[], %(ranks)s::int[]) w(chunk_id, score, rank)
+    ),
+    exact as (select * from unnest(%(exact)s::bigint[]) with ordinality x(chunk_id, rank)),"""
+_MORE: LiteralString = """union
+        select c.document_id, c.generation, c.index, c.id, c.embedding_key
+        from (select chunk_id from words where rank is not null union select chunk_id from exact) i
+        cross join lateral (select * from chunks where id = i.chunk_id limit 1) c"""
+_RANKS: LiteralString = "coalesce(n.rank, x.rank::int) as semantic_rank, w.rank as keyword_rank"
+_JOIN_GIVEN: LiteralString = "left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id"
 _SEMANTIC: LiteralString = f"""coalesce((
             select least(1.0, greatest(0.0, 1 - ({_DISTANCE}))) from embeddings e
             where e.partition_id = %(partition)s and e.key = c.embedding_key
@@ -142,14 +144,20 @@ class Light(Enum):
 
 
 @lru_cache(maxsize=256)
-def _statement(condition: LiteralString, shown: LiteralString, *, by_meaning: bool, by_words: bool) -> LiteralString:
-    """In one line: psycopg keeps what it has read of a statement only if it is short."""
+def _statement(
+    condition: LiteralString, shown: LiteralString, *, by_meaning: bool, by_words: bool, given: bool
+) -> LiteralString:
+    """In one line: psycopg keeps what it has read of a statement only if it is short. given: chunks by their ids."""
     statement = (
         (_HYDRATE + shown)
         .replace("FILTER", condition)
         .replace("SEMANTIC", _SEMANTIC if by_meaning else "0.0::float8")
         .replace("KEYWORD", "coalesce(w.score, s.score, 0.0)" if by_words else "0.0::float8")
+        .replace("RANKS", _RANKS if given else "n.rank as semantic_rank, null::int as keyword_rank")
+        .replace("JOIN_GIVEN", _JOIN_GIVEN if given else "")
         .replace("JOIN_SCORED", "left join scored s on s.chunk_id = c.id" if by_words else "")
+        .replace("GIVEN", _GIVEN if given else "")
+        .replace("MORE", _MORE if given else "")
         .replace("SCORED", _SCORED if by_words else "")
         .replace("STALE", _STALE)
         .replace("PLACED", PLACED)
@@ -207,21 +215,26 @@ def hydrate(
     pages: LiteralString = _PAGES if limit is Light.WITH_PAGES else "'{}'::int[]"
     shown = _LIGHT.replace("PAGES", pages) if isinstance(limit, Light) else _SHOWN
     condition, params = where.sql("d") if where is not None else ("true", {})
-    statement = _statement(condition, shown, by_meaning=values is not None, by_words=bool(terms.names))
+    by_words = bool(terms.names)
+    given = by_words or bool(words) or bool(exact)
+    statement = _statement(condition, shown, by_meaning=values is not None, by_words=by_words, given=given)
     params |= {
         "partition": partition,
         **of_places(near),
-        "chunks": literal(one.chunk_id for one in words),
-        "scores": literal(one.score for one in words),
-        "ranks": literal("null" if one.rank is None else one.rank for one in words),
-        "exact": literal(exact),
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],
         "limit": None if isinstance(limit, Light) else limit,
     }
     if values is not None:
         params |= _vector(values)
-    if terms.names:
+    if given:
+        params |= {
+            "chunks": literal(one.chunk_id for one in words),
+            "scores": literal(one.score for one in words),
+            "ranks": literal("null" if one.rank is None else one.rank for one in words),
+            "exact": literal(exact),
+        }
+    if by_words:
         params |= terms.params()
     with db.transaction() as connection:
         connection.execute(bm25.PLAN_ONCE)
@@ -235,4 +248,4 @@ def shown(db: Database, chunk_ids: Sequence[int]) -> dict[int, Row]:
 
 
 def _vector(values: Sequence[float]) -> dict[str, Any]:
-    return {"values": "[" + ",".join(map(repr, values)) + "]", "size": len(values)}
+    return {"values": HalfVector(values), "size": len(values)}

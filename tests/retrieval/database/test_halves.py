@@ -1,0 +1,39 @@
+"""A vector as a binary parameter is what pgvector makes of its text."""
+
+import math
+import random
+
+import psycopg
+import pytest
+
+from retrieval.database.halves import HalfVector
+
+DICE = random.Random(5)
+VECTORS = [
+    [0.0, -0.0, 1.0, -1.0, 65504.0, -65504.0],
+    [6e-8, 5.96e-8, 2.98e-8, 2.9e-8, 1e-40, 1e-300],
+    [1 + 2**-11, 1 + 2**-11 + 2**-40, 1 + 2**-11 - 2**-40, 1 + 3 * 2**-11, 0.1, 1 / 3],
+    [DICE.gauss(0, 0.05) for _ in range(384)],
+    [math.ldexp(DICE.random() - 0.5, DICE.randint(-26, 15)) for _ in range(1000)],
+]
+
+
+@pytest.mark.decision("H136")
+@pytest.mark.parametrize("values", VECTORS, ids=len)
+def test_it_is_rounded_as_a_text_is(database_url, values):
+    with psycopg.connect(database_url) as connection:
+        given = {"binary": HalfVector(values), "text": "[" + ",".join(map(repr, values)) + "]"}
+        row = connection.execute("select %(binary)s::halfvec::text, %(text)s::halfvec::text", given).fetchone()
+    assert row[0] == row[1]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 65520.0, 1e30, 1e300])
+def test_what_half_precision_cannot_hold_is_an_error_of_the_database(database_url, value):
+    with psycopg.connect(database_url) as connection, pytest.raises(psycopg.DataError):
+        connection.execute("select %(values)s::halfvec", {"values": HalfVector([1.0, value])})
+
+
+def test_it_can_be_shown_as_text(database_url):
+    with psycopg.connect(database_url) as connection:
+        shown = psycopg.sql.Literal(HalfVector([0.5, -2.0])).as_string(connection)
+        assert connection.execute(f"select {shown}::halfvec::text").fetchone() == ("[0.5,-2]",)
