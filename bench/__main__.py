@@ -1,42 +1,66 @@
-"""`make bench`: every benchmark in turn, or those that are named: `make bench ARGS="cranfield embedders"`."""
+"""`make bench`: every benchmark of the suite within 15 minutes, then goals beside figures.
 
-import subprocess
+    python -m bench [NAME ...] [--minutes 15]
+
+Sizes are such that two cores do it in that time; a script that is started by itself has larger ones. Named ones only:
+`make bench ARGS="cranfield embedders"`; `soak` and `ui_pages` have to be named.
+"""
+
+import argparse
 import sys
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-BENCHMARKS = {
-    "embedders": "the local models: texts per CPU second, fp32 against int8",
-    "worker_vs_process_pool": "the warm worker against Prefect's own process worker",
-    "cranfield": "quality and speed of the whole service on Cranfield; latency of one text",
-    "longdocs": "answers in long texts: our chunks against a fixed window; chunking against the bare tokenizer",
-    "parsing": "files per CPU second by kind against the bare library; a PDF of 1,600 pages",
-    "openai_requests": "10,000 chunks through the OpenAI adapter: requests, and throughput beside one after another",
-    "crawl": "500 pages on loopback, beside Scrapy at equal politeness",
-    "soak": "a busy namespace with stalls injected into the database, and another that must not notice",
-    "neighbour": "one text of a quiet organization while another sends thousands, crawls and waits for slow sites",
-    "idle": "a good client beside 2,000 idle connections, guessed keys and stalled uploads, against a quiet API",
-    "api": "GET and POST of a text against FastAPI, SQLModel and Uvicorn: requests a second, CPU of a request",
-    "search_scale": "search in 100,000 chunks against a plain pgvector table of the same",
-}
+from bench import suite
+from bench.goals import GOALS
+from bench.suite import Bench
+
+SUITE = (
+    Bench("openai_requests", "requests to an OpenAI-like vendor", ("--chunks", "2000", "--delay", "0.1"), 40),
+    Bench(
+        "parsing",
+        "files a CPU second by kind, beside the bare library",
+        ("--rounds", "3", "--pages", "300"),
+        60,
+        needs="files",
+    ),
+    Bench("crawl", "500 pages on loopback, beside Scrapy at equal politeness", (), 60),
+    Bench("embedders", "the local models: chunks a CPU second", ("16", "3", "--quick"), 60),
+    Bench("api", "GET and POST of a text beside FastAPI, SQLModel, Uvicorn", ("--seconds", "1.5"), 90),
+    Bench("worker_vs_process_pool", "the worker beside Prefect's own process pool", ("--runs", "12"), 120),
+    Bench("llamaindex", "CPU a document beside LlamaIndex", ("--texts", "300", "--rounds", "3"), 180),
+    Bench("search_scale", "search beside a plain pgvector table", ("--chunks", "30000", "--seconds", "4"), 150),
+    Bench(
+        "cranfield", "the whole service: quality, ingestion, latency, idle", ("--texts", "700"), 180, needs="cranfield"
+    ),
+    Bench("workers", "1 and 2 workers on one pool", ("--workers", "1", "2", "--texts", "400"), 120),
+    Bench(
+        "neighbour",
+        "one text of a quiet organization beside a noisy one",
+        ("--texts", "500", "--pages", "60", "--slow", "30", "--rounds", "3"),
+        150,
+    ),
+)
+MORE = (
+    Bench("longdocs", "answers in long texts: our chunks beside a fixed window", (), 900, needs="longdocs"),
+    Bench("idle", "a good client beside 2,000 idle connections, guessed keys and stalled uploads", (), 300),
+    Bench("soak", "a busy namespace with stalls in the database, and one that must not notice", (), 300),
+    Bench("ui_pages", "pages of the admin app", (), 300),
+)
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(BENCHMARKS)
-    unknown = [name for name in names if name not in BENCHMARKS]
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    options.add_argument("--minutes", type=float, default=15)
+    chosen = options.parse_args()
+    every = {bench.name: bench for bench in (*SUITE, *MORE)}
+    unknown = [name for name in chosen.names if name not in every]
     if unknown:
         print(f"There is no benchmark {unknown[0]!r}. There are:")
-        for name, about in BENCHMARKS.items():
-            print(f"  {name:<24}{about}")
+        for bench in every.values():
+            print(f"  {bench.name:<24}{bench.about}")
         return 2
-    failed = []
-    for name in names:
-        print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
-        if subprocess.run([sys.executable, HERE / f"{name}.py"], check=False, cwd=HERE.parent).returncode:
-            failed.append(name)
-    if failed:
-        print(f"\nNot finished: {', '.join(failed)}")
-    return 1 if failed else 0
+    benches = [every[name] for name in chosen.names] if chosen.names else list(SUITE)
+    return suite.run(benches, GOALS, minutes=chosen.minutes)
 
 
 if __name__ == "__main__":

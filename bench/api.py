@@ -15,7 +15,6 @@ import asyncio
 import base64
 import json
 import os
-import platform
 import secrets
 import shutil
 import socket
@@ -27,7 +26,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,9 @@ import uvloop
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
-RESULTS = PROJECT / "bench" / "results" / "api.json"
+
+from bench import report  # noqa: E402
+
 TICKS = os.sysconf("SC_CLK_TCK")
 SENTENCE = "The harbour seal dives for up to thirty minutes and then rests on the sand for hours. "
 KINDS = ("GET", "POST")
@@ -279,6 +279,7 @@ def main() -> None:
     if told.load:
         _load(*told.load)
         return
+    report.end_in_order()
     rounds: list[Round] = []
     resident: dict[str, float] = {}
     with ExitStack() as stack:
@@ -345,19 +346,14 @@ def _summarize(rounds: list[Round], resident: dict[str, float], told: argparse.N
         }
         print(f"{kind}: " + ", ".join(f"{name} {value}" for name, value in ratios[kind].items()) + " of the baseline")
     print("resident MB: " + ", ".join(f"{name} {value}" for name, value in resident.items()))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(
-        json.dumps(
-            {
-                "at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "machine": {"cpus": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()},
-                "options": {"rounds": told.rounds, "seconds": told.seconds, "clients": told.clients},
-                "ratios": ratios,
-                "resident": resident,
-                "rounds": [asdict(one) for one in rounds],
-            },
-            indent=1,
-        )
+    report.write(
+        "api",
+        {
+            "options": {"rounds": told.rounds, "seconds": told.seconds, "clients": told.clients},
+            "ratios": ratios,
+            "resident": resident,
+            "rounds": [asdict(one) for one in rounds],
+        },
     )
 
 

@@ -17,6 +17,10 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import report
+
 PAGES = 500
 AT_ONCE = 8
 SPIDER = """
@@ -51,6 +55,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 def main() -> None:
+    report.end_in_order()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build(folder)
@@ -62,6 +67,8 @@ def main() -> None:
             server.shutdown()
     scrapys, own = theirs[0] / theirs[1], ours[0] / ours[1]
     print(f"Scrapy: {theirs[0]} pages, {scrapys:.0f} a second")
+    found = {"pages": ours[0], "ours": round(own), "scrapy": round(scrapys), "ratio": round(own / scrapys, 2)}
+    report.write("crawl", found)
     print(f"Ours:   {ours[0]} pages, {own:.0f} a second, {own / scrapys:.2f} of it")
 
 
@@ -85,7 +92,11 @@ def scrapy(start: str) -> tuple[int, float]:
 
 
 def crawl(start: str) -> tuple[int, float]:
-    home = Path(tempfile.mkdtemp(prefix="rt-"))
+    with tempfile.TemporaryDirectory(prefix="rt-") as name:
+        return crawl_in(Path(name), start)
+
+
+def crawl_in(home: Path, start: str) -> tuple[int, float]:
     os.environ |= {
         "RETRIEVAL_FETCH_ALLOW": "127.0.0.1/32",
         "RETRIEVAL_FETCH_HOST_LIMIT": str(AT_ONCE),
@@ -116,5 +127,4 @@ def crawl(start: str) -> tuple[int, float]:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     main()

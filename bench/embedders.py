@@ -3,7 +3,7 @@
 Rates go by the CPU second and by the second; beside them stand the cosine to fp32 on ONNX Runtime, what loading takes
 in seconds and memory (each in a process of its own), and nDCG@10 on Cranfield where the collection is there.
 
-.venv/bin/python bench/embedders.py [texts] [rounds]
+.venv/bin/python bench/embedders.py [texts] [rounds] [--quick: without nDCG@10, which takes minutes]
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ import numpy as np
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
+from bench import report  # noqa: E402
 from connectors.embedders import local, minilm_runtime  # noqa: E402
 from retrieval.ingestion.chunking.split import split  # noqa: E402
 from retrieval.ingestion.chunking.tokenizer import MINILM, tokenizer_for  # noqa: E402
 from retrieval.ports import Embedder, Parsed  # noqa: E402
 
-CRANFIELD = PROJECT.parent / "shared" / "data" / "cranfield"
+CRANFIELD = report.data() / "cranfield"
 REFERENCE = "onnxruntime fp32, 1 thread"
 
 
-def main(count: int = 64, rounds: int = 5) -> None:
+def main(count: int = 64, rounds: int = 5, *, quick: bool = False) -> None:
     """Rounds go over all variants in turn, so that a noisy minute hits them alike; medians are shown."""
+    report.end_in_order()
     texts = chunks(count)
     with tempfile.TemporaryDirectory() as home:
         variants = make(Path(home))
@@ -47,17 +49,16 @@ def main(count: int = 64, rounds: int = 5) -> None:
         rows = [row(name, measured[name], vectors) for name in variants]
         runtimes = ["onnxruntime", minilm_runtime.choose("auto")]
         loads = {runtime: first_use(Path(home), runtime) for runtime in dict.fromkeys(runtimes)}
-        quality = {name: ndcg(variants[f"{name}, 1 thread"]) for name in names() if (CRANFIELD / "qrels.tsv").is_file()}
+        judged = names() if (CRANFIELD / "qrels.tsv").is_file() and not quick else []
+        quality = {name: ndcg(variants[f"{name}, 1 thread"]) for name in judged}
     for line in rows:
         print(f"{line['variant']:30} {line['perCpuSecond']:8.1f} /CPU s {line['perSecond']:8.1f} /s  {line['cosine']}")
     for runtime, figures in loads.items():
         print(f"{runtime:30} first vector after {figures['seconds']:.1f} s, {figures['megabytes']:.0f} MB resident")
     for name, value in quality.items():
         print(f"{name:30} nDCG@10 on Cranfield's abstracts, semantic: {value:.4f}")
-    out = PROJECT / "bench" / "results" / "embedders.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
     found = {"texts": len(texts), "rounds": rounds, "rows": rows, "firstUse": loads, "ndcgAt10": quality}
-    out.write_text(json.dumps(found, indent=1))
+    report.write("embedders", found)
 
 
 def chunks(count: int) -> list[str]:
@@ -147,4 +148,4 @@ def lines(name: str) -> list[dict[str, str]]:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*(int(word) for word in sys.argv[1:] if word.isdigit()), quick="--quick" in sys.argv)

@@ -34,6 +34,8 @@ import httpx
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
+from bench import report  # noqa: E402
+
 GUESSER, UPLOADER = "127.0.5.1", "127.0.5.2"
 IDLE = [f"127.0.6.{number}" for number in range(1, 6)]
 """Addresses of the load, so many that none of them reaches its own bound; the good client has the usual one."""
@@ -215,6 +217,7 @@ def main() -> None:
         host, _, port = chosen.under.rpartition(":")
         be_the_load(Load((host, int(port)), os.environ["KEY"], chosen.idle, chosen.wrong, chosen.stalled))
         return
+    report.end_in_order()
     with service() as (base, key):
         percentiles(base, key, 3)
         before = percentiles(base, key, chosen.seconds / 2)
@@ -230,6 +233,7 @@ def main() -> None:
     for name, value in loaded.items():
         quiet = (before[name] + after[name]) / 2
         print(f"{name:<18}{quiet:>9.1f}{value:>9.1f}{value / quiet:>8.1f}")
+    report.write("idle", {"p95_ms": {"before": before, "loaded": loaded, "after": after}})
 
 
 if __name__ == "__main__":

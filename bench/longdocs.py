@@ -22,7 +22,10 @@ from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
-DATA = PROJECT.parent / "shared" / "data" / "longdocs"
+
+from bench import report  # noqa: E402
+
+DATA = report.data() / "longdocs"
 TOP = 5
 DRAWS = 10_000
 
@@ -36,6 +39,7 @@ def main() -> None:
     options.add_argument("--sizes", default="64,128,256,512,1000")
     options.add_argument("--starts", type=int, default=8)
     chosen = options.parse_args()
+    report.end_in_order()
     documents = {row["id"]: row["text"] for row in lines("documents.jsonl")}
     embedder, tokenizer = ports(chosen.model)
     sizes = sorted({min(int(size), embedder.max_tokens) for size in chosen.sizes.split(",")})
@@ -45,6 +49,7 @@ def main() -> None:
     print(f"{'size':>6}{'overlap':>9}{'as used':>9}{'ours':>9}{'window':>9}{'chunks':>8}{'windows':>9}  difference")
     gains = [bench.compare(size, overlap, chosen.starts) for size in sizes for overlap in (0, size // 5)]
     print(f"{'all together':>59}  {interval(sum(gains) / len(gains))}")
+    report.write("longdocs", {"model": chosen.model, "gain": float((sum(gains) / len(gains)).mean())})
     cost(documents, tokenizer)
 
 

@@ -1,6 +1,6 @@
 """One text of a quiet organization beside a noisy one, against the same text on a quiet service.
 
-    .venv/bin/python bench/neighbour.py [--texts 3000] [--pages 300] [--slow 78] [--hung 20] [--rounds 7] [--json FILE]
+    .venv/bin/python bench/neighbour.py [--texts 3000] [--pages 300] [--slow 78] [--hung 20] [--rounds 7]
 
 Starts an instance of its own in a temporary home, with the settings that people use. Organization A sends texts, a
 crawl and job runs on sites that take half a minute a page; with `--hung`, so many namespaces of A embed at a vendor
@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench import report
 
 COMMAND = Path(sys.executable).with_name("retrieval")
 SLOW_SECONDS = 30.0
@@ -219,13 +222,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("texts", 3000), ("pages", 300), ("slow", 78), ("hung", 0), ("rounds", 7)):
         options.add_argument(f"--{name}", type=int, default=default)
-    options.add_argument("--json", type=Path, help="write the figures here")
     options.add_argument("--keep", action="store_true", help="leave the home with its logs behind")
     chosen = options.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    report.end_in_order()
     found = Bench(chosen).run()
-    if chosen.json:
-        chosen.json.write_text(json.dumps({**vars(chosen), "json": None, **found}))
+    report.write("neighbour", {**vars(chosen), **found})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ the very same requests one after another. Fewest: what the limits of 2,048 input
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import sys
@@ -19,6 +18,7 @@ from typing import cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench import report
 from connectors.embedders import openai
 from connectors.embedders.packing import Limits, Meter
 from connectors.embedders.vendor import VendorEmbedder
@@ -27,10 +27,10 @@ from tests.standins import embedding_server
 from tests.standins.embedding_server import tokens
 
 WORDS = ["the", "of", "flow", "boundary", "layer", "supersonic", "plate", "transfer", "wing", "number", "investigation"]
-RESULTS = Path(__file__).resolve().parent / "results" / "openai_requests.json"
 
 
 def main() -> None:
+    report.end_in_order()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--delay", type=float, default=0.2)
@@ -60,8 +60,7 @@ def main() -> None:
     }
     for name, value in found.items():
         print(f"{name:<42}{value:>10}")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=2))
+    report.write("openai_requests", found)
 
 
 def _seconds(embedder: VendorEmbedder, texts: list[str], limits: Limits) -> float:

@@ -23,7 +23,10 @@ from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
-FILES = PROJECT.parent / "shared" / "data" / "files"
+
+from bench import report  # noqa: E402
+
+FILES = report.data() / "files"
 PAIRS = 5
 CASES = (
     "dl_multi_page.pdf",
@@ -46,19 +49,20 @@ def main() -> None:
     options.add_argument("--pages", type=int, nargs="*", default=[1600])
     chosen = options.parse_args()
     print(f"{'file':<36} {'ours':>7} {'bare':>7}   files per second of processor time; times the bare one's")
-    for name in CASES:
-        row(name, "", bare, chosen.rounds)
-    row(CASES[0], " pypdfium2", text_alone, chosen.rounds)
-    for pages in chosen.pages:
-        long_pdf(pages)
+    report.end_in_order()
+    found: dict[str, Any] = {name: row(name, "", bare, chosen.rounds) for name in CASES}
+    found["pypdfium2"] = row(CASES[0], " pypdfium2", text_alone, chosen.rounds)
+    found["long"] = [long_pdf(pages) for pages in chosen.pages]
+    report.write("parsing", found)
 
 
-def row(name: str, baseline: str, bare: Callable[[Path, int], float], rounds: int) -> None:
+def row(name: str, baseline: str, bare: Callable[[Path, int], float], rounds: int) -> dict[str, float]:
     pairs = [(ours(FILES / name, rounds), bare(FILES / name, rounds)) for _ in range(PAIRS)]
     ratios = sorted(mine / plain for mine, plain in pairs)
     mine, plain = (rounds / statistics.median(times) for times in zip(*pairs, strict=True))
     told = f"{ratios[PAIRS // 2]:.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
     print(f"{name + baseline:<36} {mine:>7.0f} {plain:>7.0f}   {told}", flush=True)
+    return {"ours": round(mine, 1), "bare": round(plain, 1), "ratio": round(ratios[PAIRS // 2], 2)}
 
 
 def ours(path: Path, rounds: int) -> float:
@@ -126,7 +130,7 @@ def _seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def long_pdf(pages: int) -> None:
+def long_pdf(pages: int) -> dict[str, float]:
     from reportlab.pdfgen.canvas import Canvas
 
     from connectors.parsers.parser import parser
@@ -146,11 +150,13 @@ def long_pdf(pages: int) -> None:
         raw = RawContent(path=path, name="long.pdf", media_type="", size=path.stat().st_size)
         parsed = parser().parse(raw, OcrStrategy.BASIC_PARSER)
         most = max((_most_memory(pid) for pid in _children()), default=0)
+        spent, bare_s = used() - cpu, text_alone(path, 1)
         print(
-            f"a PDF of {pages:,} pages: {used() - cpu:.1f} s of processor time, {time.monotonic() - started:.1f} s by"
+            f"a PDF of {pages:,} pages: {spent:.1f} s of processor time, {time.monotonic() - started:.1f} s by"
             f" the clock, {most} MB at most, {len(parsed.pages):,} pages told apart;"
-            f" pypdfium2's text alone takes {text_alone(path, 1):.1f} s"
+            f" pypdfium2's text alone takes {bare_s:.1f} s"
         )
+    return {"pages": pages, "cpu_s": round(spent, 2), "pypdfium2_s": round(bare_s, 2), "megabytes": most}
 
 
 def _most_memory(pid: int) -> int:

@@ -11,10 +11,8 @@ JSON also holds what each statement of a search reads. What is made on the way g
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
-import signal
 import statistics
 import sys
 import tempfile
@@ -30,10 +28,11 @@ import psycopg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import search_corpus
+from bench import report, search_corpus
 from bench.search_corpus import DIMENSIONS
 from connectors.vectors.pgvector import EF_SEARCH, PgVectorStore
 from retrieval.database import database
+from retrieval.database.halves import HalfVector
 from retrieval.ports import Scope
 from retrieval.search import packing, search
 
@@ -48,7 +47,6 @@ BULK = (
     "embeddings",
     "vectors",
 )
-RESULTS = Path(__file__).resolve().parent / "results" / "search_scale.json"
 
 
 class Given:
@@ -66,39 +64,38 @@ class Given:
 
 def main() -> None:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    report.end_in_order()
     with _postgres(options.url) as url:
         database.migrate(url)
         db = database.Database(url, role="api", size=options.clients)
         try:
-            report = _run(db, options)
+            found = _run(db, options)
         finally:
             db.close()
-    _print(report)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(report, indent=2) + "\n")
+    _print(found)
+    report.write("search_scale", found)
 
 
 def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
     scope, partition = search_corpus.scope(db)
     store = PgVectorStore(db, scope.namespace, DIMENSIONS)
     dice = np.random.default_rng(7)
-    report: dict[str, Any] = {"chunks": options.chunks, "dimensions": DIMENSIONS}
+    figures: dict[str, Any] = {"chunks": options.chunks, "dimensions": DIMENSIONS}
     try:
-        report["fill_s"] = _timed("filling", lambda: search_corpus.fill(db, partition, dice, options.chunks))
-        report["plain_s"] = _timed("a plain pgvector table of the same", lambda: _plain(db, partition))
-        report["index_s"] = _timed("the service's index", lambda: store.ensure_index(scope))
-        report["pack_s"] = _timed("packing posting lists", lambda: packing.keep(db, partition))
-        report["vacuum_s"] = _timed("vacuum", lambda: _vacuum(db.url))
+        figures["fill_s"] = _timed("filling", lambda: search_corpus.fill(db, partition, dice, options.chunks))
+        figures["plain_s"] = _timed("a plain pgvector table of the same", lambda: _plain(db, partition))
+        figures["index_s"] = _timed("the service's index", lambda: store.ensure_index(scope))
+        figures["pack_s"] = _timed("packing posting lists", lambda: packing.keep(db, partition))
+        figures["vacuum_s"] = _timed("vacuum", lambda: _vacuum(db.url))
         queries = search_corpus.queries(db, partition, dice, 20)
-        report["kinds"] = _measure(db, scope, store, queries, options.rounds)
-        report["clients"] = _together(db, scope, store, queries, options)
-        report["reads"] = _reads(db, scope, store, queries[0])
-        report["recall"] = _recall(db, partition, queries)
+        figures["kinds"] = _measure(db, scope, store, queries, options.rounds)
+        figures["clients"] = _together(db, scope, store, queries, options)
+        figures["reads"] = _reads(db, scope, store, queries[0])
+        figures["recall"] = _recall(db, partition, queries)
     finally:
         if options.url:
             _clean(db, scope, partition, store)
-    return report
+    return figures
 
 
 def _search(db: database.Database, scope: Scope, store: PgVectorStore, semantic: float, model: Any = None) -> Any:
@@ -126,11 +123,12 @@ def _measure(
         "search hybrid": _search(db, scope, store, 0.5),
     }
     spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in kinds}
-    backends = _backends(db)
+    backends, dice = _backends(db), np.random.default_rng(11)
     for number in range(rounds + 1):
         print(f"round {number} of {rounds}" if number else "warming up", flush=True)
         for text, values in queries:
-            for name, kind in kinds.items():
+            for name in dice.permutation(list(kinds)):  # whoever comes second finds warm caches
+                kind = kinds[name]
                 server, ours, start = _cpu(backends), time.process_time(), time.perf_counter()
                 kind(text, values)
                 wall, mine = time.perf_counter() - start, time.process_time() - ours
@@ -230,14 +228,13 @@ def _plain(db: database.Database, partition: int) -> None:
 
 def _own(db: database.Database, values: Any, limit: int) -> None:
     """What a user of pgvector would write, with the same ef_search."""
-    vector = "[" + ",".join(map(repr, values)) + "]"
     nearest = (
         f"select id, content, 1 - (embedding <=> %(v)s::halfvec({DIMENSIONS})) as score from bench_plain"
         f" order by embedding <=> %(v)s::halfvec({DIMENSIONS}) limit {limit}"
     )
     with db.transaction() as connection:
         connection.execute("select set_config('hnsw.ef_search', %(ef)s, true)", {"ef": str(EF_SEARCH)})
-        connection.execute(nearest.encode(), {"v": vector}).fetchall()
+        connection.execute(nearest.encode(), {"v": HalfVector(values)}).fetchall()
 
 
 def _recall(db: database.Database, partition: int, queries: list[Any]) -> float:
@@ -311,20 +308,20 @@ def _summary(rows: list[tuple[float, float, float]]) -> dict[str, float]:
     }
 
 
-def _print(report: dict[str, Any]) -> None:
-    print(f"{report['chunks']} chunks, {report['dimensions']} dimensions; recall@10 {report['recall']:.3f}")
-    base = report["kinds"][BASE]
+def _print(figures: dict[str, Any]) -> None:
+    print(f"{figures['chunks']} chunks, {figures['dimensions']} dimensions; recall@10 {figures['recall']:.3f}")
+    base = figures["kinds"][BASE]
     print(f"{'':32}{'p50 ms':>10}{'p95 ms':>10}{'server CPU':>12}{'own CPU':>10}{'ratio':>8}{'of CPU':>8}")
-    for name, row in report["kinds"].items():
+    for name, row in figures["kinds"].items():
         ratios = (row[key] / (base[key] or 1) for key in ("p50_ms", "server_cpu_ms"))
         print(
             f"{name:32}{row['p50_ms']:10}{row['p95_ms']:10}{row['server_cpu_ms']:12}{row['own_cpu_ms']:10}"
             + "".join(f"{ratio:8.2f}" for ratio in ratios)
         )
     print(f"{'several clients':32}{'a second':>10}{'server CPU':>12}{'own CPU':>10}")
-    for name, row in report["clients"].items():
+    for name, row in figures["clients"].items():
         print(f"{name:32}{row['searches_a_second']:10}{row['server_cpu_ms']:12}{row['own_cpu_ms']:10}")
-    for read in report["reads"]:
+    for read in figures["reads"]:
         print(f"{read['pages']:6} pages {read['rows']:6} rows  {read['statement']}")
 
 

@@ -29,6 +29,9 @@ import psycopg
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
+
+from bench import report  # noqa: E402
+
 COMMAND = Path(sys.executable).with_name("retrieval")
 WORDS = 6_000
 """Distinct words of a large text."""
@@ -53,6 +56,7 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=120)
     options.add_argument("--limit", type=float, default=30, help="seconds until a text must be found")
     chosen = options.parse_args()
+    report.end_in_order()
     home = Path(tempfile.mkdtemp(prefix="rt-soak-"))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RETRIEVAL_", "PREFECT_"))} | {
         "RETRIEVAL_HOME": str(home),

@@ -29,12 +29,12 @@ from playwright.sync_api import BrowserContext, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench import report
 from local import postgres
 from retrieval.database import database
 from retrieval.search import bm25
 from retrieval.sources import CONNECTORS
 
-RESULTS = Path(__file__).resolve().parent / "results" / "ui_pages.json"
 COMMAND = Path(sys.executable).with_name("retrieval")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DIMENSIONS, PART = 384, 2_000
@@ -91,6 +91,7 @@ def main() -> None:
     options.add_argument("--documents", type=int, default=10_000)
     options.add_argument("--rounds", type=int, default=5)
     chosen = options.parse_args()
+    report.end_in_order()
     if CHROMIUM is None:
         sys.exit("There is no Chromium on this machine: apt-get install chromium")
     home = Path(tempfile.mkdtemp(prefix="rt-bench-"))
@@ -104,14 +105,13 @@ def main() -> None:
         full, empty = _namespace(info, "full"), _namespace(info, "empty")
         started = time.perf_counter()
         names = fill(postgres.url(home), full, chosen.documents)
-        report: dict[str, Any] = {"documents": chosen.documents, "fill_s": round(time.perf_counter() - started, 1)}
-        report["pages_ms"] = _measure(info, {"full": full, "empty": empty}, names, chosen.rounds)
+        figures: dict[str, Any] = {"documents": chosen.documents, "fill_s": round(time.perf_counter() - started, 1)}
+        figures["pages_ms"] = _measure(info, {"full": full, "empty": empty}, names, chosen.rounds)
     finally:
         subprocess.run([COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
         shutil.rmtree(home, ignore_errors=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
-    _show(report)
+    report.write("ui_pages", figures)
+    _show(figures)
 
 
 def _namespace(info: dict[str, str], name: str) -> str:

@@ -9,9 +9,7 @@ go to bench/results/worker_vs_process_pool.json. Run: python bench/worker_vs_pro
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import signal
 import socket
 import statistics
@@ -20,7 +18,6 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
@@ -33,7 +30,10 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 PROJECT = Path(__file__).resolve().parent.parent
-RESULTS = PROJECT / "bench" / "results" / "worker_vs_process_pool.json"
+sys.path.insert(0, str(PROJECT))
+
+from bench import report  # noqa: E402
+
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 SERVER = (sys.executable, "-m", "flows.bundled_prefect.server", "server", "start")
 BEGAN = time.perf_counter()
@@ -50,7 +50,7 @@ BACKLOG_SECONDS = 60
 
 def main() -> None:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped by SIGTERM"))
+    report.end_in_order()
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prefect-bench-")))
         os.environ |= _environment(home)
@@ -215,8 +215,6 @@ def _report(latencies: dict[str, list[float]], rates: dict[str, float], count: i
     for name, ours, theirs, ratio in rows:
         print(f"{name:<42}{ours:>8}{theirs:>9}  {ratio}")
     results: dict[str, Any] = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()},
         "prefect_database": "sqlite",
         "limit": LIMIT,
         "poll_seconds": POLL_SECONDS,
@@ -229,9 +227,7 @@ def _report(latencies: dict[str, list[float]], rates: dict[str, float], count: i
         "runs_a_minute": {kind: round(rates[kind], 1) for kind in KINDS},
         "runs_a_minute_ratio": round(rates["warm"] / rates["process"], 2),
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"Written to {RESULTS.relative_to(PROJECT)}")
+    report.write("worker_vs_process_pool", results)
 
 
 if __name__ == "__main__":
