@@ -151,7 +151,7 @@ def _service(stack: ExitStack, home: Path) -> tuple[Service, int]:
         "RETRIEVAL_HOME": str(home),
         **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
     }
-    stack.callback(subprocess.run, [COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
+    stack.callback(lambda: subprocess.run([COMMAND, "down"], env=environment, check=False, stdout=subprocess.DEVNULL))
     subprocess.run([COMMAND, "up", "--detach"], env=environment, check=True, stdout=subprocess.DEVNULL)
     root = json.loads((home / "state.json").read_text())["pid"]
     postmaster = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])

@@ -70,7 +70,7 @@ def _onnxruntime(graph: str, threads: int):
 def _openvino(graph: str, threads: int):
     import openvino
 
-    settings = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False}
+    settings: dict[str, object] = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False}
     if "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         settings["INFERENCE_PRECISION_HINT"] = "bf16"
     model = openvino.Core().compile_model(graph, "CPU", settings)

@@ -57,8 +57,8 @@ class Ended(BaseException):
 
 def run(benches: Sequence[Bench], goals: Sequence[Goal], *, minutes: float) -> int:
     """All of them within so many minutes, then the table; 0 if each ended well, 130 if a signal ended the suite."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+    for which in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(which, _end)
     ctypes.CDLL(None, use_errno=True).prctl(_ADOPT, 1, 0, 0, 0)
     clear_leftovers()
     began, outcomes = time.time(), {}

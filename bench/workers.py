@@ -68,7 +68,9 @@ class Place:
             **{f"RETRIEVAL_{role}_PORT": "0" for role in ("API", "PREFECT", "UI")},
         }
         print("starting the service …", flush=True)
-        stack.callback(subprocess.run, [COMMAND, "down"], env=self.environment, check=False, stdout=subprocess.DEVNULL)
+        stack.callback(
+            lambda: subprocess.run([COMMAND, "down"], env=self.environment, check=False, stdout=subprocess.DEVNULL)
+        )
         subprocess.run([COMMAND, "up", "--detach"], env=self.environment, check=True, stdout=subprocess.DEVNULL)
         state = json.loads((self.home / "state.json").read_text())
         first = next(role["pid"] for role in state["roles"] if role["name"] == "worker")
