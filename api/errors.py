@@ -82,10 +82,15 @@ def render(error: ServiceError) -> Rendered:
     if error.code in TENANT_CODES:
         answer = TenantErrorAnswer(error=error.code, message=error.message)
     else:
-        details = ErrorDetails(reason=error.reason or error.code.lower(), field=error.field or msgspec.UNSET)
-        answer = ErrorAnswer(message=error.message, error=ErrorInfo(error.code, error.message, details))
+        answer = ErrorAnswer(message=error.message, error=info(error))
     headers = {**_EXTRA_HEADERS.get(error.code, {}), **error.headers}
     return Rendered(STATUS[error.code], msgspec.json.encode(answer), headers)
+
+
+def info(error: ServiceError) -> ErrorInfo:
+    """Code, message and details, as D04 has them."""
+    details = ErrorDetails(reason=error.reason or error.code.lower(), field=error.field or msgspec.UNSET)
+    return ErrorInfo(error.code, error.message, details)
 
 
 def understand(error: Exception, *, failed: ErrorCode = ErrorCode.INTERNAL_ERROR) -> ServiceError:

@@ -79,6 +79,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/ingest-job-runs/{ingest_job_run_id}/retry": Permission("ingest:write"),
     "POST /v1/search": Permission("search"),
     "POST /v1/search/hybrid": Permission("search"),
+    "POST /v1/search/batch": Permission("search"),
     "POST /v1/documents": Permission("documents:read"),
     "PATCH /v1/documents": Permission("documents:write"),
     "DELETE /v1/documents": Permission("documents:write"),

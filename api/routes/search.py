@@ -1,120 +1,101 @@
-"""Search: semantic, and hybrid of meaning and words."""
+"""Search: semantic, hybrid of meaning and words, and several at once."""
 
 from __future__ import annotations
 
-import time
+import asyncio
 from functools import partial
 
-import structlog
+import msgspec
 
+from api import decode, errors, searches
 from api.operation import Call, operation
-from api.wire.search import HybridSearchRequest, SearchAnswer, SearchData, SearchRequest, SearchResult, SearchTimings
-from connectors import registry
-from retrieval.errors import ErrorCode, Fatal, Retryable, Skippable
-from retrieval.ingestion.chunking.tokenizer import tokenizer_for
-from retrieval.namespaces import namespaces
-from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.search import reranking, search, shaping
-from retrieval.search.search import Query
-from retrieval.search.shaping import Texts
+from api.searches import Where
+from api.wire.search import HybridSearchRequest, SearchAnswer, SearchRequest
+from api.wire.search_batch import Peek, SearchBatchAnswer, SearchBatchData, SearchBatchRequest, SearchBatchResult
+from retrieval.errors import ErrorCode
 
-log = structlog.get_logger()
-_operation = partial(
-    operation,
-    "POST",
-    tag="Search",
-    invalid=ErrorCode.INVALID_SEARCH_REQUEST,
-    failed=ErrorCode.SEARCH_FAILED,
-    answer=SearchAnswer,
-)
+_INVALID = ErrorCode.INVALID_SEARCH_REQUEST
+_DONE = "Search completed successfully"
+_operation = partial(operation, "POST", tag="Search", invalid=_INVALID, failed=ErrorCode.SEARCH_FAILED)
 _EXAMPLE = {
     "query": "How do I open the cover?",
     "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
     "topK": 5,
     "scoreThreshold": 0.2,
 }
+AT_ONCE = 4
+"""Searches of one batch that are under way at the same time."""
+
+_peek = decode.json_reader(Peek, _INVALID)
+_semantic = decode.json_reader(SearchRequest, _INVALID)
+_hybrid = decode.json_reader(HybridSearchRequest, _INVALID)
 
 
 @_operation(
     "/v1/search",
     summary="Search by meaning",
     body=SearchRequest,
+    answer=SearchAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example=_EXAMPLE,
 )
 async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
     """The score of a result is the cosine similarity of query and content."""
-    return await _search(call, call.body.to_values(), "semantic")
+    return SearchAnswer(message=_DONE, data=await searches.answer(call, call.body))
 
 
 @_operation(
     "/v1/search/hybrid",
     summary="Search by meaning and words",
     body=HybridSearchRequest,
+    answer=SearchAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),
     example={**_EXAMPLE, "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5}},
 )
 async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
     """The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
-    return await _search(call, call.body.to_values(), "hybrid")
+    return SearchAnswer(message=_DONE, data=await searches.answer(call, call.body))
 
 
-HANDLERS = (semantic_search, hybrid_search)
+@_operation(
+    "/v1/search/batch",
+    summary="Search several times at once",
+    body=SearchBatchRequest,
+    answer=SearchBatchAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    example={
+        "namespaceId": _EXAMPLE["namespaceId"],
+        "queries": [
+            {"query": "How do I open the cover?", "topK": 3},
+            {"query": "E-1042", "hybridConfig": {"semanticWeight": 0.2, "keywordWeight": 0.8}},
+        ],
+    },
+)
+async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswer:
+    """Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing
+    fails them all."""
+    where = Where(namespace_id=call.body.namespace_id, namespace_ids=call.body.namespace_ids)
+    await searches.opened(call, where)
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(content: bytes) -> SearchBatchResult:
+        async with turns:
+            try:
+                found = await searches.answer(call, _read(content, where))
+            except Exception as error:  # noqa: BLE001 - each query answers for itself
+                info = errors.info(errors.understand(error, failed=ErrorCode.SEARCH_FAILED))
+                return SearchBatchResult(error=info)
+            return SearchBatchResult(found.results, found.timings, found.reranked)
+
+    results = await asyncio.gather(*(one(msgspec.json.encode(query)) for query in call.body.queries))
+    return SearchBatchAnswer(message=_DONE, data=SearchBatchData(list(results)))
 
 
-async def _search(
-    call: Call[SearchRequest, None] | Call[HybridSearchRequest, None], query: Query, mode: str
-) -> SearchAnswer:
-    services, began = call.services, time.monotonic()
-    scope = call.scope(call.body.namespace_id)
-    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    rerank = call.body.reranking(configured=config.reranker is not None)
-    asked, query = query, query if rerank is None else rerank.widened(query)
-
-    def find(config: NamespaceConfig) -> search.SearchResult:
-        by_meaning = query.semantic_weight > 0
-        return search.run(
-            services.db,
-            scope,
-            query,
-            embedder=registry.embedder(config) if by_meaning else None,
-            vectors=registry.vector_store(config, services.db) if by_meaning else None,
-            language=services.settings.keyword_language,
-            texts=None if query.shape.expansion is None else _texts(config),
-        )
-
-    found = await services.in_thread(find, config)
-    if config.changing:  # another model may have taken over while this looked with the old one's numbers
-        now = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-        if now.epoch != config.epoch:
-            found = await services.in_thread(find, now)
-    hits, reranked = found.hits, None
-    if rerank is not None:
-        hits, reranked = await reranking.read_again(
-            services.reranking, lambda: registry.reranker(config), query.text, hits, rerank
-        )
-        if reranked and query.shape.recency is not None:
-            hits = shaping.aged(hits, query.shape.recency)
-        hits = [hit for hit in hits if hit.score >= asked.threshold][: asked.top_k]
-    services.times.note(scope, time.monotonic() - began, mode)
-    explain = bool(call.body.explain)
-    data = SearchData([SearchResult.of(hit, explain=explain) for hit in hits])
-    if reranked is not None:
-        data.reranked = reranked
-    if explain:
-        data.timings = SearchTimings.of(found.timings)
-    return SearchAnswer(message="Search completed successfully", data=data)
+HANDLERS = (semantic_search, hybrid_search, batch_search)
 
 
-def _texts(config: NamespaceConfig) -> Texts:
-    model, files = config.embedding_model, registry.file_store(config)
-
-    def read(key: str) -> str | None:
-        try:
-            with files.open(key) as stream:
-                return stream.read().decode()
-        except (Skippable, Retryable, Fatal, OSError) as error:
-            log.warning("search.text_not_read", error=type(error).__name__)
-            return None
-
-    return Texts(tokenizer_for(model["provider"], model["model"]), read)
+def _read(content: bytes, where: Where) -> searches.Request:
+    """One query of a batch, in the batch's namespaces whatever it says itself."""
+    request: searches.Request = (_hybrid if _peek(content).is_hybrid else _semantic)(content)
+    request.namespace_id, request.namespace_ids = where["namespace_id"], where["namespace_ids"]
+    return request

@@ -44,6 +44,18 @@ Reranking = Annotated[
     ),
 ]
 Weight = Annotated[float, Meta(ge=0, le=1)]
+NamespaceIds = Annotated[
+    list[str],
+    Meta(
+        min_length=1,
+        max_length=10,
+        description="Instead of `namespaceId`: all are searched; they must have one provider and model.",
+    ),
+]
+GroupBy = Annotated[
+    Literal["document"],
+    Meta(description="One result for each document, its best, with the next ones in `more`; `topK` counts documents."),
+]
 PerDocument = Annotated[int, Meta(ge=1, le=100, description="Results of one document at most.")]
 
 
@@ -81,7 +93,8 @@ class SearchRequest(Struct, rename="camel", kw_only=True):
     """A semantic search."""
 
     query: QueryText
-    namespace_id: NamespaceId
+    namespace_id: NamespaceId | None = None
+    namespace_ids: NamespaceIds | None = None
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
     filter: SearchFilter | None = None
@@ -91,6 +104,7 @@ class SearchRequest(Struct, rename="camel", kw_only=True):
     per_document: PerDocument | None = None
     expand: Expand | None = None
     recency: RecencyConfig | None = None
+    group_by: GroupBy | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
         """How to rerank, None not to; `configured`: whether the namespace has a reranker."""
@@ -111,7 +125,8 @@ class HybridSearchRequest(Struct, rename="camel", kw_only=True):
     """A hybrid search."""
 
     query: QueryText
-    namespace_id: NamespaceId
+    namespace_id: NamespaceId | None = None
+    namespace_ids: NamespaceIds | None = None
     hybrid_config: HybridConfig
     top_k: TopK | None = 10
     score_threshold: Threshold | None = 0.0
@@ -122,6 +137,7 @@ class HybridSearchRequest(Struct, rename="camel", kw_only=True):
     per_document: PerDocument | None = None
     expand: Expand | None = None
     recency: RecencyConfig | None = None
+    group_by: GroupBy | None = None
 
     def reranking(self, *, configured: bool) -> Rerank | None:
         """How to rerank, None not to; `configured`: whether the namespace has a reranker."""
@@ -216,6 +232,8 @@ class SearchResult(Struct, rename="camel"):
     chunk: ResultChunk
     explanation: Explanation | UnsetType = UNSET
     context: ResultContext | UnsetType = UNSET
+    namespace_id: Annotated[str, Meta(description="Where it lies, if `namespaceIds` were sent.")] | UnsetType = UNSET
+    more: list[SearchResult] | UnsetType = UNSET
 
     @classmethod
     def of(cls, hit: Hit, *, explain: bool = False) -> SearchResult:

@@ -121,25 +121,30 @@ def run(
     vectors: VectorStore | None,
     language: str = "english",
     texts: Texts | None = None,
+    values: Sequence[float] | None = None,
 ) -> SearchResult:
     """The best chunks of the scope. `embedder` and `vectors` may be None if the semantic weight is 0.
 
-    texts: where contexts come from, if the query asks for them.
+    texts: where contexts come from, if the query asks for them. values: the query's vector, where it is known.
     """
     clock = _Clock()
     row = db.row(_PARTITION, scopes.params(scope))
     if row is None or (query.where is not None and query.where.empty_lists):
         return SearchResult([], clock.spent)
-    values = None
     if query.semantic_weight > 0:
         if embedder is None or vectors is None:
             raise ValueError("A semantic search needs an embedder and a vector store.")
         with clock("embed_ms"):
-            values = _QUERIES.embed(embedder, scope, query.text)
+            values = embed(embedder, scope, query.text) if values is None else values
     search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values)
     if query.shape.plain:
         return SearchResult(_hits(query, search.rows()), clock.spent)
     return SearchResult(search.shaped(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
+
+
+def embed(embedder: Embedder, scope: Scope, text: str) -> list[float]:
+    """The vector of a query. Whatever the model raises."""
+    return _QUERIES.embed(embedder, scope, text)
 
 
 @dataclass(frozen=True, slots=True)

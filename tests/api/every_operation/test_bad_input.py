@@ -318,6 +318,14 @@ ROWS: dict[str, list[Row]] = {
         body(IN_SPACE, 404, "INGEST_JOB_RUN_NOT_FOUND"),
     ],
     "POST /v1/search": [*search(), body({**IN_SPACE, "query": "a", "searchType": "HYBRID"}, 400, SEARCH)],
+    "POST /v1/search/batch": [
+        *unreadable(SEARCH),
+        *(body({**IN_SPACE, "queries": wrong}, 400, SEARCH) for wrong in (None, [], {}, "a", [{"query": "a"}] * 65)),
+        body(IN_SPACE, 400, SEARCH),
+        body({"queries": [{"query": "a"}]}, 400, SEARCH),
+        body({"namespaceId": "ns_0", "queries": [{"query": "a"}]}, 404, "NAMESPACE_NOT_FOUND"),
+        body({"namespaceIds": [SPACE, "ns_0"], "queries": [{"query": "a"}]}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
     "POST /v1/search/hybrid": [
         *search(hybridConfig=WEIGHTS),
         body({**IN_SPACE, "query": "a", "hybridConfig": WEIGHTS, "searchType": "SEMANTIC"}, 400, SEARCH),

@@ -29,6 +29,7 @@ APP = {"clientId": "client", "clientSecret": "secret", "apiKey": "key"}
 KINDS = {
     "namespace_id": "namespace",
     "namespaceId": "namespace",
+    "namespaceIds": "namespace",
     "ingest_job_run_id": "run",
     "document_id": "document",
     "documentIds": "document",
@@ -192,6 +193,8 @@ class World:
             body["filterConfig"] = {"documentIds": [self.own["document"]]}
         if "hybridConfig" in body:
             body |= {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}, "query": CANARY, "scoreThreshold": 0}
+        if "queries" in body:
+            body["queries"] = [{"query": CANARY, "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}]
         if place is not None and place.where == "body":
             put(body, place.name.split("."), value)
         return {"json": body}
@@ -204,6 +207,8 @@ def put(body: dict[str, Any], path: list[str], value: Any) -> None:
         if name == "filterConfig":
             body[name] = {}
         body = body.setdefault(name, {})
+    if last == "namespaceIds":
+        body.pop("namespaceId", None)
     body[last] = [value] if last.endswith("Ids") else value
 
 

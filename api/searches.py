@@ -1,0 +1,204 @@
+"""One search on its way through the API: in one namespace or several, reranked, grouped, and as it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
+
+import structlog
+
+from api.operation import Call
+from api.services import Services
+from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
+from connectors import registry
+from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.ports import Scope
+from retrieval.search import reranking, search, shaping
+from retrieval.search.reranking import Rerank
+from retrieval.search.search import Hit, Query
+from retrieval.search.shaping import Texts
+
+log = structlog.get_logger()
+
+INVALID = ErrorCode.INVALID_SEARCH_REQUEST
+GROUP, GROUP_MOST = 3, 10
+"""Results of one document in a group, unless `perDocument` says another number, and at most."""
+
+Request = SearchRequest | HybridSearchRequest
+
+
+class Where(TypedDict):
+    """The namespaces of a request, as its fields."""
+
+    namespace_id: str | None
+    namespace_ids: list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A namespace that is searched, with the configuration that it has now."""
+
+    scope: Scope
+    config: NamespaceConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A hit and where it lies."""
+
+    hit: Hit
+    namespace: str
+
+
+async def answer(call: Call[Any, Any], request: Request) -> SearchData:
+    """What is found. NAMESPACE_NOT_FOUND, INVALID_SEARCH_REQUEST, INVALID_HYBRID_CONFIG."""
+    query, size = _widened(request, request.to_values())
+    spaces = await opened(call, Where(namespace_id=request.namespace_id, namespace_ids=request.namespace_ids))
+    return await _answer(call.services, spaces, request, query, size)
+
+
+async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
+    """The namespaces that are searched; NAMESPACE_NOT_FOUND if one of them is missing."""
+    one, several = where["namespace_id"], where["namespace_ids"]
+    if (one is None) is (several is None):
+        raise ServiceError(INVALID, "Send either namespaceId or namespaceIds.", field="namespaceId", reason="missing")
+    scopes = [call.scope(name) for name in dict.fromkeys(several or [one or ""])]
+    services = call.services
+    spaces = [
+        Space(scope, await namespaces.get(services.db, services.ring, scope.organization, scope.namespace))
+        for scope in scopes
+    ]
+    models = {
+        (space.config.embedding_model["provider"], space.config.embedding_model["model"], space.config.dimensions)
+        for space in spaces
+    }
+    if len(models) > 1:
+        message = "The namespaces of one search must have the same embedding provider and model."
+        raise ServiceError(INVALID, message, field="namespaceIds", reason="different_models")
+    return spaces
+
+
+async def find(services: Services, space: Space, query: Query, values: Sequence[float] | None) -> search.SearchResult:
+    """Search one namespace, again if another model took over meanwhile. `values`: the query's vector, where known."""
+
+    def run(config: NamespaceConfig, values: Sequence[float] | None) -> search.SearchResult:
+        by_meaning = query.semantic_weight > 0
+        return search.run(
+            services.db,
+            space.scope,
+            query,
+            embedder=registry.embedder(config) if by_meaning else None,
+            vectors=registry.vector_store(config, services.db) if by_meaning else None,
+            language=services.settings.keyword_language,
+            texts=None if query.shape.expansion is None else _texts(config),
+            values=values,
+        )
+
+    found = await services.in_thread(run, space.config, values)
+    if space.config.changing:  # another model may have taken over while this looked with the old one's numbers
+        scope = space.scope
+        now = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+        if now.epoch != space.config.epoch:
+            found = await services.in_thread(run, now, None)
+    return found
+
+
+async def _answer(
+    services: Services, spaces: Sequence[Space], request: Request, asked: Query, size: int | None
+) -> SearchData:
+    began = time.monotonic()
+    first = spaces[0]
+    same = all(one.config.reranker == first.config.reranker for one in spaces)
+    rerank = request.reranking(configured=same and first.config.reranker is not None)
+    query = asked if rerank is None else rerank.widened(asked)
+    values = None
+    if len(spaces) > 1 and query.semantic_weight > 0:
+        embedder = registry.embedder(first.config)
+        values = await services.in_thread(search.embed, embedder, first.scope, query.text)
+    parts = await asyncio.gather(*(find(services, space, query, values) for space in spaces))
+    placed = [Placed(hit, one.config.id) for one, part in zip(spaces, parts, strict=True) for hit in part.hits]
+    if len(spaces) > 1:
+        placed.sort(key=lambda one: (-one.hit.score, one.hit.document_id, one.hit.index))
+        placed = placed[: query.top_k]
+    reranked = None
+    if rerank is not None:
+        placed, reranked = await _reread(services, first.config, query, placed, rerank)
+        placed = [one for one in placed if one.hit.score >= asked.threshold]
+    mode = "hybrid" if isinstance(request, HybridSearchRequest) else "semantic"
+    for space in spaces:
+        services.times.note(space.scope, time.monotonic() - began, mode)
+    data = SearchData(_results(request, placed[: asked.top_k], size))
+    if reranked is not None:
+        data.reranked = reranked
+    if request.explain:
+        data.timings = SearchTimings.of(_summed(parts))
+    return data
+
+
+async def _reread(
+    services: Services, config: NamespaceConfig, query: Query, placed: Sequence[Placed], rerank: Rerank
+) -> tuple[list[Placed], bool]:
+    hits = [one.hit for one in placed]
+    spaces = {(one.hit.document_id, one.hit.index): one.namespace for one in placed}
+    found, reranked = await reranking.read_again(
+        services.reranking, lambda: registry.reranker(config), query.text, hits, rerank
+    )
+    if reranked and query.shape.recency is not None:
+        found = shaping.aged(found, query.shape.recency)
+    return [Placed(hit, spaces[hit.document_id, hit.index]) for hit in found], reranked
+
+
+def _widened(request: Request, query: Query) -> tuple[Query, int | None]:
+    """A search that finds enough of each document for groups, and how many results a group has; None without them.
+
+    Of so many results, each document with a group's size at most, at least `topK` documents are among them.
+    """
+    if request.group_by is None:
+        return query, None
+    size = query.shape.per_document or GROUP
+    if size > GROUP_MOST:
+        message = f"perDocument: a group may have {GROUP_MOST} results at most."
+        raise ServiceError(INVALID, message, field="perDocument", reason="out_of_bounds")
+    return replace(query, top_k=query.top_k * size, shape=replace(query.shape, per_document=size)), size
+
+
+def _results(request: Request, placed: Sequence[Placed], size: int | None) -> list[SearchResult]:
+    results: list[SearchResult] = []
+    groups: defaultdict[str, list[SearchResult]] = defaultdict(list)
+    for one in placed:
+        result = SearchResult.of(one.hit, explain=bool(request.explain))
+        if request.namespace_ids is not None:
+            result.namespace_id = one.namespace
+        results.append(result)
+        groups[one.hit.document_id].append(result)
+    if size is None:
+        return results
+    for best, *more in groups.values():
+        best.more = more
+    return [group[0] for group in groups.values()][: request.top_k or 10]
+
+
+def _summed(parts: Sequence[search.SearchResult]) -> dict[str, float]:
+    steps = dict.fromkeys(step for part in parts for step in part.timings)
+    return {step: sum(part.timings.get(step, 0.0) for part in parts) for step in steps}
+
+
+def _texts(config: NamespaceConfig) -> Texts:
+    model, files = config.embedding_model, registry.file_store(config)
+
+    def read(key: str) -> str | None:
+        try:
+            with files.open(key) as stream:
+                return stream.read().decode()
+        except (Skippable, Retryable, Fatal, OSError) as error:
+            log.warning("search.text_not_read", error=type(error).__name__)
+            return None
+
+    return Texts(tokenizer_for(model["provider"], model["model"]), read)

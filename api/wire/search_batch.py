@@ -1,0 +1,61 @@
+"""Several searches at once, on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from api.wire.common import Answer, ErrorInfo
+from api.wire.ingest import NamespaceId
+from api.wire.search import NamespaceIds, SearchResult, SearchTimings
+
+QUERIES = 64
+
+
+class SearchBatchRequest(Struct, rename="camel", kw_only=True):
+    """Searches in one namespace, or in the same several ones."""
+
+    namespace_id: NamespaceId | None = None
+    namespace_ids: NamespaceIds | None = None
+    queries: Annotated[
+        list[Annotated[Any, Meta(extra_json_schema={"type": "object"})]],
+        Meta(
+            min_length=1,
+            max_length=QUERIES,
+            description="Bodies of searches without their namespace; one with `hybridConfig` is a hybrid search.",
+            examples=[[{"query": "How do I open the cover?", "topK": 3}]],
+        ),
+    ]
+
+
+class Peek(Struct, rename="camel"):
+    """What tells the two kinds of search apart."""
+
+    hybrid_config: Raw | UnsetType = UNSET
+    search_type: Raw | UnsetType = UNSET
+
+    @property
+    def is_hybrid(self) -> bool:
+        return self.hybrid_config is not UNSET or self.search_type == Raw(b'"HYBRID"')
+
+
+class SearchBatchResult(Struct, omit_defaults=True):
+    """What one of the searches answers, `results` or `error`."""
+
+    results: list[SearchResult] | UnsetType = UNSET
+    timings: SearchTimings | UnsetType = UNSET
+    reranked: bool | UnsetType = UNSET
+    error: ErrorInfo | UnsetType = UNSET
+
+
+class SearchBatchData(Struct):
+    """One for each query, in their order."""
+
+    results: list[SearchBatchResult]
+
+
+class SearchBatchAnswer(Answer, kw_only=True):
+    """What each of the searches found."""
+
+    data: SearchBatchData

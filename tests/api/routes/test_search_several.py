@@ -1,0 +1,156 @@
+"""Several namespaces, several queries and groups of results, over HTTP: by words, so that no model is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.ports import Scope
+from tests.api.support import assert_error
+from tests.library import Library
+
+WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+
+
+@pytest.fixture
+def filled(org):
+    """A function that makes a namespace with documents: each a list of texts."""
+
+    def make(*documents, tenant="", space=None, **fields):
+        space = space or org.namespace()
+        library = Library(org.db, Scope(org.id, space, tenant), None)
+        for number, texts in enumerate(documents):
+            library.put(texts, name=f"d{number}", **fields)
+        return space
+
+    return make
+
+
+def search(org, **body):
+    answer = org.client.post("/v1/search/hybrid", json={"hybridConfig": WORDS, **body})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["results"]
+
+
+@pytest.mark.decision("H160")
+def test_several_namespaces_are_searched_and_merged_by_score(org, filled):
+    one = filled(["owls hunt"], ["owls owls sing to owls"])
+    two = filled(["owls owls"], ["seals"])
+    found = search(org, query="owls", namespaceIds=[one, two, one])
+    assert [hit["score"] for hit in found] == sorted((hit["score"] for hit in found), reverse=True)
+    assert {(hit["namespaceId"], hit["content"]) for hit in found} == {
+        (one, "owls hunt"),
+        (one, "owls owls sing to owls"),
+        (two, "owls owls"),
+    }
+    assert len(search(org, query="owls", namespaceIds=[one, two], topK=2)) == 2
+    alone = search(org, query="owls", namespaceId=two)
+    assert "namespaceId" not in alone[0]
+    assert search(org, query="owls", namespaceIds=[two]) == [{**hit, "namespaceId": two} for hit in alone]
+
+
+@pytest.mark.decision("H160")
+def test_a_missing_namespace_among_several_is_not_found(org, filled, organization):
+    one, stranger = filled(["owls"]), organization()
+    foreign = stranger.namespace()
+    for path, body in (("", {}), ("/hybrid", {"hybridConfig": WORDS})):
+        for other in ("ns_none", "", foreign):
+            asked = {"query": "owls", "namespaceIds": [one, other], **body}
+            assert_error(org.client.post(f"/v1/search{path}", json=asked), 404, "NAMESPACE_NOT_FOUND")
+        for wrong in ([], [one] * 11, "x", [5], None):
+            asked = {"query": "owls", "namespaceIds": wrong, **body}
+            assert_error(org.client.post(f"/v1/search{path}", json=asked), 400, "INVALID_SEARCH_REQUEST")
+        asked = {"query": "owls", "namespaceIds": [one], "namespaceId": one, **body}
+        assert_error(org.client.post(f"/v1/search{path}", json=asked), 400, "INVALID_SEARCH_REQUEST")
+
+
+@pytest.mark.decision("H160")
+def test_namespaces_of_different_models_are_not_searched_together(org, filled):
+    other = org.namespace(embeddingModelConfig={"provider": "LOCAL", "model": "wordllama-l2-supercat-256"})
+    asked = {"query": "owls", "namespaceIds": [filled(["owls"]), other], "hybridConfig": WORDS}
+    error = assert_error(org.client.post("/v1/search/hybrid", json=asked), 400, "INVALID_SEARCH_REQUEST")
+    assert error["error"]["details"] == {"reason": "different_models", "field": "namespaceIds"}
+
+
+@pytest.mark.decision("H160")
+def test_several_namespaces_stay_within_their_tenant(org, filled):
+    one = filled(["owls of nobody"])
+    filled(["owls of alice"], tenant="alice", space=one)
+    assert [hit["content"] for hit in search(org, query="owls", namespaceIds=[one])] == ["owls of nobody"]
+    asked = {"query": "owls", "namespaceIds": [one, filled(["owls"])], "hybridConfig": WORDS}
+    with org.key(scopes=["search"], namespace=one) as bound:
+        assert_error(bound.post("/v1/search/hybrid", json=asked), 404, "NAMESPACE_NOT_FOUND")
+
+
+@pytest.mark.decision("H161")
+def test_a_batch_answers_each_query_in_order(org, filled):
+    space = filled(["owls hunt"], ["seals dive"])
+    good = {"query": "owls", "hybridConfig": WORDS}
+    queries = [
+        good,
+        {"query": " ", "hybridConfig": WORDS},
+        {**good, "query": "seals", "topK": 1.0, "explain": True},
+        {**good, "namespaceId": "ns_none"},
+        {**good, "topK": 0},
+        {**good, "hybridConfig": {"semanticWeight": 1, "keywordWeight": 1}},
+        {"query": "owls", "searchType": "HYBRID"},
+        5,
+    ]
+    answer = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": queries})
+    assert answer.status_code == 200, answer.text
+    results = answer.json()["data"]["results"]
+    assert [sorted(one) for one in results] == [["results"], ["error"], ["results", "timings"], ["results"]] + [
+        ["error"]
+    ] * 4
+    assert results[0]["results"] == results[3]["results"] == search(org, namespaceId=space, **good)
+    assert results[2]["results"][0]["content"] == "seals dive"
+    codes = [one["error"]["code"] for one in results if "error" in one]
+    assert codes == ["INVALID_SEARCH_REQUEST"] * 2 + ["INVALID_HYBRID_CONFIG"] * 2 + ["INVALID_SEARCH_REQUEST"]
+    assert results[4]["error"]["details"]["field"] == "topK"
+    two = filled(["owls"])
+    answer = org.client.post("/v1/search/batch", json={"namespaceIds": [space, two], "queries": [good] * 64})
+    assert all(len(one["results"]) == 2 for one in answer.json()["data"]["results"])
+
+
+@pytest.mark.decision("H162")
+def test_groups_hold_the_best_results_of_each_document(org, filled):
+    many = [" ".join(["owls"] * (1 + n % 4)) + f" number {n}" for n in range(30)]
+    space = filled(many, ["owls once, and many other words beside them"], ["owls, and seals"], ["seals"])
+    flat = search(org, namespaceId=space, query="owls", topK=100)
+    found = search(org, namespaceId=space, query="owls", groupBy="document", topK=3)
+    assert len({hit["document"]["id"] for hit in found}) == len(found) == 3
+    assert found[0]["content"] == flat[0]["content"]
+    own = [hit for hit in flat if hit["document"]["id"] == found[0]["document"]["id"]]
+    assert [hit["content"] for hit in found[0]["more"]] == [hit["content"] for hit in own[1:3]]
+    assert found[1]["more"] == found[2]["more"] == []
+    single = search(org, namespaceId=space, query="owls", groupBy="document", topK=2, perDocument=1)
+    assert [len(hit["more"]) for hit in single] == [0, 0]
+    for wrong in ({"groupBy": "page"}, {"groupBy": "document", "perDocument": 11}):
+        asked = {"namespaceId": space, "query": "owls", "hybridConfig": WORDS, **wrong}
+        assert_error(org.client.post("/v1/search/hybrid", json=asked), 400, "INVALID_SEARCH_REQUEST")
+
+
+@pytest.mark.decision("D64")
+def test_a_search_is_filtered_by_documents_and_conditions(org, filled):
+    space = org.namespace()
+    for year in (2020, 2024):
+        for source in ("TEXT", "SITEMAP"):
+            kind = "URL" if source == "SITEMAP" else "TEXT"
+            fields = {"metadata": {"year": year}, "source": source, "document_type": kind}
+            filled([f"owls {year} {source}"], space=space, **fields)
+    newer = {"field": "metadata.year", "op": "gt", "value": 2020}
+    for filters, expected in (
+        ({"where": newer}, ["owls 2024 SITEMAP", "owls 2024 TEXT"]),
+        ({"documents": {"documentTypes": ["SITEMAP"]}}, ["owls 2020 SITEMAP", "owls 2024 SITEMAP"]),
+        ({"documents": {"documentTypes": ["SITEMAP"], "where": newer}}, ["owls 2024 SITEMAP"]),
+        ({"documents": {"metadata": {"year": 2020}}, "where": newer}, []),
+        (
+            {"documents": {"metadata": {"year": 2020}}, "metadata": {"year": [2020, 2024]}},
+            ["2020 SITEMAP", "2020 TEXT"],
+        ),
+        ({"documents": {"where": newer}, "where": {"not": newer}}, []),
+        ({"where": {"field": "metadata.year", "op": "in", "value": []}}, []),
+        ({"documents": {}}, ["2020 SITEMAP", "2020 TEXT", "2024 SITEMAP", "2024 TEXT"]),
+    ):
+        found = sorted(hit["content"] for hit in search(org, namespaceId=space, query="owls", filter=filters))
+        assert len(found) == len(expected), filters
+        assert all(text.endswith(end) for text, end in zip(found, expected, strict=True))
