@@ -14,7 +14,7 @@ from retrieval import settings, sources
 from retrieval.connections import connections
 from retrieval.connections.connected_source import Connected
 from retrieval.errors import Fatal, ServiceError
-from retrieval.namespaces import destinations
+from retrieval.namespaces import destinations, secret_fields
 
 if TYPE_CHECKING:
     from connectors.info import ConnectorInfo
@@ -201,11 +201,24 @@ def _require_unmoved(area: str, config: Mapping[str, Any], namespace: NamespaceC
         raise Fatal(str(error), field=area) from error
 
 
+def _without_secret(error: KeyError) -> Exception:
+    """A namespace that was imported has no secrets until a client sends them (D79)."""
+    name = str(error.args[0]) if error.args else ""
+    if name not in secret_fields.NAMES and name != "credentials":
+        return error
+    return Fatal(
+        f"The namespace has no {name} here yet: send it by PATCH, with the config that it belongs to.", field=name
+    )
+
+
 def _once(kind: str, config: Mapping[str, Any], make: Any) -> Any:
     """One client per configuration: making them is slow, and not all are safe to make from two threads."""
     text = json.dumps([kind, dict(config)], sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()
     with _lock:
         if key not in _made:
-            _made[key] = make()
+            try:
+                _made[key] = make()
+            except KeyError as error:
+                raise _without_secret(error) from error
         return _made[key]

@@ -65,16 +65,16 @@ def _audited(db: Database, ring: KeyRing, options: Options) -> str:
         with db.together():
             outcome = _COMMANDS[options.command, options.verb](db, ring, options)
             if outcome.changed is not None:
-                _tell(db, options, outcome.changed, 200)
+                tell(db, options, outcome.changed, 200)
     except (LocalError, ValueError) as error:
         if options.verb != "list":
             wrong = isinstance(error, ValueError) or error.exit_code == 2
-            _tell(db, options, Changed(_concerned(db, options), options.command, None), 400 if wrong else 404)
+            tell(db, options, Changed(_concerned(db, options), options.command, None), 400 if wrong else 404)
         raise
     return outcome.text
 
 
-def _tell(db: Database, options: Options, changed: Changed, status: int) -> None:
+def tell(db: Database, options: Options, changed: Changed, status: int) -> None:
     """Into the audit log of every organization concerned."""
     route = f"retrieval {options.command} {options.verb}".strip()
     entries = [
@@ -114,7 +114,7 @@ def _key_create(db: Database, ring: KeyRing, options: Options) -> Outcome:
         if options.scopes
         else tuple(permissions.default_scopes(namespace=bool(options.namespace), tenant=bool(options.tenant)))
     )
-    organization = _organization(db, options.org)
+    organization = chosen_organization(db, options.org)
     made = api_keys.create(
         db, ring, organization, options.name, scopes=scopes, namespace=options.namespace, tenant=options.tenant
     )
@@ -133,7 +133,7 @@ def _key_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
             key.tenant or "any",
             ",".join(key.scopes),
         )
-        for key in api_keys.list_all(db, _organization(db, options.org))
+        for key in api_keys.list_all(db, chosen_organization(db, options.org))
     ]
     return Outcome(_table(("id", "name", "key", "state", "namespace", "tenant", "scopes"), rows))
 
@@ -178,19 +178,19 @@ def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 
 
 def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    organization = _organization(db, options.org)
+    organization = chosen_organization(db, options.org)
     tenants.create(db, organization, options.tenant)
     return Outcome(f"{options.tenant} is known.", Changed([organization], "tenant", options.tenant))
 
 
 def _tenant_list(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    found = tenants.list_all(db, _organization(db, options.org))
+    found = tenants.list_all(db, chosen_organization(db, options.org))
     rows = [(tenant.id, f"{tenant.created_at:%Y-%m-%d %H:%M}") for tenant in found]
     return Outcome(_table(("tenant", "since"), rows))
 
 
 def _tenant_delete(db: Database, _ring: KeyRing, options: Options) -> Outcome:
-    organization = _organization(db, options.org)
+    organization = chosen_organization(db, options.org)
     if not tenants.remove(db, organization, options.tenant):
         raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
     text = f"{options.tenant} is no longer known; its data stays."
@@ -201,7 +201,7 @@ def _rotate_secrets(db: Database, ring: KeyRing, options: Options) -> None:
     """Not in one transaction, for it runs beside a working service; what is done stays done, so it is told at the
     end."""
     outcome = key_rotation.reseal(db, ring)
-    _tell(db, options, Changed([one.id for one in organizations.list_all(db)], "secrets", None), 200)
+    tell(db, options, Changed([one.id for one in organizations.list_all(db)], "secrets", None), 200)
     print(f"{outcome.resealed} stored secrets are sealed anew, with the key {ring.active}.")
     if outcome.left:
         raise LocalError(
@@ -224,7 +224,7 @@ _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], Outcome]
 }
 
 
-def _organization(db: Database, given: str | None) -> str:
+def chosen_organization(db: Database, given: str | None) -> str:
     """The named organization, or the only one there is."""
     known = [organization.id for organization in organizations.list_all(db)]
     if given is None and len(known) == 1:

@@ -69,14 +69,22 @@ def _run(options: argparse.Namespace) -> int:
             from local import single_role
 
             return single_role.run(options.command, settings)
-        case "fsck":
-            from local import fsck
-
-            return fsck.run(settings, repair=options.repair, as_json=options.json)
+        case "fsck" | "export" | "import":
+            return _care(options, settings)
         case _:
             from local import admin
 
             return admin.run(options, settings)
+
+
+def _care(options: argparse.Namespace, settings: Settings) -> int:
+    if options.command == "fsck":
+        from local import fsck
+
+        return fsck.run(options, settings)
+    from local import moving
+
+    return moving.run(options, settings)
 
 
 def _control(options: argparse.Namespace, settings: Settings) -> int:
@@ -115,6 +123,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     fsck.add_argument("--repair", action="store_true", help="mend what is found; exit code 1 if something is left")
     fsck.add_argument("--json", action="store_true", help="print JSON")
+    fsck.set_defaults(verb="")
+    export = commands.add_parser("export", help="write a namespace to a file: documents, vectors, files, no secrets")
+    export.add_argument("namespace", help="its id, or its name where no other has it")
+    export.add_argument("file", help="the tar to write")
+    importing = commands.add_parser("import", help="make a namespace of such a file; prints its id")
+    importing.add_argument("file", help="what `export` has written")
+    importing.add_argument("--name", help="what it is called; its former name without it")
+    importing.add_argument("--org", help=_ORGANIZATION)
+    importing.add_argument(
+        "--secrets", help="JSON file of secrets by their dotted path; needed for a bucket or an index at a vendor"
+    )
+    importing.set_defaults(verb="")
     for role, does in (
         ("api", "the HTTP API"),
         ("worker", "an ingestion worker"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from contextlib import closing
 
 from connectors import registry
-from local import environment
+from local import admin, environment
+from local.admin import Changed
 from local.errors import LocalError
+from retrieval.accounts import organizations
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import StepError
 from retrieval.ingestion import reembedding
@@ -20,12 +23,15 @@ from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.settings import Settings
 
 
-def run(settings: Settings, *, repair: bool, as_json: bool) -> int:
+def run(options: argparse.Namespace, settings: Settings) -> int:
     """Print what is found; 0 where all is well, or was mended, else 1."""
+    repair, as_json = options.repair, options.json
     resolved = environment.resolve(settings)
     with closing(Database(resolved.database_url, size=4)) as db:
         try:
             outcome = check.run(_instance(settings, db, KeyRing.parse(resolved.secret_key)), repair=repair)
+            if repair and outcome.found:
+                admin.tell(db, options, Changed([one.id for one in organizations.list_all(db)], "instance", None), 200)
         except (StepError, SecretError) as error:
             raise LocalError(str(error)) from error
         except AWAY as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from retrieval import ids
@@ -64,6 +65,9 @@ def delete_files(stores: Stores, row: Row, notes: Notes, known: Sequence[str]) -
     """
     if not notes.wanted:
         stores.files.delete(known)
+        if row["document_id"] is None:  # an import that broke off may have left files that no row names
+            with suppress(Fatal):
+                stores.files.delete(list(stores.files.keys(file_keys.folder(_scope(row)))))
         return
     store = str(row["file_store"])
     try:

@@ -1,0 +1,133 @@
+"""`export` and `import`: a namespace of the running instance to a file, and back (D79)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from connectors import registry
+from local import admin, environment
+from local.admin import Changed
+from local.errors import LocalError
+from retrieval.database.database import AWAY, Database
+from retrieval.errors import ServiceError, StepError
+from retrieval.maintenance.moving import archive, exporting, importing
+from retrieval.maintenance.moving.archive import ArchiveError
+from retrieval.maintenance.moving.exporting import NoSuchNamespace
+from retrieval.namespaces import destinations, namespaces, secret_fields, validation
+from retrieval.namespaces.namespaces import FILE_STORAGE, VECTOR_STORAGE
+from retrieval.security.secrets import KeyRing, SecretError
+from retrieval.settings import Settings
+
+Options = argparse.Namespace
+_NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
+    VECTOR_STORAGE: {"PINECONE": ("apiKey",)},
+    FILE_STORAGE: {"S3_COMPATIBLE": ("credentials.accessKeyId", "credentials.secretAccessKey")},
+}
+"""Secrets without which nothing can be written to the namespace's stores."""
+
+
+def run(options: Options, settings: Settings) -> int:
+    """Export or import, as the command says."""
+    resolved = environment.resolve(settings)
+    with closing(Database(resolved.database_url, size=4)) as db:
+        try:
+            ring = KeyRing.parse(resolved.secret_key)
+            (_export if options.command == "export" else _import)(db, ring, settings, options)
+        except (ArchiveError, NoSuchNamespace, StepError, ServiceError, SecretError) as error:
+            raise LocalError(str(error)) from error
+        except AWAY as error:
+            raise LocalError("The database does not answer: look at `retrieval status`.") from error
+        except OSError as error:
+            raise LocalError(f"{error.filename or options.file}: {error.strerror}.") from error
+    return 0
+
+
+def _export(db: Database, ring: KeyRing, _settings: Settings, options: Options) -> None:
+    namespace = exporting.named(db, options.namespace)
+    config = namespaces.load(db, ring, namespace)
+    done = exporting.run(db, namespace, lambda: registry.file_store(config), Path(options.file).absolute())
+    print(
+        f"{done.documents} documents, {done.chunks} chunks and {done.files} files of {namespace} are in {options.file}."
+    )
+    if done.left_out:
+        print(f"{done.left_out} documents had no version yet and were left out.")
+    if done.missing:
+        print(f"{done.missing} files were gone from the file store: `retrieval fsck`.")
+
+
+def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -> None:
+    organization = admin.chosen_organization(db, options.org)
+    with archive.opened(Path(options.file).absolute()) as found:
+        name, configs = importing.configs_of(found)
+        lacks = _fill(configs, _secrets(options.secrets))
+        validation.check_allowed(settings, configs)
+        config = importing.draft(organization, options.name or name, configs, destinations.of(settings, configs))
+        target = importing.Target(
+            db,
+            ring,
+            config,
+            files=lambda: registry.file_store(config),
+            vectors=lambda dimensions: registry.vector_store(replace(config, dimensions=dimensions), db),
+            language=settings.keyword_language,
+            lacks=lacks,
+        )
+        done = importing.run(target, found)
+    admin.tell(db, options, Changed([organization], "namespace", done.namespace), 200)
+    print(done.namespace)
+    print(f"{done.documents} documents and {done.chunks} chunks; nothing was embedded.")
+    if done.renamed:
+        print("The ids of its documents were taken here: they have new ones.")
+    for path in done.lacks:
+        print(f"{path} is no part of an export: send it by PATCH /v1/namespaces/{done.namespace}.")
+
+
+def _secrets(file: str | None) -> dict[str, str]:
+    """Dotted path to secret, as the file says."""
+    if file is None:
+        return {}
+    try:
+        said: Any = json.loads(Path(file).read_text())
+    except ValueError as error:
+        raise LocalError(f"{file} is no JSON.", exit_code=2) from error
+    if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+        raise LocalError(f"{file} must hold an object of secrets by their dotted path.", exit_code=2)
+    return said
+
+
+def _fill(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
+    """Put the secrets in; those that are lacking. LocalError without one that the import itself needs."""
+    for path, value in secrets.items():
+        *parents, key = path.split(".")
+        place = configs
+        for parent in parents:
+            place = place.setdefault(parent, {}) if isinstance(place, dict) else {}
+        if key not in secret_fields.NAMES:
+            raise LocalError(f"{path} is not the path of a secret.", exit_code=2)
+        place[key] = value
+    given = {path for path, _, _ in secret_fields.within(configs)}
+    for area, providers in _NEEDED.items():
+        provider = str(configs[area].get("provider") or configs[area].get("type"))
+        for name in providers.get(provider, ()):
+            if f"{area}.{name}" not in given:
+                raise LocalError(
+                    f"The namespace keeps its things at {provider}, and exports hold no keys: give a JSON file"
+                    f' such as {{"{area}.{name}": "…"}} with --secrets.',
+                    exit_code=2,
+                )
+    return tuple(path for path in _lacking(configs) if path not in given)
+
+
+def _lacking(configs: dict[str, Any]) -> list[str]:
+    """Paths of secrets that vendors of these configs ask for."""
+    found = []
+    for area, config in configs.items():
+        if area in namespaces.CONNECTORS:
+            found.append(f"{area}.clientSecret")
+        elif (config.get("provider") or config.get("type")) not in {"LOCAL", "PGVECTOR", "BUILTIN", "S3_COMPATIBLE"}:
+            found.append(f"{area}.apiKey")
+    return found

@@ -1,0 +1,559 @@
+"""Import: a namespace out of an archive, hidden until all of it is there.
+
+It is made as a deleted one whose sweep is put off again and again. The last transaction makes it visible; whatever ends
+the import before that leaves a deleted namespace, and garbage collection clears it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, LiteralString, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from retrieval import ids
+from retrieval.database.database import Database
+from retrieval.documents import file_keys, vector_metadata
+from retrieval.errors import Retryable
+from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.ports import FileStore, Scope, Vector, VectorStore
+from retrieval.search import bm25
+from retrieval.security.secrets import KeyRing
+from retrieval.statuses import DocumentStatus, Stage
+
+T = TypeVar("T")
+
+LEASE_MINUTES = 15
+"""For how long an import may be silent before garbage collection takes what it has made."""
+_PAGE = 500
+_PART = 1 << 20
+_READ_BACK_SECONDS = 60.0
+_DOCUMENT = re.compile(r"doc_[0-9A-Za-z]{1,60}")
+_CONNECTION = re.compile(r"conn_[0-9A-Za-z]{1,60}")
+_SOURCE = re.compile(r"[A-Z_]{1,40}")
+_TENANT = re.compile(r"[A-Za-z0-9_\-]{0,64}")
+_OF_DOCUMENT = re.compile(r"(?P<document>doc_[0-9A-Za-z]+)/\d+/(?P<rest>.+)")
+_NO_TOKENS = "It was imported without its tokens: authorize it again."
+
+_RENEW: LiteralString = (
+    "update sweeps set due_at = now() + make_interval(mins => %(minutes)s)"
+    " where partition_id = any(%(partitions)s) and kind = 'partition' returning id"
+)
+_SHOW: LiteralString = "update namespaces set deleted_at = null, updated_at = now() where id = %(id)s"
+_KNOWN: LiteralString = """
+    insert into tenants (organization_id, id)
+    select %(organization)s, tenant from partitions where id = any(%(partitions)s) and tenant <> ''
+    on conflict do nothing
+"""
+_RUNS: LiteralString = """
+    insert into job_runs (id, job_id, partition_id, source, status, created_at, started_at, finished_at)
+    select w.run, w.job, w.partition, w.source, 'COMPLETED', j.created_at, now(), now()
+    from unnest(%(runs)s::text[], %(jobs)s::text[], %(partitions)s::int[], %(sources)s::text[])
+        with ordinality as w (run, job, partition, source, position)
+    join jobs j on j.id = w.job order by w.position returning job_id, id, number
+"""
+_EMBEDDED: LiteralString = """
+    insert into embeddings (partition_id, key, values)
+    select distinct on (c.partition_id, w.key) c.partition_id, w.key, w.value::halfvec
+    from unnest(%(keys)s::bytea[], %(values)s::text[]) as w (key, value)
+    join chunks c on c.partition_id = any(%(partitions)s) and c.embedding_key = w.key on conflict do nothing
+"""
+_VECTORS: LiteralString = """
+    select c.id, c.document_id, c.generation, c.index, e.values::text as values, d.document_type, d.source, d.metadata
+    from chunks c join documents d on d.id = c.document_id
+    left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+    where c.partition_id = %(partition)s and c.id > %(after)s order by c.id limit %(page)s
+"""
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job of the archive as it is here, with its one run."""
+
+    id: str
+    partition: int
+    source: str
+    run: str = ""
+    number: int = 0
+
+
+@dataclass(slots=True)
+class _Document:
+    """A document of the archive as it is here."""
+
+    id: str
+    partition: int
+    generation: int
+    run: str
+    visible: bool
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of an archive. `renamed`: whether the ids of documents were taken here, so that they got new ones."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    renamed: bool
+    lacks: tuple[str, ...]
+    """Dotted paths of the secrets that a client has to send."""
+
+
+@dataclass(slots=True)
+class Target:
+    """Where an import goes: `config` of the namespace that is made, and its stores, made once it is there."""
+
+    db: Database
+    ring: KeyRing
+    config: NamespaceConfig
+    files: Callable[[], FileStore]
+    vectors: Callable[[int], VectorStore]
+    """By dimensions."""
+    language: str
+    lacks: tuple[str, ...] = ()
+    partitions: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """Of the archive's number: the one here, and the tenant."""
+
+
+def configs_of(archive: Archive) -> tuple[str, dict[str, Any]]:
+    """Name and configs of the archived namespace."""
+    said = archive.json(NAMESPACE)
+    configs = said.get("config") if isinstance(said, dict) else None
+    name = said.get("name") if isinstance(said, dict) else None
+    if not isinstance(configs, dict) or not isinstance(name, str) or not 0 < len(name) <= 200:
+        raise ArchiveError("The export is damaged: namespace.json names no namespace.")
+    known = {key: value for key, value in configs.items() if key in namespaces.CONFIGS and isinstance(value, dict)}
+    if not set(namespaces.REQUIRED) <= known.keys():
+        raise ArchiveError("The export is damaged: namespace.json lacks a config that every namespace has.")
+    return name, known
+
+
+def run(target: Target, archive: Archive) -> Imported:
+    """Make the namespace; nothing of it can be seen before all of it is there."""
+    work = _Import(target, archive)
+    work.begin()
+    try:
+        return work.whole()
+    except (psycopg.DataError, psycopg.IntegrityError, KeyError, TypeError, AttributeError) as error:
+        work.give_up()
+        raise ArchiveError("The export is damaged: its rows do not fit the tables of this service.") from error
+    except BaseException:
+        work.give_up()
+        raise
+
+
+class _Import:
+    def __init__(self, target: Target, archive: Archive) -> None:
+        self._to = target
+        self._db = target.db
+        self._archive = archive
+        self._jobs: dict[str, _Job] = {}
+        self._documents: dict[str, _Document] = {}
+        self._names: dict[str, str] = {}
+        self._connections: dict[str, str] = {}
+        self._renamed = False
+        self._renewed = 0.0
+        self._stored: set[str] = set()
+
+    def begin(self) -> None:
+        """The namespace and its partitions, hidden, with the sweep that clears them should this end."""
+        tenants: dict[int, str] = {}
+        for row in self._archive.rows("partitions"):
+            number, tenant = row.get("id"), row.get("tenant")
+            if not isinstance(number, int) or not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
+                raise ArchiveError("The export is damaged: it has a tenant that cannot be.")
+            tenants[number] = tenant
+        if len(set(tenants.values())) != len(tenants):
+            raise ArchiveError("The export is damaged: it has a tenant twice.")
+        config = self._to.config
+        with self._db.transaction() as connection:
+            connection.execute(namespaces.INSERT, namespaces.values(self._to.ring, config))
+            connection.execute("update namespaces set deleted_at = now() where id = %(id)s", {"id": config.id})
+            for number, tenant in tenants.items():
+                made = connection.execute(
+                    "insert into partitions (namespace_id, tenant) values (%(id)s, %(tenant)s) returning id",
+                    {"id": config.id, "tenant": tenant},
+                ).fetchone()
+                if made is None:
+                    raise RuntimeError("insert … returning gave no row")
+                self._to.partitions[number] = (made["id"], tenant)
+            connection.execute(
+                "insert into sweeps (partition_id, kind, due_at) select p, 'partition',"
+                " now() + make_interval(mins => %(minutes)s) from unnest(%(partitions)s::int[]) p",
+                {"minutes": LEASE_MINUTES, "partitions": self._here()},
+            )
+
+    def whole(self) -> Imported:
+        """Everything else, and then the namespace for all to see."""
+        self._name_documents()
+        self._read_connections()
+        self._read_jobs()
+        self._read_documents()
+        self._read_files()
+        self._write_runs()
+        chunks = self._read_chunks()
+        dimensions = self._read_embeddings()
+        if dimensions:
+            self._write_vectors(self._to.vectors(dimensions))
+        self._show()
+        return Imported(self._to.config.id, len(self._documents), chunks, self._renamed, self._to.lacks)
+
+    def give_up(self) -> None:
+        """Have garbage collection clear what is there, now."""
+        try:
+            self._db.rows(
+                "update sweeps set due_at = now() where partition_id = any(%(p)s) and kind = 'partition'",
+                {"p": self._here()},
+            )
+        except psycopg.Error:
+            return  # its time comes by itself
+
+    def _here(self) -> list[int]:
+        return [number for number, _ in self._to.partitions.values()]
+
+    def _partition(self, row: Mapping[str, Any]) -> int:
+        return self._to.partitions[row["partition_id"]][0]
+
+    def _renew(self) -> None:
+        """Say that the import lives; ArchiveError if garbage collection has begun to clear it."""
+        if time.monotonic() - self._renewed < 10:
+            return
+        kept = self._db.rows(_RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()})
+        if len(kept) < len(self._to.partitions):
+            raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
+        self._renewed = time.monotonic()
+
+    def _pages(self, table: str) -> Iterator[list[dict[str, Any]]]:
+        for page in _pages(self._archive.rows(table), _PAGE):
+            self._renew()
+            yield page
+
+    def _name_documents(self) -> None:
+        """Each keeps its id, unless one of them is taken here: then all get new ones."""
+        for page in self._pages("documents"):
+            names = [row["id"] for row in page]
+            if not all(isinstance(name, str) and _DOCUMENT.fullmatch(name) for name in names):
+                raise ArchiveError("The export is damaged: a document has an id that cannot be.")
+            self._names |= dict(zip(names, names, strict=True))
+            taken = self._db.row("select 1 as yes from documents where id = any(%(ids)s) limit 1", {"ids": names})
+            self._renamed |= taken is not None
+        if self._renamed:
+            fresh = sorted(ids.document_id() for _ in self._names)  # in the same order: equal scores are told by ids
+            self._names = dict(zip(sorted(self._names), fresh, strict=True))
+
+    def _read_connections(self) -> None:
+        for page in self._pages("connections"):
+            for row in page:
+                if not _CONNECTION.fullmatch(row["id"]):
+                    raise ArchiveError("The export is damaged: a connection has an id that cannot be.")
+                taken = self._db.row("select 1 as yes from connections where id = %(id)s", {"id": row["id"]})
+                self._connections[row["id"]] = ids.connection_id() if taken or self._renamed else row["id"]
+            self._insert(
+                "connections",
+                [
+                    {
+                        **row,
+                        "id": self._connections[row["id"]],
+                        "partition_id": self._partition(row),
+                        "status": row["status"] if row["status"] == "REVOKED" else "FAILED",
+                        "status_reason": row["status_reason"] if row["status"] == "REVOKED" else _NO_TOKENS,
+                        "client_redirect_url": None,
+                        "credentials": None,
+                        "cursor": None,
+                    }
+                    for row in page
+                ],
+            )
+
+    def _read_jobs(self) -> None:
+        for page in self._pages("jobs"):
+            jobs = []
+            for row in page:
+                if not _SOURCE.fullmatch(row["source"]):
+                    raise ArchiveError("The export is damaged: a job has a source that cannot be.")
+                made = _Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
+                self._jobs[row["id"]] = made
+                config = dict(row["config"])
+                if config.get("connectionId") is not None:
+                    config["connectionId"] = self._connections.get(config["connectionId"])
+                jobs.append(
+                    {
+                        **row,
+                        "id": made.id,
+                        "organization_id": self._to.config.organization_id,
+                        "partition_id": made.partition,
+                        "config": config,
+                    }
+                )
+            self._insert("jobs", jobs)
+            some = [self._jobs[row["id"]] for row in page]
+            by_job = {job.id: job for job in some}
+            for made_run in self._db.rows(
+                _RUNS,
+                {
+                    "runs": [job.run for job in some],
+                    "jobs": [job.id for job in some],
+                    "partitions": [job.partition for job in some],
+                    "sources": [job.source for job in some],
+                },
+            ):
+                by_job[made_run["job_id"]].number = made_run["number"]
+
+    def _read_documents(self) -> None:
+        keys = set(self._archive.files())
+        self._stored = keys
+        for page in self._pages("documents"):
+            rows = []
+            for row in page:
+                job, visible = self._jobs[row["job_id"]], int(row["active_generation"]) > 0
+                if self._partition(row) != job.partition or not _SOURCE.fullmatch(row["source"]):
+                    raise ArchiveError("The export is damaged: a document is not where its job is.")
+                status = _status(row["status"], visible=visible)
+                here = _Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
+                self._documents[row["id"]] = here
+                rows.append(
+                    {
+                        **row,
+                        "id": here.id,
+                        "partition_id": here.partition,
+                        "job_id": job.id,
+                        "job_run_id": job.run,
+                        "status": status,
+                        "connection_id": self._connections.get(row["connection_id"]),
+                        "archive_id": self._names.get(row["archive_id"]),
+                        "active_generation": job.number if visible else 0,
+                        "latest_generation": job.number if visible else 0,
+                        "raw_key": None,
+                        "parsed_key": None,
+                        "deleted_at": None,
+                    }
+                )
+            self._insert("documents", rows)
+            for row in page:
+                self._place_files(row)
+        for page in self._pages("connection_documents"):
+            pairs = [
+                {**row, "document_id": self._names[row["document_id"]], "connection_id": connection}
+                for row in page
+                if (connection := self._connections.get(row["connection_id"])) and row["document_id"] in self._documents
+            ]
+            self._insert("connection_documents", pairs)
+
+    def _place_files(self, row: Mapping[str, Any]) -> None:
+        self._db.rows(
+            "update documents set raw_key = %(raw)s, parsed_key = %(parsed)s where id = %(id)s",
+            {
+                "id": self._names[row["id"]],
+                "raw": self._key(row["partition_id"], row["raw_key"]),
+                "parsed": self._key(row["partition_id"], row["parsed_key"]),
+            },
+        )
+
+    def _key(self, partition: int, key: str | None) -> str | None:
+        """Where a file of the archive lies here; None for one that is not in it."""
+        below = key.partition("/")[2] if isinstance(key, str) else ""
+        return self._new_key(partition, below) if below in self._stored else None
+
+    def _new_key(self, partition: int, below: str) -> str:
+        _, tenant = self._to.partitions[partition]
+        folder, _, rest = below.partition("/")
+        if folder != (tenant or "_"):
+            raise ArchiveError("The export is damaged: a file lies in the folder of another tenant.")
+        root = file_keys.folder(Scope(self._to.config.organization_id, self._to.config.id, tenant))
+        found = _OF_DOCUMENT.fullmatch(rest)
+        owner = self._documents.get(found["document"]) if found else None
+        if found and owner:
+            return f"{root}{owner.id}/{owner.generation}/{found['rest']}"
+        return f"{root}{rest}"
+
+    def _read_files(self) -> None:
+        by_tenant = {tenant or "_": number for number, (_, tenant) in self._to.partitions.items()}
+        store = self._to.files() if self._stored else None
+        for below in sorted(self._stored):
+            self._renew()
+            number = by_tenant.get(below.partition("/")[0])
+            if number is None:
+                raise ArchiveError("The export is damaged: a file lies in the folder of no tenant.")
+            with self._archive.open(FILES + below) as member:
+                if store is not None:
+                    store.put(self._new_key(number, below), iter(lambda: member.read(_PART), b""))
+
+    def _write_runs(self) -> None:
+        """Which run each document is of, and the files that garbage collection finds by it."""
+        partition_of = {here: number for number, (here, _) in self._to.partitions.items()}
+        positions: dict[str, int] = {}
+        stages = {stage.value for stage in Stage}
+        for page in self._pages("run_documents"):
+            rows = []
+            for row in page:
+                if (here := self._documents.get(row["document_id"])) is None:
+                    continue
+                number = partition_of[here.partition]
+                positions[here.run] = positions.get(here.run, -1) + 1
+                stage = row["stage"] if row["stage"] in stages else Stage.ACCEPTED.value
+                rows.append(
+                    {
+                        **row,
+                        "job_run_id": here.run,
+                        "document_id": here.id,
+                        "position": positions[here.run],
+                        "generation": here.generation,
+                        "status": DocumentStatus.SUCCESS.value if here.visible else here.status,
+                        "stage": Stage.UPSERTED.value if here.visible else stage,
+                        "raw_key": self._key(number, row["raw_key"]),
+                        "parsed_key": self._key(number, row["parsed_key"]),
+                        "epoch": 0,
+                        "made_from": None,
+                        "partition_id": None,
+                        "blame": 0,
+                    }
+                )
+            self._insert("run_documents", rows)
+
+    def _read_chunks(self) -> int:
+        """Chunks in the order of their ids, so that equal scores are in the same order as before."""
+        count = 0
+        for page in self._pages("chunks"):
+            rows = []
+            for row in page:
+                here = self._documents[row["document_id"]]
+                if not here.visible:
+                    raise ArchiveError("The export is damaged: a chunk belongs to no visible version.")
+                rows.append(
+                    {**row, "partition_id": here.partition, "document_id": here.id, "generation": here.generation}
+                )
+            with self._db.transaction() as connection:
+                by_partition: dict[int, list[int]] = {}
+                for made in self._insert("chunks", rows, returning="id, partition_id"):
+                    by_partition.setdefault(made["partition_id"], []).append(made["id"])
+                for partition, chunks in by_partition.items():
+                    more = bm25.index(connection, partition, chunks, self._to.language)
+                    connection.execute(
+                        "update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s"
+                        " where id = %(id)s",
+                        {"chunks": more[0], "terms": more[1], "id": partition},
+                    )
+            count += len(rows)
+        return count
+
+    def _read_embeddings(self) -> int:
+        """Their dimensions, 0 if there are none."""
+        dimensions = 0
+        for page in _pages(self._archive.embeddings(), _PAGE):
+            self._renew()
+            texts = [_text(values) for _, values in page]
+            dimensions = dimensions or struct.unpack(">h", page[0][1][:2])[0]
+            self._db.rows(
+                _EMBEDDED,
+                {"keys": [key for key, _ in page], "values": texts, "partitions": self._here()},
+            )
+        return dimensions
+
+    def _write_vectors(self, store: VectorStore) -> None:
+        config = self._to.config
+        for partition, tenant in self._to.partitions.values():
+            scope, after = Scope(config.organization_id, config.id, tenant), 0
+            while rows := self._db.rows(_VECTORS, {"partition": partition, "after": after, "page": _PAGE}):
+                self._renew()
+                after = rows[-1]["id"]
+                vectors = [
+                    Vector(
+                        ids.vector_id(row["document_id"], row["generation"], row["index"]),
+                        row["document_id"],
+                        json.loads(row["values"]),
+                        vector_metadata.of(row["document_id"], row["document_type"], row["source"], row["metadata"]),
+                    )
+                    for row in rows
+                    if row["values"] is not None
+                ]
+                store.upsert(scope, vectors)
+                self._read_back(store, scope, [one.id for one in vectors if any(one.values)])
+
+    def _read_back(self, store: VectorStore, scope: Scope, written: list[str]) -> None:
+        end = time.monotonic() + _READ_BACK_SECONDS
+        while written := store.unsettled(scope, written) if written else []:
+            if time.monotonic() > end:
+                raise Retryable("The vector store took the vectors, but they could not be read back.")
+            time.sleep(0.5)
+
+    def _show(self) -> None:
+        """The one moment in which the namespace appears."""
+        with self._db.transaction() as connection:
+            kept = connection.execute(_RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()}).fetchall()
+            if len(kept) < len(self._to.partitions):
+                raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
+            connection.execute("delete from sweeps where id = any(%(ids)s)", {"ids": [row["id"] for row in kept]})
+            connection.execute(_SHOW, {"id": self._to.config.id})
+            connection.execute(_KNOWN, {"organization": self._to.config.organization_id, "partitions": self._here()})
+
+    def _insert(self, table: str, rows: list[dict[str, Any]], returning: str = "") -> list[Any]:
+        """Rows by the columns that they and the table have; numbers that the database gives are left to it."""
+        if not rows:
+            return []
+        known = self._db.rows(
+            "select column_name as name from information_schema.columns where table_schema = current_schema()"
+            " and table_name = %(table)s and is_identity = 'NO'",
+            {"table": table},
+        )
+        columns = sql.SQL(", ").join(sql.Identifier(one["name"]) for one in known if one["name"] in rows[0])
+        statement = sql.SQL(
+            "insert into {table} ({columns}) select {columns} from jsonb_populate_recordset(null::{table}, %(rows)s)"
+        ).format(table=sql.Identifier(table), columns=columns)
+        if returning:
+            statement += sql.SQL(" returning {}").format(sql.SQL(", ").join(map(sql.Identifier, returning.split(", "))))
+        with self._db.transaction() as connection:
+            cursor = connection.execute(statement, {"rows": Jsonb(rows)})
+            return cursor.fetchall() if returning else []
+
+
+def _status(said: str, *, visible: bool) -> str:
+    """As it is at rest: nothing of an import is under way."""
+    ended = {DocumentStatus.SUCCESS.value, DocumentStatus.FAILED.value, DocumentStatus.CANCELLED.value}
+    if visible:
+        return said if said in ended else DocumentStatus.SUCCESS.value
+    return said if said in ended - {DocumentStatus.SUCCESS.value} else DocumentStatus.FAILED.value
+
+
+def _text(values: bytes) -> str:
+    halves = struct.unpack(f">{(len(values) - 4) // 2}e", values[4:])
+    return "[" + ",".join(map(repr, halves)) + "]"
+
+
+def _pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    page: list[T] = []
+    for row in rows:
+        page.append(row)
+        if len(page) == size:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def draft(
+    organization: str, name: str, configs: Mapping[str, Any], sent_to: Mapping[str, list[str]]
+) -> NamespaceConfig:
+    """The namespace that an import makes."""
+    now = datetime.now(UTC)
+    return NamespaceConfig(
+        id=ids.namespace_id(),
+        organization_id=organization,
+        name=name,
+        dimensions=None,
+        created_at=now,
+        updated_at=now,
+        sent_to=sent_to,
+        **namespaces.split(configs),
+    )

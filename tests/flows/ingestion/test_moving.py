@@ -1,0 +1,318 @@
+"""A namespace exported and imported: the same hits, and nothing but that."""
+
+import hashlib
+import io
+import json
+import tarfile
+from dataclasses import replace
+
+import pytest
+
+from connectors import registry
+from local import fsck as command
+from retrieval import ids, settings
+from retrieval.database.database import Database
+from retrieval.maintenance import garbage
+from retrieval.maintenance.fsck import check
+from retrieval.maintenance.fsck.findings import Instance
+from retrieval.maintenance.moving import archive, exporting, importing
+from retrieval.maintenance.moving.archive import ArchiveError
+from retrieval.namespaces import namespaces
+from retrieval.ports import Scope
+from retrieval.readiness import files_folder
+from retrieval.search import search
+from retrieval.search.search import Query
+from tests.flows.configured import Configured
+
+QUERIES = ("owl 3 in valley", "mice", "who sleeps under water", "valley7x3", "bats and moths")
+MODES = ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5))
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """A function that makes the present home another one, with a folder of files of its own."""
+
+    def enter(name):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        (folder / files_folder.MARKER).write_text("a folder in use\n")
+        monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(folder))
+        settings.load.cache_clear()
+        registry._made.clear()
+        return folder
+
+    yield enter
+    settings.load.cache_clear()
+    registry._made.clear()
+
+
+@pytest.fixture
+def two(fresh_database, request):
+    """Two databases: the one that is exported from, and a fresh one."""
+    name = f"moving_{abs(hash(request.node.name)) % 10**9}"
+    opened = [Database(fresh_database(f"{name}_{end}"), size=4) for end in "ab"]
+    yield opened
+    for one in opened:
+        one.close()
+
+
+def filled(db, documents=12):
+    space = Configured(db)
+    for number in range(documents):
+        words = "\n\n".join(f"Owl {number} hunts mouse {n} in valley{number}x{n} at night." for n in range(60))
+        space.text(words, f"owl {number}", metadata={"number": number})
+    space.file("seals.md", b"# Seals\n\nSeals sleep under water.")
+    space.work()
+    return space
+
+
+def answers(db, ring, namespace, tenant=""):
+    config = namespaces.load(db, ring, namespace)
+    scope = Scope(config.organization_id, namespace, tenant)
+    found = []
+    for query in QUERIES:
+        for semantic, keyword in MODES:
+            asked = Query(query, semantic_weight=semantic, keyword_weight=keyword)
+            result = search.run(
+                db, scope, asked, embedder=registry.embedder(config), vectors=registry.vector_store(config, db)
+            )
+            found.append([(h.document_id, h.score, h.start, h.end, h.content) for h in result.hits])
+    return found
+
+
+def exported(space, tmp_path):
+    file = tmp_path / "namespace.tar"
+    done = exporting.run(space.db, space.scope.namespace, lambda: registry.file_store(space.config), file)
+    return file, done
+
+
+def imported(db, ring, file, organization=None, name="copy"):
+    organization = organization or ids.organization_id()
+    db.rows("insert into organizations (id, name) values (%(id)s, 'x') on conflict do nothing", {"id": organization})
+    with archive.opened(file) as found:
+        _, configs = importing.configs_of(found)
+        config = importing.draft(organization, name, configs, {})
+        target = importing.Target(
+            db,
+            ring,
+            config,
+            files=lambda: registry.file_store(config),
+            vectors=lambda size: registry.vector_store(replace(config, dimensions=size), db),
+            language="english",
+        )
+        return importing.run(target, found)
+
+
+def checked(db, ring):
+    whole = Instance(db, lambda one: command.stores_of(db, ring, one), "english", registry.local_files())
+    return check.run(whole).found
+
+
+def visible(db):
+    return db.rows("select id from namespaces where deleted_at is null", {})
+
+
+@pytest.mark.decision("D79")
+def test_an_import_into_a_fresh_home_answers_as_before_and_embeds_nothing(two, home, tmp_path, monkeypatch):
+    home("old")
+    space = filled(two[0])
+    before = answers(two[0], space.ring, space.scope.namespace)
+    assert sum(map(bool, before)) >= 12
+    file, done = exported(space, tmp_path)
+    assert (done.documents, done.files, done.left_out, done.missing) == (13, 14, 0, 0)
+    home("new")
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "embedder", lambda _: pytest.fail("something is embedded"))
+        made = imported(two[1], space.ring, file)
+    assert not made.renamed
+    assert answers(two[1], space.ring, made.namespace) == before
+    assert checked(two[1], space.ring) == []
+    assert [row["id"] for row in visible(two[1])] == [made.namespace]
+    old, new = (
+        db.rows("select id, external_id, name, metadata, created_at, status from documents order by id", {})
+        for db in two
+    )
+    assert new == old
+
+
+@pytest.mark.decision("H147")
+def test_beside_the_original_documents_get_new_ids(two, home, tmp_path):
+    home("old")
+    space = filled(two[0])
+    before = answers(two[0], space.ring, space.scope.namespace)
+    file, _ = exported(space, tmp_path)
+    made = imported(two[0], space.ring, file, space.scope.organization)
+    assert made.renamed
+    after = answers(two[0], space.ring, made.namespace)
+    assert [[hit[1:] for hit in hits] for hits in after] == [[hit[1:] for hit in hits] for hits in before]
+    assert not {hit[0] for hits in after for hit in hits} & {hit[0] for hits in before for hit in hits}
+    assert answers(two[0], space.ring, space.scope.namespace) == before
+    assert checked(two[0], space.ring) == []
+
+
+@pytest.mark.decision("D79")
+@pytest.mark.parametrize("step", ["_read_jobs", "_read_files", "_read_chunks", "_read_embeddings", "_show"])
+def test_an_import_that_ends_in_the_middle_leaves_nothing(two, home, tmp_path, monkeypatch, step):
+    home("old")
+    space = filled(two[0], 2)
+    file, _ = exported(space, tmp_path)
+    folder = home("new")
+    real = getattr(importing._Import, step)
+
+    def killed(self, *args):
+        if step != "_show":
+            real(self, *args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importing._Import, step, killed)
+    monkeypatch.setattr(importing._Import, "give_up", lambda _: None)  # as after a SIGKILL
+    with pytest.raises(KeyboardInterrupt):
+        imported(two[1], space.ring, file)
+    db = two[1]
+    assert visible(db) == []
+    assert checked(db, space.ring) == []
+    assert db.rows("select 1 from sweeps where due_at > now() + interval '10 minutes'", {})
+    db.rows("update sweeps set due_at = now()", {})
+    garbage.run(db, lambda one: command.stores_of(db, space.ring, one))
+    for table in ("partitions", "documents", "chunks", "embeddings", "vectors", "postings", "jobs", "sweeps"):
+        assert db.rows(f"select 1 from {table} limit 1", {}) == [], table
+    assert [one.name for one in folder.iterdir()] == [files_folder.MARKER]
+
+
+def changed(file, target, change):
+    """The archive with its members changed: `change(members)` on a dict of name to bytes; a true manifest, if left."""
+    with tarfile.open(file) as tar:
+        members = {info.name: tar.extractfile(info).read() for info in tar}
+    change(members)
+    with tarfile.open(target, "w") as tar:
+        for name, body in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(body)
+            tar.addfile(info, io.BytesIO(body))
+    return target
+
+
+def resealed(members):
+    manifest = json.loads(members.pop("manifest.json"))
+    manifest["members"] = {name: hashlib.sha256(body).hexdigest() for name, body in members.items()}
+    members["manifest.json"] = json.dumps(manifest).encode()
+
+
+def of_rows(members, table, change):
+    rows = [json.loads(line) for line in members[f"{table}.jsonl"].splitlines()]
+    for row in rows:
+        change(row)
+    members[f"{table}.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    resealed(members)
+
+
+BAD = {
+    "a changed member": (lambda m: m.update({"chunks.jsonl": m["chunks.jsonl"] + b"\n"}), "SHA-256"),
+    "a member outside": (lambda m: (m.update({"../evil": b"x"}), resealed(m)), "refused"),
+    "a file outside": (lambda m: (m.update({"files/_/../../evil": b"x"}), resealed(m)), "refused"),
+    "no manifest": (lambda m: m.pop("manifest.json"), "no manifest"),
+    "a member less": (lambda m: m.pop("jobs.jsonl"), "differ"),
+    "another version": (
+        lambda m: m.update({"manifest.json": json.dumps({**json.loads(m["manifest.json"]), "version": 99}).encode()}),
+        "version 99",
+    ),
+    "depth": (lambda m: (m.update({"namespace.json": b"[" * 10**6}), resealed(m)), "no JSON"),
+    "another's partition": (lambda m: of_rows(m, "documents", lambda r: r.update(partition_id=10**6)), "damaged"),
+    "another's tenant": (lambda m: of_rows(m, "partitions", lambda r: r.update(tenant="../x")), "tenant"),
+    "a wrong type": (lambda m: of_rows(m, "chunks", lambda r: r.update(start="x")), "damaged"),
+    "a strange id": (lambda m: of_rows(m, "documents", lambda r: r.update(id="doc_#1#")), "damaged"),
+    "a lying vector": (lambda m: (m.update({"embeddings.bin": b"\xff" * 64}), resealed(m)), "damaged"),
+}
+
+
+@pytest.mark.decision("D79")
+def test_what_is_no_export_is_refused_with_a_sentence(two, home, tmp_path):
+    home("old")
+    space = filled(two[0], 2)
+    file, _ = exported(space, tmp_path)
+    home("new")
+    for name, (change, words) in BAD.items():
+        hostile = changed(file, tmp_path / "hostile.tar", change)
+        with pytest.raises(ArchiveError) as caught:
+            imported(two[1], space.ring, hostile)
+        assert words in str(caught.value), (name, str(caught.value))
+        assert visible(two[1]) == []
+    assert not (tmp_path.parent / "evil").exists()
+    (tmp_path / "cut.tar").write_bytes(file.read_bytes()[:-50_000])
+    (tmp_path / "noise.tar").write_bytes(b"x" * 5000)
+    with tarfile.open(tmp_path / "link.tar", "w") as tar:
+        link = tarfile.TarInfo("namespace.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    for bad in ("cut", "noise", "link", "nothing"):
+        with pytest.raises(ArchiveError):
+            imported(two[1], space.ring, tmp_path / f"{bad}.tar")
+
+
+def test_tenants_connections_and_a_file_that_is_gone(two, home, tmp_path):
+    """Tenants stay apart, connections come without tokens, and a missing file keeps nobody from exporting."""
+    folder = home("old")
+    space = filled(two[0], 2)
+    scope = space.scope
+    space.scope = Scope(scope.organization, scope.namespace, "alice")
+    space.text("Bats hunt moths.", "bats")
+    space.work()
+    space.scope = scope
+    number = two[0].row("select id from partitions where tenant = ''", {})["id"]
+    two[0].rows(
+        "insert into connections (id, partition_id, name, connector, status, credentials, cursor)"
+        " values ('conn_1', %(p)s, 'box', 'BOX', 'ACTIVE', %(c)s, '{\"at\": 1}')",
+        {"p": number, "c": b"canary-token"},
+    )
+    two[0].rows(
+        "insert into connection_documents (document_id, connection_id)"
+        " select id, 'conn_1' from documents where name = 'owl 0'",
+        {},
+    )
+    next(folder.glob("*/_/doc_*/*/raw")).unlink()
+    file, done = exported(space, tmp_path)
+    assert done.missing == 1
+    assert b"canary-token" not in file.read_bytes()
+    assert b"canary-token".hex().encode() not in file.read_bytes()
+    home("new")
+    made = imported(two[1], space.ring, file)
+    assert answers(two[1], space.ring, made.namespace, "alice") == answers_in(home, "new", two[1], space, made)
+    row = two[1].row("select * from connections", {})
+    assert (row["id"], row["status"], row["credentials"], row["cursor"]) == ("conn_1", "FAILED", None, None)
+    assert "authorize" in row["status_reason"]
+    assert two[1].rows("select 1 from connection_documents h join documents d on d.id = h.document_id", {})
+    assert [row["id"] for row in two[1].rows("select id from tenants", {})] == ["alice"]
+    assert checked(two[1], space.ring) == []
+
+
+def answers_in(home, name, db, space, made):
+    home(name)
+    hits = answers(db, space.ring, made.namespace, "alice")
+    assert {hit[4] for found in hits for hit in found} == {"Bats hunt moths."}
+    return hits
+
+
+@pytest.mark.shared
+@pytest.mark.timeout(280)
+@pytest.mark.decision("D79")
+def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, shared_data, monkeypatch):
+    """1,400 abstracts, 225 queries: the same hits, scores and spans."""
+    home("old")
+    space = Configured(two[0])
+    for line in (shared_data / "cranfield" / "corpus.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if row["text"].strip():
+            space.text(row["text"], row["id"])
+    space.work()
+    queries = [
+        json.loads(one)["text"] for one in (shared_data / "cranfield" / "queries.jsonl").read_text().splitlines()
+    ]
+    assert len(queries) == 225
+    monkeypatch.setattr("tests.flows.ingestion.test_moving.QUERIES", tuple(queries))
+    monkeypatch.setattr("tests.flows.ingestion.test_moving.MODES", ((0.5, 0.5),))
+    before = answers(two[0], space.ring, space.scope.namespace)
+    file, done = exported(space, tmp_path)
+    home("new")
+    made = imported(two[1], space.ring, file)
+    assert answers(two[1], space.ring, made.namespace) == before
+    assert done.documents == made.documents > 1390
