@@ -15,7 +15,7 @@ from local.admin import Changed
 from local.errors import LocalError
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import ServiceError, StepError
-from retrieval.maintenance.moving import archive, exporting, importing
+from retrieval.maintenance.moving import archive, exporting, frame, importing
 from retrieval.maintenance.moving.archive import ArchiveError
 from retrieval.maintenance.moving.exporting import NoSuchNamespace
 from retrieval.namespaces import destinations, namespaces, secret_fields, validation
@@ -67,7 +67,7 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -
         lacks = _fill(configs, _secrets(options.secrets))
         validation.check_allowed(settings, configs)
         config = importing.draft(organization, options.name or name, configs, destinations.of(settings, configs))
-        target = importing.Target(
+        target = frame.Target(
             db,
             ring,
             config,

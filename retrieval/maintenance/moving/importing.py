@@ -7,96 +7,32 @@ the import before that leaves a deleted namespace, and garbage collection clears
 from __future__ import annotations
 
 import json
-import re
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, LiteralString, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import sql
-from psycopg.types.json import Jsonb
 
 from retrieval import ids
-from retrieval.database.database import Database
 from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
+from retrieval.maintenance.moving import parts
 from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
+from retrieval.maintenance.moving.frame import PAGE, Frame, Target
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
-from retrieval.ports import FileStore, Scope, Vector, VectorStore
+from retrieval.ports import Scope, Vector, VectorStore
 from retrieval.search import bm25
-from retrieval.security.secrets import KeyRing
 from retrieval.statuses import DocumentStatus, Stage
 
 T = TypeVar("T")
 
-LEASE_MINUTES = 15
-"""For how long an import may be silent before garbage collection takes what it has made."""
-_PAGE = 500
 _PART = 1 << 20
 _READ_BACK_SECONDS = 60.0
-_DOCUMENT = re.compile(r"doc_[0-9A-Za-z]{1,60}")
-_CONNECTION = re.compile(r"conn_[0-9A-Za-z]{1,60}")
-_SOURCE = re.compile(r"[A-Z_]{1,40}")
-_TENANT = re.compile(r"[A-Za-z0-9_\-]{0,64}")
-_OF_DOCUMENT = re.compile(r"(?P<document>doc_[0-9A-Za-z]+)/\d+/(?P<rest>.+)")
 _NO_TOKENS = "It was imported without its tokens: authorize it again."
-
-_RENEW: LiteralString = (
-    "update sweeps set due_at = now() + make_interval(mins => %(minutes)s)"
-    " where partition_id = any(%(partitions)s) and kind = 'partition' returning id"
-)
-_SHOW: LiteralString = "update namespaces set deleted_at = null, updated_at = now() where id = %(id)s"
-_KNOWN: LiteralString = """
-    insert into tenants (organization_id, id)
-    select %(organization)s, tenant from partitions where id = any(%(partitions)s) and tenant <> ''
-    on conflict do nothing
-"""
-_RUNS: LiteralString = """
-    insert into job_runs (id, job_id, partition_id, source, status, created_at, started_at, finished_at)
-    select w.run, w.job, w.partition, w.source, 'COMPLETED', j.created_at, now(), now()
-    from unnest(%(runs)s::text[], %(jobs)s::text[], %(partitions)s::int[], %(sources)s::text[])
-        with ordinality as w (run, job, partition, source, position)
-    join jobs j on j.id = w.job order by w.position returning job_id, id, number
-"""
-_EMBEDDED: LiteralString = """
-    insert into embeddings (partition_id, key, values)
-    select distinct on (c.partition_id, w.key) c.partition_id, w.key, w.value::halfvec
-    from unnest(%(keys)s::bytea[], %(values)s::text[]) as w (key, value)
-    join chunks c on c.partition_id = any(%(partitions)s) and c.embedding_key = w.key on conflict do nothing
-"""
-_VECTORS: LiteralString = """
-    select c.id, c.document_id, c.generation, c.index, e.values::text as values, d.document_type, d.source, d.metadata
-    from chunks c join documents d on d.id = c.document_id
-    left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
-    where c.partition_id = %(partition)s and c.id > %(after)s order by c.id limit %(page)s
-"""
-
-
-@dataclass(slots=True)
-class _Job:
-    """A job of the archive as it is here, with its one run."""
-
-    id: str
-    partition: int
-    source: str
-    run: str = ""
-    number: int = 0
-
-
-@dataclass(slots=True)
-class _Document:
-    """A document of the archive as it is here."""
-
-    id: str
-    partition: int
-    generation: int
-    run: str
-    visible: bool
-    status: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +45,6 @@ class Imported:
     renamed: bool
     lacks: tuple[str, ...]
     """Dotted paths of the secrets that a client has to send."""
-
-
-@dataclass(slots=True)
-class Target:
-    """Where an import goes: `config` of the namespace that is made, and its stores, made once it is there."""
-
-    db: Database
-    ring: KeyRing
-    config: NamespaceConfig
-    files: Callable[[], FileStore]
-    vectors: Callable[[int], VectorStore]
-    """By dimensions."""
-    language: str
-    lacks: tuple[str, ...] = ()
-    partitions: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """Of the archive's number: the one here, and the tenant."""
 
 
 def configs_of(archive: Archive) -> tuple[str, dict[str, Any]]:
@@ -154,46 +74,15 @@ def run(target: Target, archive: Archive) -> Imported:
         raise
 
 
-class _Import:
+class _Import(Frame):
     def __init__(self, target: Target, archive: Archive) -> None:
-        self._to = target
-        self._db = target.db
-        self._archive = archive
-        self._jobs: dict[str, _Job] = {}
-        self._documents: dict[str, _Document] = {}
+        super().__init__(target, archive)
+        self._jobs: dict[str, parts.Job] = {}
+        self._documents: dict[str, parts.Document] = {}
         self._names: dict[str, str] = {}
         self._connections: dict[str, str] = {}
         self._renamed = False
-        self._renewed = 0.0
         self._stored: set[str] = set()
-
-    def begin(self) -> None:
-        """The namespace and its partitions, hidden, with the sweep that clears them should this end."""
-        tenants: dict[int, str] = {}
-        for row in self._archive.rows("partitions"):
-            number, tenant = row.get("id"), row.get("tenant")
-            if not isinstance(number, int) or not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
-                raise ArchiveError("The export is damaged: it has a tenant that cannot be.")
-            tenants[number] = tenant
-        if len(set(tenants.values())) != len(tenants):
-            raise ArchiveError("The export is damaged: it has a tenant twice.")
-        config = self._to.config
-        with self._db.transaction() as connection:
-            connection.execute(namespaces.INSERT, namespaces.values(self._to.ring, config))
-            connection.execute("update namespaces set deleted_at = now() where id = %(id)s", {"id": config.id})
-            for number, tenant in tenants.items():
-                made = connection.execute(
-                    "insert into partitions (namespace_id, tenant) values (%(id)s, %(tenant)s) returning id",
-                    {"id": config.id, "tenant": tenant},
-                ).fetchone()
-                if made is None:
-                    raise RuntimeError("insert … returning gave no row")
-                self._to.partitions[number] = (made["id"], tenant)
-            connection.execute(
-                "insert into sweeps (partition_id, kind, due_at) select p, 'partition',"
-                " now() + make_interval(mins => %(minutes)s) from unnest(%(partitions)s::int[]) p",
-                {"minutes": LEASE_MINUTES, "partitions": self._here()},
-            )
 
     def whole(self) -> Imported:
         """Everything else, and then the namespace for all to see."""
@@ -210,41 +99,11 @@ class _Import:
         self._show()
         return Imported(self._to.config.id, len(self._documents), chunks, self._renamed, self._to.lacks)
 
-    def give_up(self) -> None:
-        """Have garbage collection clear what is there, now."""
-        try:
-            self._db.rows(
-                "update sweeps set due_at = now() where partition_id = any(%(p)s) and kind = 'partition'",
-                {"p": self._here()},
-            )
-        except psycopg.Error:
-            return  # its time comes by itself
-
-    def _here(self) -> list[int]:
-        return [number for number, _ in self._to.partitions.values()]
-
-    def _partition(self, row: Mapping[str, Any]) -> int:
-        return self._to.partitions[row["partition_id"]][0]
-
-    def _renew(self) -> None:
-        """Say that the import lives; ArchiveError if garbage collection has begun to clear it."""
-        if time.monotonic() - self._renewed < 10:
-            return
-        kept = self._db.rows(_RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()})
-        if len(kept) < len(self._to.partitions):
-            raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
-        self._renewed = time.monotonic()
-
-    def _pages(self, table: str) -> Iterator[list[dict[str, Any]]]:
-        for page in _pages(self._archive.rows(table), _PAGE):
-            self._renew()
-            yield page
-
     def _name_documents(self) -> None:
         """Each keeps its id, unless one of them is taken here: then all get new ones."""
         for page in self._pages("documents"):
             names = [row["id"] for row in page]
-            if not all(isinstance(name, str) and _DOCUMENT.fullmatch(name) for name in names):
+            if not all(isinstance(name, str) and parts.DOCUMENT.fullmatch(name) for name in names):
                 raise ArchiveError("The export is damaged: a document has an id that cannot be.")
             self._names |= dict(zip(names, names, strict=True))
             taken = self._db.row("select 1 as yes from documents where id = any(%(ids)s) limit 1", {"ids": names})
@@ -256,7 +115,7 @@ class _Import:
     def _read_connections(self) -> None:
         for page in self._pages("connections"):
             for row in page:
-                if not _CONNECTION.fullmatch(row["id"]):
+                if not parts.CONNECTION.fullmatch(row["id"]):
                     raise ArchiveError("The export is damaged: a connection has an id that cannot be.")
                 taken = self._db.row("select 1 as yes from connections where id = %(id)s", {"id": row["id"]})
                 self._connections[row["id"]] = ids.connection_id() if taken or self._renamed else row["id"]
@@ -281,9 +140,9 @@ class _Import:
         for page in self._pages("jobs"):
             jobs = []
             for row in page:
-                if not _SOURCE.fullmatch(row["source"]):
+                if not parts.SOURCE.fullmatch(row["source"]):
                     raise ArchiveError("The export is damaged: a job has a source that cannot be.")
-                made = _Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
+                made = parts.Job(ids.job_id(), self._partition(row), row["source"], ids.job_run_id())
                 self._jobs[row["id"]] = made
                 config = dict(row["config"])
                 if config.get("connectionId") is not None:
@@ -301,7 +160,7 @@ class _Import:
             some = [self._jobs[row["id"]] for row in page]
             by_job = {job.id: job for job in some}
             for made_run in self._db.rows(
-                _RUNS,
+                parts.RUNS,
                 {
                     "runs": [job.run for job in some],
                     "jobs": [job.id for job in some],
@@ -318,10 +177,10 @@ class _Import:
             rows = []
             for row in page:
                 job, visible = self._jobs[row["job_id"]], int(row["active_generation"]) > 0
-                if self._partition(row) != job.partition or not _SOURCE.fullmatch(row["source"]):
+                if self._partition(row) != job.partition or not parts.SOURCE.fullmatch(row["source"]):
                     raise ArchiveError("The export is damaged: a document is not where its job is.")
-                status = _status(row["status"], visible=visible)
-                here = _Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
+                status = parts.status(row["status"], visible=visible)
+                here = parts.Document(self._names[row["id"]], job.partition, job.number, job.run, visible, status)
                 self._documents[row["id"]] = here
                 rows.append(
                     {
@@ -372,7 +231,7 @@ class _Import:
         if folder != (tenant or "_"):
             raise ArchiveError("The export is damaged: a file lies in the folder of another tenant.")
         root = file_keys.folder(Scope(self._to.config.organization_id, self._to.config.id, tenant))
-        found = _OF_DOCUMENT.fullmatch(rest)
+        found = parts.OF_DOCUMENT.fullmatch(rest)
         owner = self._documents.get(found["document"]) if found else None
         if found and owner:
             return f"{root}{owner.id}/{owner.generation}/{found['rest']}"
@@ -451,12 +310,12 @@ class _Import:
     def _read_embeddings(self) -> int:
         """Their dimensions, 0 if there are none."""
         dimensions = 0
-        for page in _pages(self._archive.embeddings(), _PAGE):
+        for page in parts.pages(self._archive.embeddings(), PAGE):
             self._renew()
-            texts = [_text(values) for _, values in page]
+            texts = [parts.text(values) for _, values in page]
             dimensions = dimensions or struct.unpack(">h", page[0][1][:2])[0]
             self._db.rows(
-                _EMBEDDED,
+                parts.EMBEDDED,
                 {"keys": [key for key, _ in page], "values": texts, "partitions": self._here()},
             )
         return dimensions
@@ -465,7 +324,7 @@ class _Import:
         config = self._to.config
         for partition, tenant in self._to.partitions.values():
             scope, after = Scope(config.organization_id, config.id, tenant), 0
-            while rows := self._db.rows(_VECTORS, {"partition": partition, "after": after, "page": _PAGE}):
+            while rows := self._db.rows(parts.VECTORS, {"partition": partition, "after": after, "page": PAGE}):
                 self._renew()
                 after = rows[-1]["id"]
                 vectors = [
@@ -487,59 +346,6 @@ class _Import:
             if time.monotonic() > end:
                 raise Retryable("The vector store took the vectors, but they could not be read back.")
             time.sleep(0.5)
-
-    def _show(self) -> None:
-        """The one moment in which the namespace appears."""
-        with self._db.transaction() as connection:
-            kept = connection.execute(_RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()}).fetchall()
-            if len(kept) < len(self._to.partitions):
-                raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
-            connection.execute("delete from sweeps where id = any(%(ids)s)", {"ids": [row["id"] for row in kept]})
-            connection.execute(_SHOW, {"id": self._to.config.id})
-            connection.execute(_KNOWN, {"organization": self._to.config.organization_id, "partitions": self._here()})
-
-    def _insert(self, table: str, rows: list[dict[str, Any]], returning: str = "") -> list[Any]:
-        """Rows by the columns that they and the table have; numbers that the database gives are left to it."""
-        if not rows:
-            return []
-        known = self._db.rows(
-            "select column_name as name from information_schema.columns where table_schema = current_schema()"
-            " and table_name = %(table)s and is_identity = 'NO'",
-            {"table": table},
-        )
-        columns = sql.SQL(", ").join(sql.Identifier(one["name"]) for one in known if one["name"] in rows[0])
-        statement = sql.SQL(
-            "insert into {table} ({columns}) select {columns} from jsonb_populate_recordset(null::{table}, %(rows)s)"
-        ).format(table=sql.Identifier(table), columns=columns)
-        if returning:
-            statement += sql.SQL(" returning {}").format(sql.SQL(", ").join(map(sql.Identifier, returning.split(", "))))
-        with self._db.transaction() as connection:
-            cursor = connection.execute(statement, {"rows": Jsonb(rows)})
-            return cursor.fetchall() if returning else []
-
-
-def _status(said: str, *, visible: bool) -> str:
-    """As it is at rest: nothing of an import is under way."""
-    ended = {DocumentStatus.SUCCESS.value, DocumentStatus.FAILED.value, DocumentStatus.CANCELLED.value}
-    if visible:
-        return said if said in ended else DocumentStatus.SUCCESS.value
-    return said if said in ended - {DocumentStatus.SUCCESS.value} else DocumentStatus.FAILED.value
-
-
-def _text(values: bytes) -> str:
-    halves = struct.unpack(f">{(len(values) - 4) // 2}e", values[4:])
-    return "[" + ",".join(map(repr, halves)) + "]"
-
-
-def _pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
-    page: list[T] = []
-    for row in rows:
-        page.append(row)
-        if len(page) == size:
-            yield page
-            page = []
-    if page:
-        yield page
 
 
 def draft(

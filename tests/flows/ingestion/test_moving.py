@@ -15,7 +15,7 @@ from retrieval.database.database import Database
 from retrieval.maintenance import garbage
 from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Instance
-from retrieval.maintenance.moving import archive, exporting, importing
+from retrieval.maintenance.moving import archive, exporting, frame, importing
 from retrieval.maintenance.moving.archive import ArchiveError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
@@ -92,7 +92,7 @@ def imported(db, ring, file, organization=None, name="copy"):
     with archive.opened(file) as found:
         _, configs = importing.configs_of(found)
         config = importing.draft(organization, name, configs, {})
-        target = importing.Target(
+        target = frame.Target(
             db,
             ring,
             config,

@@ -1,0 +1,140 @@
+"""The frame of an import: a namespace that nobody sees until it is whole, a lease on it, and rows into tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from retrieval.database.database import Database
+from retrieval.maintenance.moving import parts
+from retrieval.maintenance.moving.archive import Archive, ArchiveError
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.ports import FileStore, VectorStore
+from retrieval.security.secrets import KeyRing
+
+LEASE_MINUTES = 15
+"""For how long an import may be silent before garbage collection takes what it has made."""
+PAGE = 500
+"""Rows in memory at once."""
+
+
+@dataclass(slots=True)
+class Target:
+    """Where an import goes: `config` of the namespace that is made, and its stores, made once it is there."""
+
+    db: Database
+    ring: KeyRing
+    config: NamespaceConfig
+    files: Callable[[], FileStore]
+    vectors: Callable[[int], VectorStore]
+    """By dimensions."""
+    language: str
+    lacks: tuple[str, ...] = ()
+    partitions: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """Of the archive's number: the one here, and the tenant."""
+
+
+class Frame:
+    """Makes the namespace of `target` hidden, keeps it from garbage collection, and shows it in the end."""
+
+    def __init__(self, target: Target, archive: Archive) -> None:
+        self._to = target
+        self._db = target.db
+        self._archive = archive
+        self._renewed = 0.0
+
+    def begin(self) -> None:
+        """The namespace and its partitions, hidden, with the sweep that clears them should this end."""
+        tenants: dict[int, str] = {}
+        for row in self._archive.rows("partitions"):
+            number, tenant = row.get("id"), row.get("tenant")
+            if not isinstance(number, int) or not isinstance(tenant, str) or not parts.TENANT.fullmatch(tenant):
+                raise ArchiveError("The export is damaged: it has a tenant that cannot be.")
+            tenants[number] = tenant
+        if len(set(tenants.values())) != len(tenants):
+            raise ArchiveError("The export is damaged: it has a tenant twice.")
+        config = self._to.config
+        with self._db.transaction() as connection:
+            connection.execute(namespaces.INSERT, namespaces.values(self._to.ring, config))
+            connection.execute("update namespaces set deleted_at = now() where id = %(id)s", {"id": config.id})
+            for number, tenant in tenants.items():
+                made = connection.execute(
+                    "insert into partitions (namespace_id, tenant) values (%(id)s, %(tenant)s) returning id",
+                    {"id": config.id, "tenant": tenant},
+                ).fetchone()
+                if made is None:
+                    raise RuntimeError("insert … returning gave no row")
+                self._to.partitions[number] = (made["id"], tenant)
+            connection.execute(
+                "insert into sweeps (partition_id, kind, due_at) select p, 'partition',"
+                " now() + make_interval(mins => %(minutes)s) from unnest(%(partitions)s::int[]) p",
+                {"minutes": LEASE_MINUTES, "partitions": self._here()},
+            )
+
+    def give_up(self) -> None:
+        """Have garbage collection clear what is there, now."""
+        try:
+            self._db.rows(
+                "update sweeps set due_at = now() where partition_id = any(%(p)s) and kind = 'partition'",
+                {"p": self._here()},
+            )
+        except psycopg.Error:
+            return  # its time comes by itself
+
+    def _here(self) -> list[int]:
+        return [number for number, _ in self._to.partitions.values()]
+
+    def _partition(self, row: Mapping[str, Any]) -> int:
+        return self._to.partitions[row["partition_id"]][0]
+
+    def _renew(self) -> None:
+        """Say that the import lives; ArchiveError if garbage collection has begun to clear it."""
+        if time.monotonic() - self._renewed < 10:
+            return
+        kept = self._db.rows(parts.RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()})
+        if len(kept) < len(self._to.partitions):
+            raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
+        self._renewed = time.monotonic()
+
+    def _pages(self, table: str) -> Iterator[list[dict[str, Any]]]:
+        for page in parts.pages(self._archive.rows(table), PAGE):
+            self._renew()
+            yield page
+
+    def _show(self) -> None:
+        """The one moment in which the namespace appears."""
+        with self._db.transaction() as connection:
+            kept = connection.execute(parts.RENEW, {"minutes": LEASE_MINUTES, "partitions": self._here()}).fetchall()
+            if len(kept) < len(self._to.partitions):
+                raise ArchiveError("The import stood still for too long, and was cleared away: begin it again.")
+            connection.execute("delete from sweeps where id = any(%(ids)s)", {"ids": [row["id"] for row in kept]})
+            connection.execute(parts.SHOW, {"id": self._to.config.id})
+            connection.execute(
+                parts.KNOWN, {"organization": self._to.config.organization_id, "partitions": self._here()}
+            )
+
+    def _insert(self, table: str, rows: list[dict[str, Any]], returning: str = "") -> list[Any]:
+        """Rows by the columns that they and the table have; numbers that the database gives are left to it."""
+        if not rows:
+            return []
+        known = self._db.rows(
+            "select column_name as name from information_schema.columns where table_schema = current_schema()"
+            " and table_name = %(table)s and is_identity = 'NO'",
+            {"table": table},
+        )
+        columns = sql.SQL(", ").join(sql.Identifier(one["name"]) for one in known if one["name"] in rows[0])
+        statement = sql.SQL(
+            "insert into {table} ({columns}) select {columns} from jsonb_populate_recordset(null::{table}, %(rows)s)"
+        ).format(table=sql.Identifier(table), columns=columns)
+        if returning:
+            statement += sql.SQL(" returning {}").format(sql.SQL(", ").join(map(sql.Identifier, returning.split(", "))))
+        with self._db.transaction() as connection:
+            cursor = connection.execute(statement, {"rows": Jsonb(rows)})
+            return cursor.fetchall() if returning else []
