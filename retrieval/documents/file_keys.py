@@ -23,6 +23,11 @@ def of_document(scope: Scope, document_id: str, generation: int, name: str) -> s
     return f"{_root(scope)}/{document_id}/{generation}/{name}"
 
 
+def of_tenant(tenant: str) -> str:
+    """The name of a tenant's folder within a namespace's."""
+    return tenant or "_"
+
+
 def folder(scope: Scope, document_id: str = "") -> str:
     """What the keys of all files of a document begin with; without one, those of the whole scope."""
     return f"{_root(scope)}/{document_id}/" if document_id else f"{_root(scope)}/"
@@ -46,4 +51,4 @@ def checked(key: str) -> str:
 
 
 def _root(scope: Scope) -> str:
-    return f"{scope.namespace}/{scope.tenant or '_'}"
+    return f"{scope.namespace}/{of_tenant(scope.tenant)}"

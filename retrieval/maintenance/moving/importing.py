@@ -228,7 +228,7 @@ class _Import(Frame):
     def _new_key(self, partition: int, below: str) -> str:
         _, tenant = self._to.partitions[partition]
         folder, _, rest = below.partition("/")
-        if folder != (tenant or "_"):
+        if folder != file_keys.of_tenant(tenant):
             raise ArchiveError("The export is damaged: a file lies in the folder of another tenant.")
         root = file_keys.folder(Scope(self._to.config.organization_id, self._to.config.id, tenant))
         found = parts.OF_DOCUMENT.fullmatch(rest)
@@ -238,7 +238,7 @@ class _Import(Frame):
         return f"{root}{rest}"
 
     def _read_files(self) -> None:
-        by_tenant = {tenant or "_": number for number, (_, tenant) in self._to.partitions.items()}
+        by_tenant = {file_keys.of_tenant(tenant): number for number, (_, tenant) in self._to.partitions.items()}
         store = self._to.files() if self._stored else None
         for below in sorted(self._stored):
             self._renew()
