@@ -1,11 +1,12 @@
 """Documents a second by the number of worker processes on one work pool, each bound to one processor core.
 
-    .venv/bin/python bench/workers.py [--workers 1 2 4] [--texts 500] [--rounds 2]
+    .venv/bin/python bench/workers.py [--workers 1 2 4] [--texts 400] [--rounds 2]
 
 Starts a service of its own with one flow run a worker (RETRIEVAL_WORKER_LIMIT=1). A worker and its children run on one
 core, in turn over the cores: the database, Prefect, the dispatcher, the API and this client share the same cores, so
-what is beyond linear up to the cores is theirs. Texts of 1 kB, embedded by all-MiniLM-L6-v2, are posted by 8 clients;
-measured is from the first answer asked for to the last text searchable. Rounds go up and down the numbers of workers.
+what is missing to linear up to the cores is theirs. Texts of 1 kB, embedded by all-MiniLM-L6-v2, are posted by 8
+clients to four namespaces; measured is from the first request to the last text searchable, workers being warm. Rounds
+go up and down the numbers of workers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -28,22 +30,22 @@ sys.path.insert(0, str(PROJECT))
 
 from bench import report  # noqa: E402
 from bench.cranfield import COMMAND, Service  # noqa: E402
-from bench.processes import descendants  # noqa: E402
+from bench.processes import cpu_of_tree, descendants  # noqa: E402
 
+NAMESPACES = 4
 SENTENCE = "The tide turns at the harbour wall, and the keeper writes down when and how high it stood. "
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
-    options.add_argument("--texts", type=int, default=500)
+    options.add_argument("--texts", type=int, default=400)
     options.add_argument("--rounds", type=int, default=2)
     chosen = options.parse_args()
     report.end_in_order()
     rows: dict[int, list[dict[str, float]]] = {count: [] for count in chosen.workers}
     with ExitStack() as stack:
         place = Place(stack)
-        place.ingest(40)
         for number in range(chosen.rounds):
             for count in chosen.workers if number % 2 == 0 else chosen.workers[::-1]:
                 place.have(count)
@@ -74,22 +76,18 @@ class Place:
         subprocess.run([COMMAND, "up", "--detach"], env=self.environment, check=True, stdout=subprocess.DEVNULL)
         state = json.loads((self.home / "state.json").read_text())
         first = next(role["pid"] for role in state["roles"] if role["name"] == "worker")
-        self.service = Service(json.loads((self.home / "service.json").read_text()), "all-MiniLM-L6-v2", state["pid"])
+        self.root = int(state["pid"])
+        info = json.loads((self.home / "service.json").read_text())
+        self.services = [Service(info, "all-MiniLM-L6-v2", self.root) for _ in range(NAMESPACES)]
         self.workers: list[int] = [first]
         self.more: list[subprocess.Popen[bytes]] = []
         self.number = 0
-        stack.callback(self.have, 1)
+        stack.callback(self.end)
 
     def have(self, count: int) -> None:
         """Start or end workers until there are so many, each on a core of its own as far as there are cores."""
-        while len(self.workers) > count:
-            self.workers.pop()
-            process = self.more.pop()
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(30)
-            process.kill()
-            process.wait()
+        if len(self.workers) > count:
+            self.end()
         while len(self.workers) < count:
             log = self.home / f"worker-{len(self.workers)}-{time.monotonic_ns()}.log"
             with log.open("wb") as output:
@@ -101,17 +99,38 @@ class Place:
                 if started.poll() is not None or time.monotonic() > until:
                     sys.exit(f"A worker did not start: {log.read_text()[-2000:]}")
                 time.sleep(0.2)
-        time.sleep(2)  # its children
+        self.ingest(40 * count)  # until all are warm
         for place, pid in enumerate(self.workers):
             for one in (pid, *descendants(pid)):
                 for thread in Path(f"/proc/{one}/task").glob("[0-9]*"):
                     with suppress(ProcessLookupError):
                         os.sched_setaffinity(int(thread.name), {place % (os.cpu_count() or 1)})
 
+    def end(self) -> None:
+        """End those beside the service's own."""
+        while self.more:
+            self.workers.pop()
+            process = self.more.pop()
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            process.kill()
+            process.wait()
+
     def ingest(self, count: int) -> dict[str, float]:
+        """Texts to all namespaces at once, two clients each."""
         self.number += 1
         texts = [(f"{self.number} {n}", f"Entry {self.number} of {n}. " + SENTENCE * 10) for n in range(count)]
-        return self.service.ingest(texts, 8)
+        began, before = time.perf_counter(), self._cpu()
+        with ThreadPoolExecutor(NAMESPACES) as pool:
+            parts = [texts[start::NAMESPACES] for start in range(NAMESPACES)]
+            list(pool.map(lambda pair: pair[0].ingest(pair[1], 2), zip(self.services, parts, strict=True)))
+        seconds = time.perf_counter() - began
+        spent = round(self._cpu() - before, 1)
+        return {"documents_per_s": round(count / seconds, 1), "cpu_s": spent, "seconds": round(seconds, 1)}
+
+    def _cpu(self) -> float:
+        return cpu_of_tree(self.root) + sum(cpu_of_tree(one.pid) for one in self.more)
 
 
 def figures(rows: dict[int, list[dict[str, float]]]) -> dict[str, Any]:
