@@ -122,8 +122,8 @@ class Service:
         for number in range(rounds + 2):
             text = PROBE.format(number)
             started = time.perf_counter()
-            run = self._text(f"probe {number}", text, {})
-            self._wait([run], pause=0.01)
+            run = self.text(f"probe {number}", text, {})
+            self.wait([run], pause=0.01)
             seconds.append(time.perf_counter() - started)
         warm = seconds[2:]
         self._delete_probes()
@@ -143,9 +143,9 @@ class Service:
         _say(f"{len(documents)} texts")
         started, before = time.perf_counter(), cpu_of_tree(self.root)
         with ThreadPoolExecutor(clients) as pool:
-            runs = list(pool.map(lambda d: self._text(f"cranfield {d[0]}", d[1], {"cranfield": d[0]}), documents))
+            runs = list(pool.map(lambda d: self.text(f"cranfield {d[0]}", d[1], {"cranfield": d[0]}), documents))
         accepted = time.perf_counter() - started
-        self._wait(runs[::-1], pause=0.25)
+        self.wait(runs[::-1], pause=0.25)
         took = time.perf_counter() - started
         return {
             "documents": len(documents),
@@ -184,12 +184,12 @@ class Service:
         body["hybridConfig"] = {"semanticWeight": weights[0], "keywordWeight": weights[1]}
         return list(self._post("/v1/search/hybrid", body)["results"])
 
-    def _text(self, name: str, text: str, metadata: dict[str, Any]) -> str:
+    def text(self, name: str, text: str, metadata: dict[str, Any]) -> str:
         config = {"text": text, "name": name, "metadata": metadata}
         body = {"namespaceId": self.namespace, "ingestConfig": {"source": "TEXT", "config": config}}
         return str(self._post("/v1/ingest/text", body)["ingestJobRunId"])
 
-    def _wait(self, runs: list[str], *, pause: float) -> None:
+    def wait(self, runs: list[str], *, pause: float) -> None:
         for run in runs:
             while True:
                 answer = self.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": self.namespace})

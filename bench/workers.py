@@ -4,8 +4,8 @@
 
 Starts a service of its own with one flow run a worker (RETRIEVAL_WORKER_LIMIT=1). A worker and its children run on one
 core, in turn over the cores: the database, Prefect, the dispatcher, the API and this client share the same cores, so
-what is missing to linear up to the cores is theirs. Texts of 1 kB, embedded by all-MiniLM-L6-v2, are posted by 8
-clients to four namespaces; measured is from the first request to the last text searchable, workers being warm. Rounds
+what is missing to linear up to the cores is theirs. Texts of 1 kB for all-MiniLM-L6-v2 are posted to four namespaces
+while the dispatcher stands still; measured is from its going on to the last text searchable, workers being warm. Rounds
 go up and down the numbers of workers.
 """
 
@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -75,7 +76,8 @@ class Place:
         )
         subprocess.run([COMMAND, "up", "--detach"], env=self.environment, check=True, stdout=subprocess.DEVNULL)
         state = json.loads((self.home / "state.json").read_text())
-        first = next(role["pid"] for role in state["roles"] if role["name"] == "worker")
+        roles = {role["name"]: int(role["pid"]) for role in state["roles"] if role["pid"]}
+        first, self.dispatcher = roles["worker"], roles["dispatcher"]
         self.root = int(state["pid"])
         info = json.loads((self.home / "service.json").read_text())
         self.services = [Service(info, "all-MiniLM-L6-v2", self.root) for _ in range(NAMESPACES)]
@@ -118,16 +120,25 @@ class Place:
             process.wait()
 
     def ingest(self, count: int) -> dict[str, float]:
-        """Texts to all namespaces at once, two clients each."""
+        """A backlog of texts in all namespaces, posted while the dispatcher stands still, and then done."""
         self.number += 1
         texts = [(f"{self.number} {n}", f"Entry {self.number} of {n}. " + SENTENCE * 10) for n in range(count)]
+        os.kill(self.dispatcher, signal.SIGSTOP)
+        try:
+            with ThreadPoolExecutor(8) as pool:
+                runs = list(pool.map(self._post, enumerate(texts)))
+        finally:
+            os.kill(self.dispatcher, signal.SIGCONT)
         began, before = time.perf_counter(), self._cpu()
-        with ThreadPoolExecutor(NAMESPACES) as pool:
-            parts = [texts[start::NAMESPACES] for start in range(NAMESPACES)]
-            list(pool.map(lambda pair: pair[0].ingest(pair[1], 2), zip(self.services, parts, strict=True)))
+        for which, service in enumerate(self.services):
+            service.wait(runs[which::NAMESPACES][::-1], pause=0.25)
         seconds = time.perf_counter() - began
         spent = round(self._cpu() - before, 1)
         return {"documents_per_s": round(count / seconds, 1), "cpu_s": spent, "seconds": round(seconds, 1)}
+
+    def _post(self, numbered: tuple[int, tuple[str, str]]) -> str:
+        number, (name, text) = numbered
+        return self.services[number % NAMESPACES].text(name, text, {})
 
     def _cpu(self) -> float:
         return cpu_of_tree(self.root) + sum(cpu_of_tree(one.pid) for one in self.more)
