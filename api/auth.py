@@ -54,6 +54,8 @@ class Caller:
     tenant_known: bool
     tenants_open: bool
     tenant_required: bool
+    counted: bool
+    """Whether the organization or one of its tenants has, or had, a quota."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class Credentials:
 
 _LOOK_UP: LiteralString = """
     select k.id, k.name, k.organization_id, k.scopes, k.namespace_id, k.tenant, o.requests_per_minute, o.tenants,
-           o.tenant_required, floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
+           o.tenant_required, o.counted, floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
            exists (select from tenants t where t.organization_id = k.organization_id and t.id = %(tenant)s)
                as tenant_known
     from api_keys k join organizations o on o.id = k.organization_id
@@ -259,6 +261,7 @@ def _caller(row: Row, tenant: str | None) -> Caller:
         tenant_known=row["tenant_known"],
         tenants_open=row["tenants"] == "open",
         tenant_required=row["tenant_required"],
+        counted=row["counted"],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import msgspec
 import structlog
@@ -27,6 +28,7 @@ STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.PAYLOAD_TOO_LARGE: 413,
     ErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
     ErrorCode.RATE_LIMIT_EXCEEDED: 429,
+    ErrorCode.QUOTA_EXCEEDED: 403,
     ErrorCode.INTERNAL_ERROR: 500,
     ErrorCode.SERVICE_UNAVAILABLE: 503,
     ErrorCode.INVALID_REQUEST: 400,
@@ -89,7 +91,9 @@ def render(error: ServiceError) -> Rendered:
 
 def info(error: ServiceError) -> ErrorInfo:
     """Code, message and details, as D04 has them."""
-    details = ErrorDetails(reason=error.reason or error.code.lower(), field=error.field or msgspec.UNSET)
+    details = ErrorDetails(
+        error.reason or error.code.lower(), error.field or msgspec.UNSET, **cast("dict[str, Any]", error.quota)
+    )
     return ErrorInfo(error.code, error.message, details)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
@@ -21,8 +22,9 @@ from api.auth import Caller
 from api.permissions import Permission, Reach
 from api.services import Services
 from api.wire.common import Answer
-from retrieval.accounts import idempotency, tenants
+from retrieval.accounts import idempotency, quotas, tenants
 from retrieval.accounts.idempotency import IdempotentRequest
+from retrieval.database import sync_async
 from retrieval.database.cursors import Cursors
 from retrieval.database.pages import Part
 from retrieval.errors import ErrorCode, ServiceError
@@ -113,6 +115,8 @@ class Call(Generic[B, Q]):
     ) -> Answer | bytes:
         """Do what creates something: once for each Idempotency-Key, straight away without one."""
         asked = asked or self.asked
+        if self.caller.counted:
+            act = partial(self._within_quotas, act)
         if asked is None:
             return await act()
 
@@ -120,6 +124,16 @@ class Call(Generic[B, Q]):
             return msgspec.json.encode(await act())
 
         return await idempotency.once(self.services.db, self.services.ring, asked, encoded)
+
+    async def _within_quotas(self, act: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Do it, and undo it with QUOTA_EXCEEDED if it went beyond a quota; one of an organization at a time."""
+        db, organization = self.services.db, self.caller.organization
+        async with db.async_together(), db.async_transaction() as connection:
+            before = await sync_async.async_run(connection, quotas.read(organization, self.tenant, lock=True))
+            answer = await act()
+            if quotas.limited(before):
+                quotas.check(before, await sync_async.async_run(connection, quotas.read(organization, self.tenant)))
+            return answer
 
     async def place(self, cursor: str | None, namespace_id: str = "", *, field: str = "cursor") -> str | None:
         """Where this listing goes on; the area's `INVALID_*` for a cursor that it has not given."""

@@ -105,6 +105,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "GET /v1/usage": _unbound("admin"),
     "GET /v1/audit": _unbound("admin"),
     "GET /metrics": _unbound("admin"),
+    "GET /v1/organization": _unbound("admin"),
+    "PATCH /v1/organization": _unbound("admin"),
+    "PATCH /v1/tenants/{tenant_id}": _unbound("admin"),
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from api import permissions
 from local import environment
 from local.errors import LocalError
-from retrieval.accounts import api_keys, audit, organizations, tenants
+from retrieval.accounts import api_keys, audit, organizations, quotas, tenants
 from retrieval.accounts.audit import Entry, Source
 from retrieval.accounts.organizations import Organization, Plan, TenantRule
 from retrieval.database.database import AWAY, Database
@@ -177,6 +177,36 @@ def _org_update(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     return Outcome(_shown([changed]), Changed([changed.id], "organization", changed.id))
 
 
+def _org_set(db: Database, _ring: KeyRing, options: Options) -> Outcome:
+    organization = chosen_organization(db, options.org)
+    given = {name: getattr(options, name) for name in quotas.NAMES if getattr(options, name) is not None}
+    values = {name: _limit(value) for name, value in given.items()}
+    if not values:
+        raise LocalError("Name a quota to set: `retrieval org set --help` lists them.", exit_code=2)
+    if options.tenant is None:
+        limits, changed = (
+            quotas.set_organization(db, organization, values),
+            Changed([organization], "organization", organization),
+        )
+    else:
+        limits, changed = (
+            quotas.set_tenant(db, organization, options.tenant, values),
+            Changed([organization], "tenant", options.tenant),
+        )
+    if limits is None:
+        raise LocalError(f"There is no tenant {options.tenant}: `retrieval tenant list` shows them.")
+    rows = [(name, str(limits.get(name, "no limit"))) for name in quotas.NAMES]
+    return Outcome(_table(("quota", "limit"), rows), changed)
+
+
+def _limit(value: str) -> int | None:
+    if value == "none":
+        return None
+    if not value.isascii() or not value.isdecimal():
+        raise ValueError("A quota is a whole number, or none.")
+    return int(value)
+
+
 def _tenant_create(db: Database, _ring: KeyRing, options: Options) -> Outcome:
     organization = chosen_organization(db, options.org)
     tenants.create(db, organization, options.tenant)
@@ -218,6 +248,7 @@ _COMMANDS: dict[tuple[str, str], Callable[[Database, KeyRing, Options], Outcome]
     ("org", "create"): _org_create,
     ("org", "list"): _org_list,
     ("org", "update"): _org_update,
+    ("org", "set"): _org_set,
     ("tenant", "create"): _tenant_create,
     ("tenant", "list"): _tenant_list,
     ("tenant", "delete"): _tenant_delete,

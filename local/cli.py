@@ -169,6 +169,16 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     update = org.add_parser("update", help="change the plan or limits of an organization")
     update.add_argument("id")
     _org_options(update)
+    quotas = org.add_parser("set", help="set quotas of an organization or a tenant; `none` removes one")
+    quotas.add_argument("--org", help=_ORGANIZATION)
+    quotas.add_argument("--tenant", help="of this tenant instead of the whole organization")
+    for option, name, does in (
+        ("--documents", "documents", "most documents"),
+        ("--stored-bytes", "storedBytes", "most bytes of documents as they were sent"),
+        ("--tokens-per-month", "tokensPerMonth", "most tokens embedded in a calendar month"),
+        ("--concurrent-runs", "concurrentRuns", "most unfinished job runs"),
+    ):
+        quotas.add_argument(option, dest=name, metavar="N", help=does)
     tenant = _verbs(commands, "tenant", "tenants of an organization")
     for verb, does in (("create", "make a tenant known"), ("delete", "refuse a tenant's requests; its data is kept")):
         sub = tenant.add_parser(verb, help=does)

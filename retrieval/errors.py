@@ -9,6 +9,7 @@ StepError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -25,6 +26,7 @@ class ErrorCode(StrEnum):
     PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
     UNSUPPORTED_MEDIA_TYPE = "UNSUPPORTED_MEDIA_TYPE"
     RATE_LIMIT_EXCEEDED = "RATE_LIMIT_EXCEEDED"
+    QUOTA_EXCEEDED = "QUOTA_EXCEEDED"
     INTERNAL_ERROR = "INTERNAL_ERROR"
     SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
     INVALID_REQUEST = "INVALID_REQUEST"
@@ -61,7 +63,10 @@ class ErrorCode(StrEnum):
 
 
 class ServiceError(Exception):
-    """An error that an API client sees. `message` never holds a submitted value, a secret or a vendor's text."""
+    """An error that an API client sees. `message` never holds a submitted value, a secret or a vendor's text.
+
+    quota: where one is exceeded, its name, what is `used` and the `limit`.
+    """
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class ServiceError(Exception):
         field: str | None = None,
         reason: str | None = None,
         headers: dict[str, str] | None = None,
+        quota: Mapping[str, str | int] | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -78,6 +84,7 @@ class ServiceError(Exception):
         self.field = field
         self.reason = reason
         self.headers = headers or {}
+        self.quota = quota or {}
 
 
 class StepError(Exception):

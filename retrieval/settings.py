@@ -159,6 +159,12 @@ class Settings(BaseSettings):
     audit_days: int = Field(default=400, ge=1)
     """Days for which the audit log keeps an entry."""
 
+    prices: dict[str, float] = {}
+    """Prices of a million embedded tokens by `PROVIDER/model`, as `{"OPENAI/text-embedding-3-small": 0.02}`, for
+    `GET /v1/usage`. LOCAL costs nothing; what is absent has no cost there."""
+    price_currency: str = Field(default="USD", pattern="^[A-Z]{3}$")
+    """Currency of the prices."""
+
     # What namespaces may use (D11)
     allow_local_files: bool = True
     """Allow the file storage `LOCAL`."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from api import permissions, request_context
 from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
 from api.wire.common import Answer, PartQuery
-from retrieval.accounts import api_keys, tenants, usage
+from api.wire.quotas import Quotas, UsageQuery, group
+from retrieval.accounts import api_keys, quotas, tenants, usage
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
 from retrieval.security import server_secrets
+
+LONGEST = timedelta(days=400)
+"""The longest time that usage is answered for."""
 
 _INVALID = ErrorCode.INVALID_REQUEST
 _operation = partial(operation, tag="Administration", tenant=TenantUse.IGNORED, invalid=_INVALID)
@@ -137,9 +142,12 @@ async def delete_tenant(call: Call[None, None]) -> wire.TenantDeletedAnswer:
     return wire.TenantDeletedAnswer(message="Tenant deleted successfully", data=wire.ForgottenTenant(name))
 
 
-@_operation("GET", "/v1/usage", summary="Read the usage", answer=wire.UsageAnswer)
-async def read_usage(call: Call[None, None]) -> wire.UsageAnswer:
-    """Of the whole organization, over all tenants; the requests are those of this calendar minute."""
+@_operation("GET", "/v1/usage", summary="Read the usage", query=UsageQuery, answer=wire.UsageAnswer)
+async def read_usage(call: Call[None, UsageQuery]) -> wire.UsageAnswer:
+    """Of the whole organization, over all tenants; the requests are those of this calendar minute.
+
+    With `from`, `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas.
+    """
     services = call.services
     found = await usage.read(services.db, call.caller.organization)
     rate = request_context.of(call.request.scope).rate
@@ -152,10 +160,31 @@ async def read_usage(call: Call[None, None]) -> wire.UsageAnswer:
         requests=wire.Allowance(limit - left, limit),
         namespaces=wire.Allowance(found.namespaces, allowed),
     )
+    await _report(call, data)
     return wire.UsageAnswer(message="Usage fetched successfully", data=data)
 
 
 HANDLERS = (list_keys, current_key, create_key, revoke_key, list_tenants, create_tenant, delete_tenant, read_usage)
+
+
+async def _report(call: Call[None, UsageQuery], data: wire.UsageData) -> None:
+    """Add what was asked for by day, namespace or tenant."""
+    asked, services, organization = call.query, call.services, call.caller.organization
+    if asked.start is None and asked.end is None and asked.by is None:
+        return
+    today = datetime.now(UTC).date()
+    end = asked.end or max(today, asked.start or today)
+    start = asked.start or end.replace(day=1)
+    if not start <= end <= start + LONGEST:
+        message = f"from is not after to, and at most {LONGEST.days} days before it."
+        raise ServiceError(_INVALID, message, field="from", reason="out_of_bounds")
+    by = usage.By(asked.by or "day")
+    groups = await usage.report(services.db, organization, by, start, end)
+    uses = await quotas.uses(services.db, organization, [one.key for one in groups] if by is usage.By.TENANT else [])
+    data.start, data.end, data.by, data.currency = str(start), str(end), str(by), services.settings.price_currency
+    data.used, data.limit = Quotas.of(uses[None].used), Quotas.of(uses[None].limits)
+    shown = [group(one, by, services.settings.prices, uses.get(one.key)) for one in groups]
+    data.usage = shown
 
 
 def _require_name(tenant: str | None, field: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import Answer, Listing, Timestamp
+from api.wire.quotas import Quotas, UsageGroup
 from retrieval.accounts import api_keys as keys
 from retrieval.accounts import tenants
 from retrieval.accounts.api_keys import SCOPES
@@ -98,14 +100,15 @@ class CreateTenant(Struct):
 
 
 class Tenant(Struct, rename="camel"):
-    """A tenant that the organization knows."""
+    """A tenant that the organization knows, with its quotas."""
 
     id: str
     created_at: Timestamp
+    quotas: Quotas
 
     @classmethod
     def of(cls, tenant: tenants.Tenant) -> Tenant:
-        return cls(tenant.id, Timestamp.of(tenant.created_at))
+        return cls(tenant.id, Timestamp.of(tenant.created_at), Quotas.of(tenant.quotas))
 
 
 class TenantsData(Listing, kw_only=True):
@@ -152,13 +155,23 @@ class Allowance(Struct):
 
 
 class UsageData(Struct, rename="camel"):
-    """`storageBytes` sums the documents' sizes as they were sent; `requests` are those of this calendar minute."""
+    """`storageBytes` sums the documents' sizes as they were sent; `requests` are those of this calendar minute.
+
+    What follows `namespaces` is there where days or groups were asked for.
+    """
 
     documents: int
     chunks: int
     storage_bytes: int
     requests: Allowance
     namespaces: Allowance
+    start: str | UnsetType = msgspec.field(name="from", default=UNSET)
+    end: str | UnsetType = msgspec.field(name="to", default=UNSET)
+    by: str | UnsetType = UNSET
+    used: Quotas | UnsetType = UNSET
+    limit: Quotas | UnsetType = UNSET
+    currency: str | UnsetType = UNSET
+    usage: list[UsageGroup] | UnsetType = UNSET
 
 
 class UsageAnswer(Answer, kw_only=True):

@@ -67,10 +67,16 @@ class DeletionAnswered(Answer, rename="camel", kw_only=True):
 
 
 class ErrorDetails(Struct):
-    """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is."""
+    """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is.
+
+    `quota`, `used` and `limit` stand with QUOTA_EXCEEDED alone.
+    """
 
     reason: str
     field: str | UnsetType = UNSET
+    quota: str | UnsetType = UNSET
+    used: int | UnsetType = UNSET
+    limit: int | UnsetType = UNSET
 
 
 class ErrorInfo(Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -34,7 +35,7 @@ SHARES = {Plan.PILOT: 1, Plan.PRO: 2, Plan.TEAM: 4, Plan.CUSTOM: 4}
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """An organization with its limits. `namespace_limit` None: the setting's."""
+    """An organization with its limits. `namespace_limit` None: the setting's. `quotas`: by name, absent is no limit."""
 
     id: str
     name: str
@@ -44,13 +45,16 @@ class Organization:
     tenants: TenantRule
     tenant_required: bool
     created_at: datetime
+    quotas: Mapping[str, int]
 
     @classmethod
     def of(cls, row: Row) -> Organization:
         return cls(**{**row, "plan": Plan(row["plan"]), "tenants": TenantRule(row["tenants"])})
 
 
-COLUMNS: LiteralString = "id, name, plan, requests_per_minute, namespace_limit, tenants, tenant_required, created_at"
+COLUMNS: LiteralString = (
+    "id, name, plan, requests_per_minute, namespace_limit, tenants, tenant_required, created_at, quotas"
+)
 INSERT: LiteralString = (
     "insert into organizations (id, name, plan, requests_per_minute, namespace_limit, tenants, tenant_required)"
     " values (%(id)s, %(name)s, %(plan)s, %(requests)s, %(namespace_limit)s, %(tenants)s, %(tenant_required)s)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
@@ -19,16 +20,19 @@ _KEEP_OR_MAKE: LiteralString = (
     "insert into tenants (organization_id, id) values (%(organization)s, %(tenant)s)"
     " on conflict (organization_id, id) do update set id = excluded.id"
 )
-_LIST: LiteralString = "select id, created_at from tenants where organization_id = %(organization)s" + pages.newer()
+_LIST: LiteralString = (
+    "select id, created_at, quotas from tenants where organization_id = %(organization)s" + pages.newer()
+)
 _REMOVE: LiteralString = "delete from tenants where organization_id = %(organization)s and id = %(tenant)s returning id"
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant by the name that clients send."""
+    """A tenant by the name that clients send. `quotas`: by name, absent is no limit."""
 
     id: str
     created_at: datetime
+    quotas: Mapping[str, int]
 
 
 def is_name(text: str) -> bool:
@@ -51,12 +55,20 @@ async def make_known(db: Database, organization: str, tenant: str) -> None:
 async def add(db: Database, organization: str, tenant: str) -> Tenant:
     """Make a tenant known, whose name is well-formed, and answer it."""
     row = await db.async_row(
-        _KEEP_OR_MAKE + " returning id, created_at",
+        _KEEP_OR_MAKE + " returning id, created_at, quotas",
         {"organization": organization, "tenant": tenant},
     )
     if row is None:
         raise RuntimeError("insert … returning gave no row")
     return Tenant(**row)
+
+
+async def one(db: Database, organization: str, tenant: str) -> Tenant | None:
+    row = await db.async_row(
+        "select id, created_at, quotas from tenants where organization_id = %(organization)s and id = %(tenant)s",
+        {"organization": organization, "tenant": tenant},
+    )
+    return None if row is None else Tenant(**row)
 
 
 def list_all(db: Database, organization: str) -> list[Tenant]:

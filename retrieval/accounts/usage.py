@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
 from typing import LiteralString
 
+from retrieval.database import scopes
 from retrieval.database.database import Database
+from retrieval.database.sync_async import Statement
+from retrieval.ports import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +47,85 @@ async def read(db: Database, organization: str) -> Usage:
     if row is None:
         raise RuntimeError("a count gave no row")
     return Usage(**row)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of documents that were embedded with one model."""
+
+    provider: str
+    model: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What belongs to a day, a namespace or a tenant, by its `key`."""
+
+    key: str
+    documents: int = 0
+    stored_bytes: int = 0
+    models: list[Tokens] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> int:
+        return sum(one.tokens for one in self.models)
+
+
+class By(StrEnum):
+    """What usage is added up by."""
+
+    DAY = "day"
+    NAMESPACE = "namespace"
+    TENANT = "tenant"
+
+
+_EMBEDDED: LiteralString = """
+    insert into token_usage as u (organization_id, day, namespace_id, tenant, provider, model, tokens)
+    values (%(organization)s, (now() at time zone 'utc')::date, %(namespace)s, %(tenant)s, %(provider)s, %(model)s,
+            %(tokens)s)
+    on conflict (organization_id, day, namespace_id, tenant, provider, model)
+    do update set tokens = u.tokens + excluded.tokens
+"""
+_KEYS: Mapping[By, tuple[LiteralString, LiteralString]] = {
+    By.DAY: ("(d.created_at at time zone 'utc')::date::text", "day::text"),
+    By.NAMESPACE: ("n.id", "namespace_id"),
+    By.TENANT: ("p.tenant", "tenant"),
+}
+"""What a document, and what a row of `token_usage`, belongs to."""
+
+_HELD: LiteralString = """
+    as key, count(*) as documents, sum(document_size(d.properties, d.accepted_bytes))::bigint as stored_bytes
+    from namespaces n join partitions p on p.namespace_id = n.id join documents d on d.partition_id = p.id
+    where n.organization_id = %(organization)s and n.deleted_at is null and d.deleted_at is null
+"""
+_CREATED: LiteralString = (
+    " and d.created_at >= %(start)s::date::timestamp at time zone 'utc'"
+    " and d.created_at < (%(end)s::date + 1)::timestamp at time zone 'utc'"
+)
+_SPENT: LiteralString = """
+    as key, provider, model, sum(tokens)::bigint as tokens from token_usage
+    where organization_id = %(organization)s and day between %(start)s and %(end)s group by 1, 2, 3 order by 1, 2, 3
+"""
+
+
+def embedded(scope: Scope, provider: str, model: str, tokens: int) -> Statement:
+    """The statement that counts tokens which a scope had embedded today (UTC)."""
+    return _EMBEDDED, {**scopes.params(scope), "provider": provider, "model": model, "tokens": tokens}
+
+
+async def report(db: Database, organization: str, by: By, start: date, end: date) -> list[Group]:
+    """Usage by group, in the order of their keys; both days belong to it.
+
+    Tokens are those of these days. Documents are those that are there now: by day the ones that came then, else all.
+    """
+    document, row_of = _KEYS[by]
+    values = {"organization": organization, "start": start, "end": end}
+    created = _CREATED if by is By.DAY else ""
+    groups: dict[str, Group] = {}
+    for row in await db.async_rows("select " + document + _HELD + created + " group by 1", values):
+        groups[row["key"]] = Group(row["key"], row["documents"], row["stored_bytes"])
+    for row in await db.async_rows("select " + row_of + _SPENT, values):
+        group = groups.setdefault(row["key"], Group(row["key"]))
+        group.models.append(Tokens(row["provider"], row["model"], row["tokens"]))
+    return [groups[key] for key in sorted(groups)]

@@ -39,7 +39,7 @@ def unchanged(db: Database, lease: Lease, waiting: Sequence[Item], fingerprints:
                         'sourceVersion', m.properties -> 'sourceVersion',
                         'path', m.properties -> 'path', 'url', m.properties -> 'url',
                         'owner', m.properties -> 'owner')),
-                    synced_at = now(), updated_at = now()
+                    accepted_bytes = null, synced_at = now(), updated_at = now()
                 from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
                             %(metadata)s::jsonb[], %(accepted)s::timestamptz[], %(changes)s::jsonb[],
                             %(fingerprints)s::bytea[])
@@ -138,7 +138,7 @@ def _point_to(connection: Connection[Row], work: Sequence[Item], before: Mapping
             parsed_key = w.parsed_key, properties = w.properties, embedding = w.embedding,
             status = case when d.job_run_id = w.run then 'SUCCESS' else d.status end,
             error = case when d.job_run_id = w.run then null else d.error end,
-            synced_at = now(), updated_at = now()
+            accepted_bytes = null, synced_at = now(), updated_at = now()
         from unnest(%(runs)s::text[], %(documents)s::text[], %(generations)s::bigint[], %(names)s::text[],
                     %(metadata)s::jsonb[], %(accepted)s::timestamptz[], %(changes)s::jsonb[],
                     %(fingerprints)s::bytea[], %(raw_keys)s::text[], %(parsed_keys)s::text[],

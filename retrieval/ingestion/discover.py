@@ -14,7 +14,7 @@ from retrieval import ids, job_config
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Retryable
-from retrieval.ingestion import listed_content
+from retrieval.ingestion import listed_content, within_quotas
 from retrieval.ingestion.listed_content import LISTED
 from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
@@ -174,9 +174,10 @@ def _record(
     db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]
 ) -> bool:
     """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
-    values = _values(wanted, page, brought)
     with db.transaction() as connection:
         batches.guard(connection, lease)
+        page = within_quotas.listed(connection, lease, page)
+        values = _values(wanted, page, brought)
         open_run = connection.execute(
             "update job_runs set discover_cursor = %(cursor)s, blame = 0 where id = %(run)s and not cancel_requested"
             " and finished_at is null returning 1",

@@ -8,9 +8,10 @@ from contextvars import copy_context
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from retrieval.accounts import usage
 from retrieval.database.database import Database, Row
 from retrieval.errors import Fatal, StepError
-from retrieval.ingestion import items, suspects
+from retrieval.ingestion import items, suspects, within_quotas
 from retrieval.ingestion.chunking.titles import titled
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs import batches
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def run(db: Database, lease: Lease, window: Sequence[Key], embedder: Embedder) -> int:
     """Embed the window's new texts; how many there were. Texts that the partition already holds cost nothing."""
-    work = items.at_stage(db, lease, window, Stage.CHUNKED)
+    work = within_quotas.affordable(db, lease, items.at_stage(db, lease, window, Stage.CHUNKED))
     made = missing(db, lease, work, embedder)
     items.advance(db, lease, [(item, {}) for item in work], Stage.EMBEDDED)
     return made
@@ -84,7 +85,7 @@ def _embed(db: Database, lease: Lease, texts: Sequence[Row], embedder: Embedder)
                 if trouble is None and (start := next(starts, None)) is not None:
                     ask(start)
                 _check(vectors, len(part), embedder)
-                _keep(db, lease, part, vectors)
+                _keep(db, lease, part, vectors, embedder)
     if trouble is not None:
         raise trouble
 
@@ -101,7 +102,8 @@ def _check(vectors: Embeddings, count: int, embedder: Embedder) -> None:
         raise Fatal("The embedding model answered with numbers that are not finite.")
 
 
-def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings) -> None:
+def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings, embedder: Embedder) -> None:
+    """Store the vectors, and count what they cost, even where another batch had them made meanwhile."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
         connection.execute(
@@ -117,5 +119,7 @@ def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings) 
                 "values": [str(vector.tolist()) for vector in vectors],
             },
         )
+        tokens = sum(row["tokens"] for row in part)
+        connection.execute(*usage.embedded(lease.scope, embedder.provider, embedder.model, tokens))
         suspects.clear(connection, lease, {row["document_id"] for row in part})
     counts.add(catalog.TOKENS, by=sum(row["tokens"] for row in part))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import LiteralString
 
@@ -15,6 +15,7 @@ from retrieval import ids, settings
 from retrieval.database.database import Database, Row
 from retrieval.documents import archive_members, deletion, file_keys
 from retrieval.errors import Skippable
+from retrieval.ingestion import within_quotas
 from retrieval.ingestion.items import ARCHIVE_PATH, Item
 from retrieval.ports import FileStore, Member, Scope
 
@@ -112,6 +113,7 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
     """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
     if not stored:
         return
+    stored = _within_quotas(connection, item, stored)
     first = _count(connection, item.key.job_run_id)
     kept = [one for one in stored if not one.member.reason]
     values = {
@@ -135,6 +137,19 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
     connection.execute(_RECORD, values)
     connection.execute(_UNUSED, values)
     _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
+
+
+def _within_quotas(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> list[Stored]:
+    """The same, in which members beyond a quota bear the reason; their files are left to garbage collection."""
+    taken = [one for one in stored if not one.member.reason]
+    reasons = within_quotas.members(connection, item.key.job_run_id, [one.member.size for one in taken])
+    refused = {id(one): why for one, why in zip(taken, reasons, strict=True) if why is not None}
+    if refused:
+        discard(connection, item, [one for one in taken if id(one) in refused])
+    return [
+        replace(one, member=replace(one.member, reason=refused[id(one)])) if id(one) in refused else one
+        for one in stored
+    ]
 
 
 def discard(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:

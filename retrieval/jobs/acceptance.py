@@ -29,13 +29,14 @@ _JOB_AND_RUN: LiteralString = (
 ONE: LiteralString = (
     _JOB_AND_RUN
     + """    document as (
-        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata)
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
+                               accepted_bytes)
         select %(document)s, id, %(job)s, %(run)s, %(source)s, %(external_id)s, %(document_type)s, %(name)s,
-               coalesce(%(metadata)s::jsonb, '{}')
+               coalesce(%(metadata)s::jsonb, '{}'), coalesce(%(raw_size)s, octet_length(%(content)s::text))
         from partition
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      archive_id = null, updated_at = now()
+                      archive_id = null, accepted_bytes = excluded.accepted_bytes, updated_at = now()
         returning id, job_run_id, active_generation > 0 as replaces
     ),
     member as (

@@ -17,7 +17,7 @@ from typing import LiteralString
 import structlog
 
 from retrieval import settings
-from retrieval.accounts import audit
+from retrieval.accounts import audit, quotas
 from retrieval.database.database import Database, Row
 from retrieval.documents import receipts
 from retrieval.errors import StepError
@@ -213,4 +213,5 @@ def forget(db: Database) -> None:
     )
     db.rows("delete from search_times where hour < now() - interval '2 days'", {})
     audit.forget(db, settings.load().audit_days)
+    quotas.recount_due(db)
     crawl_frontier.forget(db)

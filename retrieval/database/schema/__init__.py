@@ -24,6 +24,7 @@ from retrieval.database.schema.identity import (
 )
 from retrieval.database.schema.loops import DispatcherLoop
 from retrieval.database.schema.metrics import MetricCount
+from retrieval.database.schema.usage import QuotaChange, TokenUsage
 from retrieval.database.schema.work import Batch, InboxText, Job, JobRun, RunDocument, Sweep
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "Organization",
     "Partition",
     "Posting",
+    "QuotaChange",
     "RateWindow",
     "RunDocument",
     "SearchTime",
@@ -59,4 +61,5 @@ __all__ = [
     "Sweep",
     "Tenant",
     "TermCount",
+    "TokenUsage",
 ]

@@ -36,7 +36,8 @@ class Document(SQLModel, table=True):
     `connection_id`: the newest of the connections that have it (`retrieval.documents.connection_documents`).
     `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
-    `retrieval.documents.metadata_patch` keeps it.
+    `retrieval.documents.metadata_patch` keeps it. `accepted_bytes`: the size of content that is on its way, null once
+    `properties` tell it (`document_size` in the database).
     """
 
     __tablename__ = "documents"
@@ -83,6 +84,7 @@ class Document(SQLModel, table=True):
     parsed_key: str | None = text_column(nullable=True)
     properties: dict[str, Any] = json_column()
     embedding: dict[str, Any] = json_column()
+    accepted_bytes: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
     synced_at: datetime | None = time_column(nullable=True)

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     Text,
+    text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
@@ -19,9 +20,14 @@ from retrieval.database.schema.columns import json_column, reference_column, tex
 
 
 class Organization(SQLModel, table=True):
-    """Owns namespaces, keys and tenants. `tenants` is `open` or `registered` (D40)."""
+    """Owns namespaces, keys and tenants. `tenants` is `open` or `registered` (D40).
+
+    `quotas`: limits by name. `counted`: it or a tenant has had one, so its documents are counted as they come and go;
+    `counted_at`: when they were counted anew last.
+    """
 
     __tablename__ = "organizations"
+    __table_args__ = (Index("organizations_counted", "id", postgresql_where=text("counted")),)
     id: str = text_column(primary_key=True)
     name: str = text_column()
     plan: str = text_column(server_default="custom")
@@ -30,6 +36,9 @@ class Organization(SQLModel, table=True):
     tenants: str = text_column(server_default="open")
     tenant_required: bool = Field(sa_column_kwargs={"server_default": "false"})
     created_at: datetime = time_column()
+    quotas: dict[str, int] = json_column()
+    counted: bool = Field(sa_column_kwargs={"server_default": "false"})
+    counted_at: datetime | None = time_column(nullable=True)
 
 
 class ApiKey(SQLModel, table=True):
@@ -49,12 +58,13 @@ class ApiKey(SQLModel, table=True):
 
 
 class Tenant(SQLModel, table=True):
-    """A tenant that an organization knows."""
+    """A tenant that an organization knows, and its quotas."""
 
     __tablename__ = "tenants"
     organization_id: str = reference_column("organizations.id", primary_key=True)
     id: str = text_column(primary_key=True)
     created_at: datetime = time_column()
+    quotas: dict[str, int] = json_column()
 
 
 class RateWindow(SQLModel, table=True):

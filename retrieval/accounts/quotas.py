@@ -1,0 +1,238 @@
+"""Quotas of organizations and tenants: set, kept at the door and on the way, and counted.
+
+What is counted lies in `quota_changes`, written by a trigger within the transaction that makes or deletes documents.
+Whoever adds under a quota holds the organization's lock until that transaction ends, so that sums are exact whoever
+else asks. Organizations that never had a quota pay for none of this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+from retrieval.database import sync_async
+from retrieval.database.database import Database, Row
+from retrieval.database.sync_async import Statements
+from retrieval.errors import ErrorCode, ServiceError
+
+DOCUMENTS = "documents"
+STORED_BYTES = "storedBytes"
+TOKENS = "tokensPerMonth"
+RUNS = "concurrentRuns"
+NAMES = (DOCUMENTS, STORED_BYTES, TOKENS, RUNS)
+WORDS: Mapping[str, str] = {
+    DOCUMENTS: "documents",
+    STORED_BYTES: "stored bytes",
+    TOKENS: "tokens embedded this month",
+    RUNS: "job runs at the same time",
+}
+RECOUNT_MINUTES = 10
+"""How old a count may be before everything is counted anew."""
+
+_ORGANIZATION = "organization"
+_TENANT = "tenant"
+
+Limits = Mapping[str, int]
+"""By name of the quota; one that is absent has no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What an organization, or one of its tenants, uses of its limits."""
+
+    owner: str
+    used: Mapping[str, int]
+    limits: Limits
+
+    def left(self, name: str) -> int | None:
+        """How much more may come; None without a limit."""
+        return max(0, self.limits[name] - self.used[name]) if name in self.limits else None
+
+
+_LOCK: LiteralString = "select pg_advisory_xact_lock(%(lock)s)"
+_READ: LiteralString = """
+    select o.quotas as organization_limits,
+           coalesce((select t.quotas from tenants t where t.organization_id = o.id and t.id = %(tenant)s), '{}')
+               as tenant_limits,
+           counted.*, month.*, open.*
+    from organizations o,
+    lateral (
+        select coalesce(sum(documents), 0)::bigint as organization_documents,
+               coalesce(sum(stored_bytes), 0)::bigint as "organization_storedBytes",
+               coalesce(sum(documents) filter (where tenant = %(tenant)s), 0)::bigint as tenant_documents,
+               coalesce(sum(stored_bytes) filter (where tenant = %(tenant)s), 0)::bigint as "tenant_storedBytes"
+        from quota_changes where organization_id = o.id
+    ) counted,
+    lateral (
+        select coalesce(sum(tokens), 0)::bigint as "organization_tokensPerMonth",
+               coalesce(sum(tokens) filter (where tenant = %(tenant)s), 0)::bigint as "tenant_tokensPerMonth"
+        from token_usage
+        where organization_id = o.id and day >= date_trunc('month', now() at time zone 'utc')::date
+    ) month,
+    lateral (
+        select count(*) as "organization_concurrentRuns",
+               count(*) filter (where p.tenant = %(tenant)s) as "tenant_concurrentRuns"
+        from job_runs r join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
+        where n.organization_id = o.id and r.finished_at is null
+    ) open
+    where o.id = %(organization)s
+"""
+_SET: LiteralString = "jsonb_strip_nulls(quotas || %(quotas)s::jsonb)"
+_SET_ORGANIZATION: LiteralString = (
+    "update organizations set quotas = "
+    + _SET
+    + ", counted = true where id = %(organization)s returning quotas, counted_at is null as new"
+)
+_SET_TENANT: LiteralString = (
+    "with counted as (update organizations set counted = true where id = %(organization)s and exists"
+    " (select from tenants where organization_id = %(organization)s and id = %(tenant)s) returning counted_at)"
+    " update tenants set quotas = "
+    + _SET
+    + " from counted where organization_id = %(organization)s and id = %(tenant)s"
+    " returning quotas, counted.counted_at is null as new"
+)
+_RECOUNT: LiteralString = """
+    with gone as (delete from quota_changes where organization_id = %(organization)s),
+    noted as (update organizations set counted_at = now() where id = %(organization)s)
+    insert into quota_changes (organization_id, tenant, documents, stored_bytes)
+    select n.organization_id, p.tenant, count(*), sum(document_size(d.properties, d.accepted_bytes))
+    from namespaces n join partitions p on p.namespace_id = n.id join documents d on d.partition_id = p.id
+    where n.organization_id = %(organization)s and d.deleted_at is null group by 1, 2
+"""
+"""One statement sees one state, so what others commit meanwhile is neither counted twice nor dropped."""
+_COUNTED: LiteralString = """
+    select p.tenant, count(*) as documents, sum(document_size(d.properties, d.accepted_bytes))::bigint as stored_bytes
+    from namespaces n join partitions p on p.namespace_id = n.id join documents d on d.partition_id = p.id
+    where n.organization_id = %(organization)s and d.deleted_at is null group by 1
+"""
+_DUE: LiteralString = """
+    select o.id from organizations o where o.counted and (
+        o.counted_at is null or o.counted_at < now() - make_interval(mins => %(minutes)s)
+        or (select count(*) from (select from quota_changes c where c.organization_id = o.id limit 1000) parts) = 1000)
+    order by o.counted_at nulls first limit 20
+"""
+
+
+def read(organization: str, tenant: str, *, lock: bool = False) -> Statements[tuple[Use, ...]]:
+    """What the organization and its tenant use of what they may. lock: nobody else adds until the transaction ends."""
+    if lock:
+        yield _LOCK, {"lock": _lock(organization)}
+    rows = yield _READ, {"organization": organization, "tenant": tenant}
+    return _uses(rows[0]) if rows else ()
+
+
+async def uses(db: Database, organization: str, tenants: Sequence[str]) -> dict[str | None, Use]:
+    """By tenant, where it has a limit, what is used; under None the organization's. Counted anew: for people."""
+    counted = await db.async_rows(_COUNTED, {"organization": organization})
+    documents = {row["tenant"]: row for row in counted}
+    found: dict[str | None, Use] = {}
+    async with db.async_transaction() as connection:
+        for tenant in ("", *tenants):
+            owner, one = await sync_async.async_run(connection, read(organization, tenant))
+            rows = [documents[tenant]] if tenant in documents else []
+            found[None] = Use(owner.owner, {**owner.used, **_held(counted)}, owner.limits)
+            if one.limits:
+                found[tenant] = Use(one.owner, {**one.used, **_held(rows)}, one.limits)
+    return found
+
+
+def _held(rows: Sequence[Row]) -> dict[str, int]:
+    return {
+        DOCUMENTS: sum(row["documents"] for row in rows),
+        STORED_BYTES: sum(row["stored_bytes"] for row in rows),
+    }
+
+
+def check(before: Sequence[Use], after: Sequence[Use]) -> None:
+    """QUOTA_EXCEEDED if what was added in between goes beyond a limit, or the month's tokens were used up before."""
+    for was, now in zip(before, after, strict=True):
+        for name, limit in now.limits.items():
+            grown = name == TOKENS or now.used[name] > was.used[name]
+            if grown and now.used[name] > limit - (name == TOKENS):
+                raise exceeded(was.owner, name, was.used[name], limit)
+
+
+def exceeded(owner: str, name: str, used: int, limit: int) -> ServiceError:
+    return ServiceError(
+        ErrorCode.QUOTA_EXCEEDED,
+        f"This would exceed the {owner}'s quota of {limit:,} {WORDS[name]}; {used:,} are used.",
+        quota={"quota": name, "used": used, "limit": limit},
+    )
+
+
+def reason(uses: Sequence[Use], wanted: Mapping[str, int]) -> str | None:
+    """Why a document that adds so much of each quota cannot be taken; None if it can."""
+    for use in uses:
+        for name, more in wanted.items():
+            left = use.left(name)
+            if left is not None and more > left:
+                return (
+                    f"The {use.owner}'s quota of {use.limits[name]:,} {WORDS[name]} is used up ({use.used[name]:,} are"
+                    " used). Delete documents or raise the quota, then run this again."
+                    if name != TOKENS
+                    else f"The {use.owner}'s quota of {use.limits[name]:,} {WORDS[name]} does not suffice"
+                    f" ({use.used[name]:,} are used). Raise it or wait for the next month, then run this again."
+                )
+    return None
+
+
+def spend(uses: Sequence[Use], wanted: Mapping[str, int]) -> tuple[Use, ...]:
+    """The same after a document that adds so much."""
+    return tuple(
+        Use(use.owner, {name: used + wanted.get(name, 0) for name, used in use.used.items()}, use.limits)
+        for use in uses
+    )
+
+
+def limited(uses: Sequence[Use]) -> bool:
+    return any(use.limits for use in uses)
+
+
+def set_organization(db: Database, organization: str, quotas: Mapping[str, int | None]) -> Limits | None:
+    """Set what is given, None removes a limit; all that hold now. None if there is no such organization."""
+    values = {"organization": organization, "quotas": json.dumps(dict(quotas))}
+    return _counted(db, organization, db.row(_SET_ORGANIZATION, values))
+
+
+def set_tenant(db: Database, organization: str, tenant: str, quotas: Mapping[str, int | None]) -> Limits | None:
+    """The same for a tenant that is known."""
+    values = {"organization": organization, "tenant": tenant, "quotas": json.dumps(dict(quotas))}
+    return _counted(db, organization, db.row(_SET_TENANT, values))
+
+
+def recount(db: Database, organization: str) -> None:
+    """Count an organization's documents anew, and fold what was counted since."""
+    with db.transaction() as connection:
+        connection.execute(_LOCK, {"lock": _lock(organization)})
+        connection.execute(_RECOUNT, {"organization": organization})
+
+
+def recount_due(db: Database) -> int:
+    """Recount those whose count is old or in many parts, a bounded number; how many."""
+    due = [row["id"] for row in db.rows(_DUE, {"minutes": RECOUNT_MINUTES})]
+    for organization in due:
+        recount(db, organization)
+    return len(due)
+
+
+def _counted(db: Database, organization: str, row: Row | None) -> Limits | None:
+    if row is None:
+        return None
+    if row["new"]:
+        recount(db, organization)
+    limits: Limits = row["quotas"]
+    return limits
+
+
+def _lock(organization: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"quotas/{organization}".encode()).digest()[:8], signed=True)
+
+
+def _uses(row: Row) -> tuple[Use, ...]:
+    return tuple(
+        Use(owner, {name: int(row[f"{owner}_{name}"]) for name in NAMES}, row[f"{owner}_limits"])
+        for owner in (_ORGANIZATION, _TENANT)
+    )

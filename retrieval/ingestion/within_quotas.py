@@ -1,0 +1,119 @@
+"""Quotas on the way: what a listing, an archive or a fetch brings beyond them fails, each document with the reason.
+
+A request's own documents and bytes are checked when it comes (`retrieval.accounts.quotas`); what a flow finds out later
+is checked here. Nothing is looked up for organizations without quotas but that they have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval.accounts import quotas
+from retrieval.accounts.quotas import DOCUMENTS, STORED_BYTES, TOKENS, Use
+from retrieval.database import sync_async
+from retrieval.database.database import Database, Row
+from retrieval.ingestion import items
+from retrieval.ingestion.items import Item
+from retrieval.jobs import batches
+from retrieval.jobs.batches import Lease
+from retrieval.ports import Page, SourceItem
+
+_ONE_MORE: Mapping[str, int] = {DOCUMENTS: 1, STORED_BYTES: 1, TOKENS: 1}
+"""A new document, whose size is not known yet: it needs room for something."""
+
+_COST: LiteralString = """
+    select d.id, document_size(d.properties, d.accepted_bytes) as bytes, coalesce((
+        select sum(tokens) from (
+            select distinct on (c.embedding_key) c.tokens from chunks c
+            left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+            where c.document_id = d.id and c.generation = w.generation and e.key is null
+        ) new), 0)::bigint as tokens
+    from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (document, generation)
+    join documents d on d.id = w.document
+"""
+
+
+def listed(connection: Connection[Row], lease: Lease, page: Page[SourceItem]) -> Page[SourceItem]:
+    """The page, in which new items beyond a quota bear the reason as their error. In the caller's transaction."""
+    fresh = [item for item in page.items if not item.error and not item.deleted]
+    uses = _uses(connection, lease.scope.organization, lease.scope.tenant) if fresh else ()
+    if not quotas.limited(uses):
+        return page
+    rows = connection.execute(
+        "select external_id from documents where partition_id = %(partition)s and source = %(source)s"
+        " and external_id = any(%(ids)s) and deleted_at is null",
+        {"partition": lease.partition, "source": lease.source, "ids": [item.external_id for item in fresh]},
+    ).fetchall()
+    known = {row["external_id"] for row in rows}
+    taken: list[SourceItem] = []
+    for item in page.items:
+        if item.error or item.deleted or item.external_id in known:
+            taken.append(item)
+            continue
+        why = quotas.reason(uses, _ONE_MORE)
+        if why is None:
+            uses = quotas.spend(uses, {DOCUMENTS: 1})
+            known.add(item.external_id)
+        taken.append(item if why is None else replace(item, error=why, content=None))
+    return replace(page, items=taken)
+
+
+def members(connection: Connection[Row], job_run_id: str, sizes: Sequence[int]) -> list[str | None]:
+    """For members of an archive, by their bytes: why each cannot become a document, or None."""
+    row = connection.execute(
+        "select n.organization_id, p.tenant from job_runs r join partitions p on p.id = r.partition_id"
+        " join namespaces n on n.id = p.namespace_id where r.id = %(run)s",
+        {"run": job_run_id},
+    ).fetchone()
+    uses = _uses(connection, row["organization_id"], row["tenant"]) if row else ()
+    reasons: list[str | None] = []
+    for size in sizes:
+        wanted = {DOCUMENTS: 1, STORED_BYTES: size}
+        why = quotas.reason(uses, wanted) if quotas.limited(uses) else None
+        if why is None:
+            uses = quotas.spend(uses, wanted)
+        reasons.append(why)
+    return reasons
+
+
+def affordable(db: Database, lease: Lease, work: Sequence[Item]) -> list[Item]:
+    """Those that may be stored and embedded; the others fail with the reason. Their bytes are held for them."""
+    failures = {}
+    kept: list[Item] = []
+    sizes: dict[str, int] = {}
+    with db.transaction() as connection:
+        batches.guard(connection, lease)
+        uses = _uses(connection, lease.scope.organization, lease.scope.tenant) if work else ()
+        if not quotas.limited(uses):
+            return list(work)
+        values = {"documents": [i.key.document_id for i in work], "generations": [i.generation for i in work]}
+        costs = {row["id"]: row for row in connection.execute(_COST, values)}
+        for item in work:
+            cost = costs.get(item.key.document_id)
+            size = int(item.properties.get("fileSize") or item.raw_size or 0)
+            wanted = {STORED_BYTES: max(0, size - cost["bytes"]), TOKENS: cost["tokens"]} if cost else {}
+            if (why := quotas.reason(uses, wanted)) is not None:
+                failures[item.key] = why
+                continue
+            uses = quotas.spend(uses, wanted)
+            kept.append(item)
+            sizes[item.key.document_id] = size
+        connection.execute(
+            "update documents d set accepted_bytes = w.size from unnest(%(ids)s::text[], %(sizes)s::bigint[])"
+            " as w (id, size) where d.id = w.id and d.accepted_bytes is distinct from w.size",
+            {"ids": list(sizes), "sizes": list(sizes.values())},
+        )
+    items.fail(db, lease, failures)
+    return kept
+
+
+def _uses(connection: Connection[Row], organization: str, tenant: str) -> tuple[Use, ...]:
+    """What is used, and nobody else adds until the transaction ends; nothing where there are no quotas."""
+    row = connection.execute("select counted from organizations where id = %(id)s", {"id": organization}).fetchone()
+    if row is None or not row["counted"]:
+        return ()
+    return sync_async.run(connection, quotas.read(organization, tenant, lock=True))
