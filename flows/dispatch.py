@@ -23,6 +23,7 @@ from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import logs, settings
 from retrieval.connections import schedules as connections_by_schedule
 from retrieval.database.database import AWAY, Database
+from retrieval.evaluations import runs
 from retrieval.jobs import batches, notifications
 from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import garbage
@@ -69,6 +70,18 @@ async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) 
     return started
 
 
+async def evaluate(lane: Lane, client: PrefectClient) -> None:
+    """Start runs of evaluations that wait, or whose worker was lost."""
+    for run in await lane.run(runs.waiting):
+        try:
+            await prefect_client.start_evaluation(client, run["id"], run["attempt"])
+        except prefect_client.AWAY:
+            await lane.run(runs.not_started, run["id"], run["attempt"])
+            raise
+        log.info("evaluation.dispatched", run_id=run["id"], attempt=run["attempt"])
+        await lane.run(notifications.tell, notifications.FLOW_RUNS)
+
+
 class Dispatcher:
     """All loops, each on a thread and connections of its own: one that stalls holds up none of the others."""
 
@@ -113,6 +126,7 @@ class Dispatcher:
                 async with asyncio.timeout(PREFECT_SECONDS):
                     while await dispatch(lane, client, size=self.config.batch_limit, limit=limit):
                         self.pulse.succeeded("dispatch")
+                    await evaluate(lane, client)
                 self.pulse.succeeded("dispatch")
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), LOOK_SECONDS)

@@ -16,6 +16,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed
 
 from flows import prefect_login
+from retrieval.jobs import shares
 from retrieval.jobs.batches import Batch
 from retrieval.sources import CONNECTORS, slug
 
@@ -71,6 +72,18 @@ async def start(client: PrefectClient, batch: Batch) -> str:
         work_queue_name=batch.queue,
     )
     return str(run.id)
+
+
+async def start_evaluation(client: PrefectClient, run_id: str, attempt: int) -> None:
+    """The same for a run of an evaluation."""
+    deployment = await client.read_deployment_by_name("evaluate/evaluate")
+    await client.create_flow_run_from_deployment(
+        deployment.id,
+        parameters={"run_id": run_id, "attempt": attempt},
+        name=f"evaluation {run_id}",
+        idempotency_key=f"{run_id}-{attempt}",
+        work_queue_name=shares.DEFAULT,
+    )
 
 
 def tags(batch: Batch) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, LiteralString, Protocol, TypeGuard, cast
 
 from retrieval.conditions import rule
 from retrieval.conditions import sql as statements
-from retrieval.conditions.model import Condition, Described, same, storable
+from retrieval.conditions.model import All, Condition, Described, same, storable
 from retrieval.conditions.parse import parse as parse_condition
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.sources import DOCUMENT_TYPES, FETCHED, STORED
@@ -191,6 +191,21 @@ def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfi
         metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),
         awaiting_removal=_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
         where=condition_of(data.get("where"), code, where=f"{path}where"),
+    )
+
+
+def parse_search(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filter") -> DocumentFilter | None:
+    """The `filter` of a search: `documents`, `metadata` and `where`, which must all hold; None for one without any."""
+    given = {name: data.get(name) for name in ("documents", "metadata", "where")}
+    if not (given["documents"] or given["metadata"] or given["where"] is not None):
+        return None
+    documents = parse(given["documents"] or {}, code, where=f"{where}.documents")
+    said = condition_of(given["where"], code, where=f"{where}.where")
+    both = [one for one in (documents.where, said) if one is not None]
+    return replace(
+        documents,
+        also_metadata=parse_metadata(given["metadata"], code, where=f"{where}.metadata"),
+        where=All(tuple(both)) if len(both) > 1 else both[0] if both else None,
     )
 
 

@@ -48,6 +48,14 @@ def deletion_id() -> str:
     return new_id("del_")
 
 
+def evaluation_id() -> str:
+    return new_id("eval_")
+
+
+def evaluation_run_id() -> str:
+    return new_id("evr_")
+
+
 def key_id() -> str:
     return new_id("key_")
 

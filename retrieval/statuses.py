@@ -39,6 +39,15 @@ class DocumentStatus(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+class EvaluationStatus(StrEnum):
+    """Of a run of an evaluation."""
+
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
 class ConnectionStatus(StrEnum):
     """Of a connection to a content service."""
 

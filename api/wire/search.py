@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import Answer
 from api.wire.documents import FilterConfig, Where
 from api.wire.ingest import NamespaceId
 from retrieval import filters
-from retrieval.conditions.model import All
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.filters import DocumentFilter, parse_metadata
+from retrieval.filters import DocumentFilter
 from retrieval.search.contexts import Unit
 from retrieval.search.reranking import BUDGET_MS, CANDIDATES, MOST_CANDIDATES, Rerank
 from retrieval.search.search import Hit, Query
@@ -82,7 +81,7 @@ class RecencyConfig(Struct, rename="camel"):
     """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the score
     halves every `halfLifeDays`."""
 
-    half_life_days: Annotated[float, Meta(gt=0, examples=[30.0])]
+    half_life_days: Annotated[float, Meta(gt=0, le=1_000_000, examples=[30.0])]
     weight: Annotated[float, Meta(ge=0, le=1, examples=[0.2])]
 
     def to_values(self) -> Recency:
@@ -277,16 +276,16 @@ class SearchAnswer(Answer, kw_only=True):
     data: SearchData
 
 
-def checked(query: str) -> str:
+def checked(query: str, invalid: ErrorCode = INVALID) -> str:
     if not query.strip():
-        raise ServiceError(INVALID, "query is blank.", field="query", reason="blank")
+        raise ServiceError(invalid, "query is blank.", field="query", reason="blank")
     if len(query.encode()) > QUERY_BYTES:
-        raise ServiceError(INVALID, f"query may take {QUERY_BYTES} bytes.", field="query", reason="too_long")
+        raise ServiceError(invalid, f"query may take {QUERY_BYTES} bytes.", field="query", reason="too_long")
     return query
 
 
 def _common(request: SearchRequest | HybridSearchRequest) -> dict[str, Any]:
-    given = {"top_k": request.top_k, "threshold": request.score_threshold, "where": _where(request.filter)}
+    given = {"top_k": request.top_k, "threshold": request.score_threshold, "where": where_of(request.filter)}
     shape = Shape(
         request.per_document,
         None if request.expand is None else request.expand.to_values(),
@@ -308,14 +307,5 @@ def _reranking(sent: RerankOptions | Literal[True, False] | None, *, configured:
     return Rerank(sent.candidates, sent.budget_ms) if isinstance(sent, RerankOptions) else Rerank()
 
 
-def _where(sent: SearchFilter | None) -> DocumentFilter | None:
-    if sent is None or not (sent.metadata or sent.documents or sent.where is not None):
-        return None
-    documents = (sent.documents or FilterConfig()).to_values(INVALID, where="filter.documents")
-    said = filters.condition_of(sent.where, INVALID, where="filter.where")
-    both = [one for one in (documents.where, said) if one is not None]
-    return replace(
-        documents,
-        also_metadata=parse_metadata(sent.metadata, INVALID, where="filter.metadata"),
-        where=All(tuple(both)) if len(both) > 1 else both[0] if both else None,
-    )
+def where_of(sent: SearchFilter | None, invalid: ErrorCode = INVALID) -> DocumentFilter | None:
+    return None if sent is None else filters.parse_search(msgspec.to_builtins(sent), invalid)

@@ -41,6 +41,7 @@ Form = Literal["texts", "documents"]
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     """The server at the `url` of a `rerankConfig`, which is its base or ends in `/rerank`."""
     url = config["url"].rstrip("/")
+    url = url if "://" in url else f"https://{url}"
     url = url if url.endswith("/rerank") else f"{url}/rerank"
     headers = {"Accept": "application/json"}
     if key := config.get("apiKey"):

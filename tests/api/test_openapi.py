@@ -176,7 +176,7 @@ def test_every_number_of_a_request_has_bounds():
         for key, said in schemas[name].get("properties", {}).items():
             for one in [said, *said.get("anyOf", [])]:
                 if one.get("type") in {"integer", "number"}:
-                    assert "minimum" in one, f"{name}.{key}"
+                    assert "minimum" in one or "exclusiveMinimum" in one, f"{name}.{key}"
                     assert "maximum" in one or key == "maxLinks", f"{name}.{key}"
 
 

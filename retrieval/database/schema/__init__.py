@@ -11,6 +11,7 @@ from retrieval.database.schema.content import Chunk, Document, Embedding, Postin
 from retrieval.database.schema.crawls import CrawlPage
 from retrieval.database.schema.deletions import Deletion, DeletionStore
 from retrieval.database.schema.departures import ConnectionDocument, Departure
+from retrieval.database.schema.evaluations import Evaluation, EvaluationQuestion, EvaluationRun
 from retrieval.database.schema.files import FilesFolder
 from retrieval.database.schema.identity import (
     ApiKey,
@@ -41,6 +42,9 @@ __all__ = [
     "DispatcherLoop",
     "Document",
     "Embedding",
+    "Evaluation",
+    "EvaluationQuestion",
+    "EvaluationRun",
     "FilesFolder",
     "IdempotentAnswer",
     "InboxText",

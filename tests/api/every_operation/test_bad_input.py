@@ -210,6 +210,8 @@ def of_connection(good: dict[str, Any]) -> list[Row]:
 UNKNOWN: Row = ({}, 404, "NAMESPACE_NOT_FOUND")
 WRONG_KEY: Row = ({"headers": {"Authorization": "Bearer wrong"}}, 401, "UNAUTHORIZED")
 IN_SPACE = {"namespaceId": SPACE}
+WORDS = {"name": "words", "semanticWeight": 0, "keywordWeight": 1}
+EVALUATION = {**IN_SPACE, "name": "set", "questions": [{"query": "a", "relevant": [{"externalId": "e"}]}]}
 PAGE = {"url": "https://example.org/"}
 CONNECTION = {**IN_SPACE, "name": "a", "connector": "BOX"}
 WEIGHTS = {"semanticWeight": 0.5, "keywordWeight": 0.5}
@@ -418,6 +420,72 @@ ROWS: dict[str, list[Row]] = {
         body({}, 400, REQUEST),
         body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
     ],
+    "GET /v1/audit": [WRONG_KEY, ({"params": {"cursor": "x"}}, 400, REQUEST)],
+    "GET /v1/deletions/{deletion_id}": [({}, 404, "NOT_FOUND"), WRONG_KEY],
+    "POST /v1/deletions/verify": [
+        *unreadable(REQUEST),
+        body({"deletion": 5}, 400, REQUEST),
+        body({"deletion": {"id": "del_0"}}, 400, REQUEST),
+        body({}, 400, REQUEST),
+    ],
+    "POST /v1/evaluations": [
+        *unreadable(REQUEST),
+        *(
+            body({**EVALUATION, **bad}, 400, REQUEST)
+            for bad in (
+                {"name": ""},
+                {"name": "x" * 201},
+                {"questions": []},
+                {"questions": [{"query": "a", "relevant": []}]},
+                {"questions": [{"query": " ", "relevant": [{"externalId": "a"}]}]},
+                *(
+                    {"questions": [{"query": "a", "relevant": [one]}]}
+                    for one in (
+                        {},
+                        {"externalId": "a", "documentId": "b"},
+                        {"externalId": "a", "grade": 0},
+                        {"externalId": "a", "grade": 5},
+                        {"externalId": "a", "start": 1},
+                        {"externalId": "a", "start": 5, "end": 5},
+                        {"externalId": "a", "start": -1, "end": 5},
+                        {"externalId": "\x00"},
+                    )
+                ),
+            )
+        ),
+        body({**EVALUATION, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+    "GET /v1/evaluations": [
+        ({}, 400, REQUEST),
+        ({"params": {"namespaceId": ""}}, 404, "NAMESPACE_NOT_FOUND"),
+        ({"params": {**IN_SPACE, "pageSize": "0"}}, 400, REQUEST),
+    ],
+    "GET /v1/evaluations/{evaluation_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
+    "PATCH /v1/evaluations/{evaluation_id}": [
+        *unreadable(REQUEST),
+        body({**IN_SPACE, "name": ""}, 400, REQUEST),
+        body({**IN_SPACE, "add": [{"query": "a"}]}, 400, REQUEST),
+        body(IN_SPACE, 404, "NOT_FOUND"),
+    ],
+    "DELETE /v1/evaluations/{evaluation_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
+    "POST /v1/evaluations/{evaluation_id}/runs": [
+        *unreadable(REQUEST),
+        *(
+            body({**IN_SPACE, "settings": bad}, 400, REQUEST)
+            for bad in (
+                [],
+                [{"name": "a"}],
+                [{**WORDS, "keywordWeight": 0.5}],
+                [WORDS, WORDS],
+                [{**WORDS, "topK": 0}],
+                [{**WORDS, "topK": 101}],
+                [{**WORDS, "rerank": 5}],
+            )
+        ),
+        body({**IN_SPACE, "settings": [WORDS]}, 404, "NOT_FOUND"),
+    ],
+    "GET /v1/evaluations/{evaluation_id}/runs": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
+    "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
     "GET /v1/oauth/callback/{connector}": [
         ({}, 400, REQUEST),
         ({"params": {"state": "x", "code": "y"}}, 400, REQUEST),
@@ -469,6 +537,9 @@ IDS = {
     "document_id": NO_DOC,
     "page": "1",
     "connection_id": NO_CONNECTION,
+    "deletion_id": "del_0",
+    "evaluation_id": "eval_0",
+    "run_id": "evr_0",
     "key_id": "key_0",
     "tenant_id": "nobody",
     "connector": "box",

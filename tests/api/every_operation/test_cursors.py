@@ -21,6 +21,8 @@ CODES = {
     "/v1/documents": "INVALID_FILTER_CONFIG",
     "/v1/documents/{document_id}/chunks": "INVALID_FILTER_CONFIG",
     "/v1/documents/{document_id}/history": "INVALID_FILTER_CONFIG",
+    "/v1/evaluations": "INVALID_REQUEST",
+    "/v1/evaluations/{evaluation_id}/runs": "INVALID_REQUEST",
     "/v1/ingest-job-runs": "INVALID_REQUEST",
     "/v1/keys": "INVALID_REQUEST",
     "/v1/namespaces": "INVALID_REQUEST",
@@ -41,13 +43,19 @@ LISTINGS = sorted((p, m) for p, methods in DOCUMENT["paths"].items() for m in me
 def listing_of(org, place, space: str, doc: str, cursor: str | None, tenant: str | None = None) -> Any:
     path, method = place
     headers = {} if tenant is None else {"X-Tenant-ID": tenant}
-    filled = path.replace("{document_id}", doc)
+    filled = path.replace("{document_id}", doc).replace("{evaluation_id}", evaluation_of(org, space))
     if method == "post":
         page = {"pageSize": 1} | ({"cursor": cursor} if cursor is not None else {})
         body = {"namespaceId": space, "filterConfig": {}, "pagination": page}
         return org.client.post(filled, json=body, headers=headers)
     asked = {"namespaceId": space, "pageSize": 1} | ({"cursor": cursor} if cursor is not None else {})
     return org.client.get(filled, params=asked, headers=headers)
+
+
+def evaluation_of(org, space: str) -> str:
+    """The first evaluation of a namespace, "none" without one."""
+    data = org.client.get("/v1/evaluations", params={"namespaceId": space}).json().get("data")
+    return data["evaluations"][-1]["id"] if data and data["evaluations"] else "none"
 
 
 @pytest.fixture
@@ -57,6 +65,13 @@ def filled(org):
     org.namespace()
     doc = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
     org.text(space, "Two.", name="b")
+    question = {"query": "a", "relevant": [{"documentId": doc}]}
+    words = {"name": "words", "semanticWeight": 0, "keywordWeight": 1}
+    for name in ("first", "second"):
+        asked = {"namespaceId": space, "name": name, "questions": [question]}
+        org.client.post("/v1/evaluations", json=asked)
+        run = {"namespaceId": space, "settings": [words]}
+        org.client.post(f"/v1/evaluations/{evaluation_of(org, space)}/runs", json=run)
     for tenant in ("t1", "t2"):
         org.client.post("/v1/tenants", json={"id": tenant})
         org.client.post("/v1/keys", json={"name": tenant})

@@ -38,6 +38,8 @@ KINDS = {
     "connectionId": "connection",
     "documentConnectionIds": "connection",
     "documentArchiveIds": "archive",
+    "evaluation_id": "evaluation",
+    "run_id": "evaluation run",
     "key_id": "key",
     "tenant_id": "tenant",
     "deletion_id": "deletion",
@@ -54,7 +56,10 @@ FILES = "/v1/files/{document_id}/{kind}"
 OPEN = {"/v1/oauth/callback/{connector}", FILES}
 """Routes without an API key: the authority is a secret that the request brings, a state (D44) or a signature (D35)."""
 
-TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection", "deletion"})
+TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection", "deletion"}) | {
+    "evaluation",
+    "evaluation run",
+}
 EVERYTHING = frozenset(KINDS.values())
 FORBIDDEN_TO = {
     "another organization": EVERYTHING,
@@ -243,7 +248,17 @@ class Worlds:
         found = library.put([f"A {CANARY} of {tenant} sings"], external_id=external, connection_id=connection)
         archive, member = library.put(), library.put([f"A {CANARY} packed"], name=f"{CANARY} packed")
         self.db.rows("update documents set archive_id = %(a)s where id = %(m)s", {"a": archive, "m": member})
+        headers = {} if tenant is None else {"X-Tenant-ID": tenant}
+        asked = {"namespaceId": space, "name": CANARY}
+        asked |= {"questions": [{"query": CANARY, "relevant": [{"documentId": found}]}]}
+        made = org.client.post("/v1/evaluations", json=asked, headers=headers).json()["data"]["evaluation"]["id"]
+        settings = [{"name": "words", "semanticWeight": 0, "keywordWeight": 1}]
+        started = org.client.post(
+            f"/v1/evaluations/{made}/runs", json={"namespaceId": space, "settings": settings}, headers=headers
+        )
         own = {
+            "evaluation": made,
+            "evaluation run": started.json()["data"]["run"]["id"],
             "namespace": space,
             "run": run,
             "document": found,
@@ -324,6 +339,8 @@ def missing(kind: str) -> str:
         "connection": "conn_",
         "key": "key_",
         "deletion": "del_",
+        "evaluation": "eval_",
+        "evaluation run": "evr_",
     }
     return ids.new_id(prefixes.get(kind, "t_"))[: 30 if kind == "tenant" else None]
 

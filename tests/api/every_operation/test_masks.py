@@ -31,6 +31,7 @@ VALUES = {
         "OPENAI": ("text-embedding-3-small", "text-embedding-3-large"),
         "COHERE": ("embed-v4.0", "embed-english-v3.0"),
         "JINA": ("jina-embeddings-v3", "jina-embeddings-v4"),
+        "ENDPOINT": ("reranker-1", "reranker-2"),
     },
     "authorizationUrl": ("https://one.example/authorize", "https://two.example/authorize"),
     "tenantId": ("6e2f7d3a-0000-4000-8000-000000000001", "6e2f7d3a-0000-4000-8000-000000000002"),
@@ -262,5 +263,7 @@ def use(variant, vendor, config, options):
         registry.embedder(config)
     elif variant.area == namespaces.WEB_SCRAPER:
         registry.scraper(config)
+    elif variant.area == namespaces.RERANKER:
+        registry.reranker(config)
     else:
         registry.connector(vendor, connections.usable_app(config, vendor, options), options)

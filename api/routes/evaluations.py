@@ -1,0 +1,184 @@
+"""Evaluations: judged questions, and runs that compare settings of the search over them (D74)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from api.operation import Call, operation
+from api.wire.common import Answer
+from api.wire.evaluations import (
+    CreateEvaluation,
+    Evaluation,
+    EvaluationAnswer,
+    EvaluationData,
+    EvaluationDeletedAnswer,
+    EvaluationQuery,
+    EvaluationRun,
+    EvaluationsAnswer,
+    EvaluationsData,
+    EvaluationsQuery,
+    RunAnswer,
+    RunData,
+    RunsAnswer,
+    RunsData,
+    StartRun,
+    UpdateEvaluation,
+)
+from retrieval.errors import ErrorCode
+from retrieval.evaluations import evaluations, runs
+from retrieval.namespaces import namespaces
+
+_operation = partial(operation, tag="Evaluations", invalid=ErrorCode.INVALID_REQUEST)
+_MISSING = (ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND)
+_ONE = "/v1/evaluations/{evaluation_id:str}"
+_NAMESPACE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
+_QUESTION = {"query": "How do I open the cover?", "relevant": [{"externalId": "manual-a7", "grade": 2}]}
+
+
+@_operation(
+    "POST",
+    "/v1/evaluations",
+    summary="Create an evaluation",
+    body=CreateEvaluation,
+    answer=EvaluationAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    creates=True,
+    example={**_NAMESPACE, "name": "Support questions", "questions": [_QUESTION]},
+)
+async def create_evaluation(call: Call[CreateEvaluation, None]) -> Answer | bytes:
+    """Questions with the documents, or the spans in them, that answer."""
+    body, scope = call.body, call.scope(call.body.namespace_id)
+    questions = [one.to_values(f"questions[{number}]") for number, one in enumerate(body.questions)]
+
+    async def create() -> Answer:
+        made = await evaluations.create(call.services.db, scope, body.name, questions)
+        return EvaluationAnswer(message="Evaluation created successfully", data=EvaluationData(Evaluation.of(made)))
+
+    return await call.once(create)
+
+
+@_operation(
+    "GET",
+    "/v1/evaluations",
+    summary="List evaluations",
+    query=EvaluationsQuery,
+    answer=EvaluationsAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+)
+async def list_evaluations(call: Call[None, EvaluationsQuery]) -> EvaluationsAnswer:
+    """All of the namespace and tenant, newest first; in parts with `pageSize`."""
+    db, scope = call.services.db, call.scope(call.query.namespace_id)
+    await namespaces.require(db, scope.organization, scope.namespace)
+    part = await call.part(call.query.part(), scope.namespace)
+    page = await evaluations.list_part(db, scope, part)
+    data = EvaluationsData(evaluations=[Evaluation.of(one) for one in page.items]).lead_on(
+        part, await call.cursor(page.cursor, scope.namespace)
+    )
+    return EvaluationsAnswer(message="Evaluations fetched successfully", data=data)
+
+
+@_operation("GET", _ONE, summary="Get an evaluation", query=EvaluationQuery, answer=EvaluationAnswer, raises=_MISSING)
+async def get_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationAnswer:
+    """How many questions it has, and which judged external ids the namespace does not have."""
+    scope = call.scope(call.query.namespace_id)
+    found = await evaluations.get(call.services.db, scope, call.path["evaluation_id"])
+    return EvaluationAnswer(message="Evaluation fetched successfully", data=EvaluationData(Evaluation.of(found)))
+
+
+@_operation(
+    "PATCH",
+    _ONE,
+    summary="Change an evaluation",
+    body=UpdateEvaluation,
+    answer=EvaluationAnswer,
+    raises=_MISSING,
+    example={**_NAMESPACE, "add": [_QUESTION], "remove": ["How do I close it?"]},
+)
+async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAnswer:
+    """Questions are removed by their query, then added. Runs that have ended stay as they are."""
+    body, scope = call.body, call.scope(call.body.namespace_id)
+    changed = await evaluations.change(
+        call.services.db,
+        scope,
+        call.path["evaluation_id"],
+        name=body.name or None,
+        add=[one.to_values(f"add[{number}]") for number, one in enumerate(body.add)],
+        remove=body.remove,
+    )
+    return EvaluationAnswer(message="Evaluation updated successfully", data=EvaluationData(Evaluation.of(changed)))
+
+
+@_operation(
+    "DELETE",
+    _ONE,
+    summary="Delete an evaluation",
+    query=EvaluationQuery,
+    answer=EvaluationDeletedAnswer,
+    raises=_MISSING,
+)
+async def delete_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationDeletedAnswer:
+    """With its questions and runs."""
+    await evaluations.delete(call.services.db, call.scope(call.query.namespace_id), call.path["evaluation_id"])
+    return EvaluationDeletedAnswer(message="Evaluation deleted successfully")
+
+
+@_operation(
+    "POST",
+    f"{_ONE}/runs",
+    summary="Compare settings",
+    body=StartRun,
+    answer=RunAnswer,
+    raises=_MISSING,
+    creates=True,
+    example={
+        **_NAMESPACE,
+        "settings": [
+            {"name": "meaning", "semanticWeight": 1, "keywordWeight": 0},
+            {"name": "hybrid", "semanticWeight": 0.5, "keywordWeight": 0.5},
+        ],
+    },
+)
+async def start_run(call: Call[StartRun, None]) -> Answer | bytes:
+    """Starts a flow that asks every question under every setting."""
+    scope, settings = call.scope(call.body.namespace_id), call.body.to_values()
+
+    async def start() -> Answer:
+        run = await runs.create(call.services.db, scope, call.path["evaluation_id"], settings)
+        call.services.notices.send()
+        return RunAnswer(message="Run of the evaluation started", data=RunData(EvaluationRun.of(run)))
+
+    return await call.once(start)
+
+
+@_operation("GET", f"{_ONE}/runs", summary="List runs", query=EvaluationsQuery, answer=RunsAnswer, raises=_MISSING)
+async def list_runs(call: Call[None, EvaluationsQuery]) -> RunsAnswer:
+    """Newest first, without their questions."""
+    scope = call.scope(call.query.namespace_id)
+    part = await call.part(call.query.part(), scope.namespace)
+    page = await runs.list_part(call.services.db, scope, call.path["evaluation_id"], part)
+    data = RunsData(runs=[EvaluationRun.of(one, whole=False) for one in page.items]).lead_on(
+        part, await call.cursor(page.cursor, scope.namespace)
+    )
+    return RunsAnswer(message="Runs fetched successfully", data=data)
+
+
+@_operation(
+    "GET", f"{_ONE}/runs/{{run_id:str}}", summary="Get a run", query=EvaluationQuery, answer=RunAnswer, raises=_MISSING
+)
+async def get_run(call: Call[None, EvaluationQuery]) -> RunAnswer:
+    """Its status, and from its end on the metrics of each setting and the ranks of each question."""
+    scope = call.scope(call.query.namespace_id)
+    run = await runs.get(call.services.db, scope, call.path["evaluation_id"], call.path["run_id"])
+    return RunAnswer(message="Run fetched successfully", data=RunData(EvaluationRun.of(run)))
+
+
+HANDLERS = (
+    create_evaluation,
+    list_evaluations,
+    get_evaluation,
+    update_evaluation,
+    delete_evaluation,
+    start_run,
+    list_runs,
+    get_run,
+)

@@ -1,0 +1,105 @@
+"""The flow of an evaluation's run: one task for each setting, then the comparison (D74)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Completed, Failed
+from prefect.tasks import exponential_backoff
+
+from connectors import registry
+from flows import context, endings, tasks
+from retrieval import settings
+from retrieval.errors import ServiceError, StepError
+from retrieval.evaluations import evaluations, judge, runs
+from retrieval.evaluations.judge import Bench, Judgement
+from retrieval.evaluations.runs import Claimed
+from retrieval.namespaces import namespaces
+
+RENEW_SECONDS = 15.0
+
+
+class _Lost(Exception):
+    """Another flow run has the run, or it was deleted."""
+
+
+class _Lease:
+    """Renews the run's lease while its questions are asked. Safe for the threads of tasks."""
+
+    def __init__(self, claimed: Claimed) -> None:
+        self._claimed = claimed
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        with self._lock:
+            if time.monotonic() < self._next:
+                return
+            self._next = time.monotonic() + RENEW_SECONDS
+        if not runs.renew(context.database(), self._claimed):
+            raise _Lost
+
+
+@flow(name="evaluate", persist_result=False)
+def evaluate(run_id: str, attempt: int) -> State[None]:
+    """Ask every question under every setting, and compare."""
+    try:
+        claimed = runs.claim(context.database(), run_id, attempt)
+        if claimed is None:
+            return Cancelled(name="Superseded", message="The run has ended, or another flow run has it.")
+        return _evaluate(claimed)
+    except endings.AWAY as error:
+        return endings.away(error)
+
+
+def _evaluate(claimed: Claimed) -> State[None]:
+    db, lease = context.database(), _Lease(claimed)
+    try:
+        bench = _bench(claimed)
+        questions = evaluations.questions(db, claimed.evaluation_id)
+        vectors = judge.vectors_of(bench, questions, claimed.settings, lease)
+        judgements = [
+            _judge.with_options(task_run_name=f"judge {setting['name']}")(
+                partial(judge.judge, bench, questions, vectors, setting, lease)
+            )
+            for setting in claimed.settings
+        ]
+    except _Lost:
+        return Cancelled(name="Superseded", message="The run was deleted, or another flow run has it.")
+    except (StepError, ServiceError) as error:
+        runs.finish(db, claimed, None, str(error))
+        return Failed(message=str(error))
+    runs.finish(db, claimed, judge.result(questions, claimed.settings, judgements))
+    return Completed(message=f"{len(questions)} questions under {len(claimed.settings)} settings.")
+
+
+def _bench(claimed: Claimed) -> Bench:
+    db = context.database()
+    config = namespaces.load(db, context.keys(), claimed.scope.namespace)
+    return Bench(
+        db,
+        claimed.scope,
+        registry.embedder(config),
+        registry.vector_store(config, db),
+        lambda: registry.reranker(config),
+        settings.load().keyword_language,
+    )
+
+
+@task(
+    name="judge",
+    retries=2,
+    retry_delay_seconds=exponential_backoff(1),
+    retry_condition_fn=tasks.is_retryable,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def _judge(ask: Callable[[], Judgement]) -> Judgement:
+    """All questions under one setting."""
+    return ask()

@@ -1,0 +1,171 @@
+"""Sets of judged questions in a scope: made, listed, changed, deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection
+
+from retrieval import ids
+from retrieval.database import pages, scopes
+from retrieval.database.database import Database, Row
+from retrieval.database.pages import Page, Part
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+from retrieval.ports import Scope
+
+MOST_QUESTIONS = 10_000
+
+Question = Mapping[str, Any]
+"""`query`, `relevant`: a list of `{documentId | externalId, start?, end?, grade?}`, and `filter` as a search has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A set of questions. `unresolved`: judged external ids that the scope does not have, 100 at most; None if not
+    looked for."""
+
+    id: str
+    namespace_id: str
+    name: str
+    question_count: int
+    unresolved: Sequence[str] | None
+    created_at: datetime
+
+
+SCOPED: LiteralString = (
+    " join partitions p on p.id = e.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s"
+    " join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
+)
+_SELECT: LiteralString = (
+    "select e.id, p.namespace_id, e.name, e.created_at,"
+    " (select count(*) from evaluation_questions q where q.evaluation_id = e.id) as question_count"
+    " from evaluations e" + SCOPED
+)
+_UNRESOLVED: LiteralString = """
+    select distinct judged ->> 'externalId' as external_id
+    from evaluations e join evaluation_questions q on q.evaluation_id = e.id
+    cross join jsonb_array_elements(q.relevant) as judged
+    where e.id = %(id)s and judged ? 'externalId' and not exists (
+        select from documents d where d.partition_id = e.partition_id
+        and d.external_id = judged ->> 'externalId' and d.deleted_at is null
+    )
+    order by 1 limit 100
+"""
+
+
+async def create(db: Database, scope: Scope, name: str, questions: Sequence[Question]) -> Evaluation:
+    """A new set; NAMESPACE_NOT_FOUND without its namespace."""
+    partition = await scopes.partition(db, scope)
+    if partition is None:
+        raise namespaces.not_found()
+    made = ids.evaluation_id()
+    async with db.async_transaction() as connection:
+        await connection.execute(
+            "insert into evaluations (id, partition_id, name) values (%(id)s, %(partition)s, %(name)s)",
+            {"id": made, "partition": partition, "name": name},
+        )
+        await _add(connection, made, questions)
+    return await get(db, scope, made)
+
+
+async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
+    """The scope's evaluation; NOT_FOUND for any other, missing or foreign alike."""
+    row = await db.async_row(_SELECT + " where e.id = %(id)s", {**scopes.params(scope), "id": evaluation_id})
+    if row is None:
+        raise not_found()
+    unresolved = await db.async_rows(_UNRESOLVED, {"id": row["id"]})
+    return _opened(row, [one["external_id"] for one in unresolved])
+
+
+async def list_part(db: Database, scope: Scope, part: Part | None) -> Page[Evaluation]:
+    """Newest first, without what is unresolved."""
+    rows = await db.async_rows(
+        _SELECT + " where true" + pages.older("e"), {**scopes.params(scope), **pages.part_by_age(part)}
+    )
+    return pages.part_cut([_opened(row, None) for row in rows], part)
+
+
+async def change(
+    db: Database,
+    scope: Scope,
+    evaluation_id: str,
+    *,
+    name: str | None,
+    add: Sequence[Question],
+    remove: Sequence[str],
+) -> Evaluation:
+    """Another name, questions added, and those with a query in `remove` removed first. INVALID_REQUEST above 10,000."""
+    await get(db, scope, evaluation_id)
+    values = {"id": evaluation_id, "name": name, "remove": list(remove)}
+    async with db.async_transaction() as connection:
+        await connection.execute(
+            "update evaluations set name = coalesce(%(name)s, name) where id = %(id)s returning id", values
+        )
+        await connection.execute(
+            "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
+        )
+        await _add(connection, evaluation_id, add)
+        found = await connection.execute(
+            "select count(*) as held from evaluation_questions where evaluation_id = %(id)s", values
+        )
+        held = await found.fetchone()
+        if held is not None and not 1 <= held["held"] <= MOST_QUESTIONS:
+            raise ServiceError(
+                ErrorCode.INVALID_REQUEST,
+                f"An evaluation has 1 to {MOST_QUESTIONS:,} questions; this change would make it {held['held']:,}.",
+                field="add",
+                reason="number_of_questions",
+            )
+    return await get(db, scope, evaluation_id)
+
+
+async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
+    """With its questions and runs."""
+    row = await db.async_row(
+        "delete from evaluations gone using partitions p, namespaces n where gone.id = %(id)s"
+        " and p.id = gone.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s"
+        " and n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null"
+        " returning gone.id",
+        {**scopes.params(scope), "id": evaluation_id},
+    )
+    if row is None:
+        raise not_found()
+
+
+def questions(db: Database, evaluation_id: str) -> list[Row]:
+    """`query`, `relevant` and `filter` of each question, in order."""
+    return db.rows(
+        "select query, relevant, filter from evaluation_questions where evaluation_id = %(id)s order by number",
+        {"id": evaluation_id},
+    )
+
+
+def not_found() -> ServiceError:
+    return ServiceError(ErrorCode.NOT_FOUND, "There is no such evaluation.", reason="evaluation_not_found")
+
+
+async def _add(connection: AsyncConnection[Row], evaluation_id: str, added: Sequence[Question]) -> None:
+    if not added:
+        return
+    await connection.execute(
+        "insert into evaluation_questions (evaluation_id, query, relevant, filter)"
+        " select %(id)s, one ->> 'query', one -> 'relevant', nullif(one -> 'filter', 'null'::jsonb)"
+        " from jsonb_array_elements(%(questions)s::jsonb) with ordinality as given(one, at) order by at",
+        {"id": evaluation_id, "questions": json.dumps(list(added))},
+    )
+
+
+def _opened(row: Row, unresolved: Sequence[str] | None) -> Evaluation:
+    return Evaluation(
+        id=row["id"],
+        namespace_id=row["namespace_id"],
+        name=row["name"],
+        question_count=row["question_count"],
+        unresolved=unresolved,
+        created_at=row["created_at"],
+    )

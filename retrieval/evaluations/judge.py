@@ -1,0 +1,193 @@
+"""Carries out a run of an evaluation: each setting's searches, as clients make them, measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from retrieval import filters
+from retrieval.database.database import Database, Row
+from retrieval.errors import ErrorCode
+from retrieval.evaluations import metrics
+from retrieval.evaluations.metrics import Found, Interval, Judged
+from retrieval.search import reranking, search, shaping
+from retrieval.search.reranking import Rerank
+from retrieval.search.search import Hit, Query
+from retrieval.search.shaping import Recency, Shape
+
+if TYPE_CHECKING:
+    from retrieval.ports import Embedder, Reranker, Scope, VectorStore
+
+Vectors = Mapping[str, Sequence[float]]
+
+TOP_K = 100
+TOGETHER = 96
+"""Queries of one call of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What searches of a scope need."""
+
+    db: Database
+    scope: Scope
+    embedder: Embedder
+    vectors: VectorStore
+    reranker: Callable[[], Reranker]
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One setting: measures and ranks of each question, and what its search took after its query was embedded."""
+
+    measures: Sequence[Mapping[str, float | None]]
+    ranks: Sequence[Sequence[int | None]]
+    milliseconds: Sequence[float]
+    reranked: int
+    """Searches that the reranker has ordered."""
+
+
+def vectors_of(
+    bench: Bench, questions: Sequence[Row], settings: Sequence[Mapping[str, Any]], alive: Callable[[], None]
+) -> Vectors:
+    """The vector of each query by its text, made once for all settings; none where no setting searches by meaning."""
+    if not any(setting["semanticWeight"] > 0 for setting in settings):
+        return {}
+    texts = list(dict.fromkeys(row["query"] for row in questions))
+    found: dict[str, list[float]] = {}
+    for at in range(0, len(texts), TOGETHER):
+        alive()
+        part = texts[at : at + TOGETHER]
+        found |= zip(part, bench.embedder.embed(part, "query").tolist(), strict=True)
+    return found
+
+
+def judge(
+    bench: Bench,
+    questions: Sequence[Row],
+    vectors: Vectors,
+    setting: Mapping[str, Any],
+    alive: Callable[[], None],
+) -> Judgement:
+    """One setting over all questions, one search at a time. `alive` is called before each and may raise to end it."""
+    measures: list[Mapping[str, float | None]] = []
+    ranks: list[Sequence[int | None]] = []
+    milliseconds: list[float] = []
+    reranked = 0
+    rerank = _rerank(setting)
+    for row in questions:
+        alive()
+        judged = [_judged(one) for one in row["relevant"]]
+        start = time.perf_counter()
+        hits, was = _searched(bench, row, vectors.get(row["query"]), setting, rerank)
+        milliseconds.append((time.perf_counter() - start) * 1000)
+        reranked += was
+        found = _found(hits, {one.key for one in judged})
+        measures.append(metrics.measure(judged, found))
+        ranks.append(metrics.ranks(judged, found))
+    return Judgement(measures, ranks, milliseconds, reranked)
+
+
+def result(
+    questions: Sequence[Row], settings: Sequence[Mapping[str, Any]], judgements: Sequence[Judgement]
+) -> dict[str, Any]:
+    """What a run answers: `settings` with their metrics, and `questions` with the ranks under each setting."""
+    import numpy as np
+
+    named = {setting["name"]: judgement for setting, judgement in zip(settings, judgements, strict=True)}
+    compared = metrics.compare({name: judgement.measures for name, judgement in named.items()})
+    return {
+        "settings": [
+            {
+                **setting,
+                "metrics": {name: _shown(interval) for name, interval in compared[setting["name"]].items()},
+                "latencyMs": dict(
+                    zip(
+                        ("p50", "p95"),
+                        (round(float(one), 1) for one in np.percentile(judgement.milliseconds, [50, 95])),
+                        strict=True,
+                    )
+                ),
+                **({"reranked": judgement.reranked} if setting.get("rerank") else {}),
+            }
+            for setting, judgement in zip(settings, judgements, strict=True)
+        ],
+        "questions": [
+            {"query": row["query"], "ranks": {name: judgement.ranks[at] for name, judgement in named.items()}}
+            for at, row in enumerate(questions)
+        ],
+    }
+
+
+def _searched(
+    bench: Bench, row: Row, values: Sequence[float] | None, setting: Mapping[str, Any], rerank: Rerank | None
+) -> tuple[Sequence[Hit], bool]:
+    query = Query(
+        text=row["query"],
+        top_k=setting.get("topK") or TOP_K,
+        where=filters.parse_search(row["filter"] or {}, ErrorCode.INVALID_REQUEST),
+        semantic_weight=setting["semanticWeight"],
+        keyword_weight=setting["keywordWeight"],
+        shape=_shape(setting),
+    )
+    wide = query if rerank is None else rerank.widened(query)
+    hits: Sequence[Hit] = search.run(
+        bench.db,
+        bench.scope,
+        wide,
+        embedder=bench.embedder,
+        vectors=bench.vectors,
+        language=bench.language,
+        values=values,
+    ).hits
+    if rerank is None or not hits:
+        return hits, rerank is not None
+    scores = reranking.scores(bench.reranker(), query.text, hits, rerank.budget_ms / 1000)
+    ordered = hits if scores is None else reranking.reordered(hits, scores)
+    if scores is not None and query.shape.recency is not None:
+        ordered = shaping.aged(ordered, query.shape.recency)
+    return ordered[: query.top_k], scores is not None
+
+
+def _rerank(setting: Mapping[str, Any]) -> Rerank | None:
+    asked = setting.get("rerank")
+    if not asked:
+        return None
+    if asked is True:
+        return Rerank()
+    return Rerank(asked.get("candidates", Rerank().candidates), asked.get("budgetMs", Rerank().budget_ms))
+
+
+def _shape(setting: Mapping[str, Any]) -> Shape:
+    recency = setting.get("recency")
+    return Shape(
+        setting.get("perDocument"), None, Recency(recency["halfLifeDays"], recency["weight"]) if recency else None
+    )
+
+
+def _judged(one: Mapping[str, Any]) -> Judged:
+    key = f"id:{one['documentId']}" if one.get("documentId") else f"external:{one['externalId']}"
+    span = (one["start"], one["end"]) if one.get("end") is not None else None
+    return Judged(key, one.get("grade") or 1, span)
+
+
+def _found(hits: Sequence[Hit], judged: set[str]) -> list[Found]:
+    """Results under the key by which their document was judged, if it was."""
+    return [
+        Found(
+            named if (named := f"external:{hit.external_id}") in judged else f"id:{hit.document_id}",
+            hit.start,
+            hit.end,
+        )
+        for hit in hits
+    ]
+
+
+def _shown(interval: Interval | None) -> dict[str, Any] | None:
+    if interval is None:
+        return None
+    delta = None if interval.delta is None else list(interval.delta)
+    return {"value": interval.value, "ci95": [interval.low, interval.high], "deltaCi95": delta}

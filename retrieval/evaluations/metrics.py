@@ -1,0 +1,131 @@
+"""Measures of a ranking against judgements, as trec_eval defines them, and their confidence intervals.
+
+nDCG@k      sum of grade / log2(rank + 1) over the first k, divided by the same of the best possible order
+recall@k    judged documents among the first k, divided by all judged ones
+mrr         1 / rank of the first judged document within the first 100, else 0
+span recall share of the judged spans' characters that the first 10 results cover
+
+Judged documents that the namespace does not have count as not found. Intervals come from 1,000 paired bootstrap
+resamples of the questions, with a fixed seed: the same run gives the same interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+RESAMPLES: Final = 1000
+SEED: Final = 20_261_122
+CUT: Final = 10
+DEEP: Final = 100
+
+NDCG: Final = "ndcgAt10"
+RECALL: Final = "recallAt10"
+DEEP_RECALL: Final = "recallAt100"
+MRR: Final = "mrr"
+SPANS: Final = "spanRecallAt10"
+NAMES: Final = (NDCG, RECALL, DEEP_RECALL, MRR, SPANS)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One judgement of a question: a document's key, how relevant it is (1 to 4), the span that answers, if known."""
+
+    key: str
+    grade: int = 1
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One result, best first: the key of its document, and where in the parsed text it stands."""
+
+    key: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over the questions, its 95 % interval, and that of its difference from the first setting."""
+
+    value: float
+    low: float
+    high: float
+    delta: tuple[float, float] | None
+
+
+def ranking(found: Sequence[Found]) -> list[str]:
+    """Documents by their best result."""
+    return list(dict.fromkeys(result.key for result in found))
+
+
+def measure(judged: Sequence[Judged], found: Sequence[Found]) -> dict[str, float | None]:
+    """Each measure of one question; span recall is None where no span is judged."""
+    grades: dict[str, int] = {}
+    for one in judged:
+        grades[one.key] = max(one.grade, grades.get(one.key, 0))
+    order = ranking(found)
+    gained = sum(grades.get(key, 0) / math.log2(at + 2) for at, key in enumerate(order[:CUT]))
+    best = sum(grade / math.log2(at + 2) for at, grade in enumerate(sorted(grades.values(), reverse=True)[:CUT]))
+    first = next((at for at, key in enumerate(order[:DEEP], 1) if key in grades), None)
+    return {
+        NDCG: gained / best,
+        RECALL: sum(key in grades for key in order[:CUT]) / len(grades),
+        DEEP_RECALL: sum(key in grades for key in order[:DEEP]) / len(grades),
+        MRR: 1 / first if first else 0.0,
+        SPANS: _covered(judged, found[:CUT]),
+    }
+
+
+def ranks(judged: Sequence[Judged], found: Sequence[Found]) -> list[int | None]:
+    """The rank of each judgement's document, from 1; None where it was not found."""
+    places = {key: at for at, key in enumerate(ranking(found), 1)}
+    return [places.get(one.key) for one in judged]
+
+
+def _covered(judged: Sequence[Judged], found: Sequence[Found]) -> float | None:
+    shares = []
+    for one in judged:
+        if one.span is None:
+            continue
+        start, end = one.span
+        pieces = sorted((max(start, hit.start), min(end, hit.end)) for hit in found if hit.key == one.key)
+        covered, reached = 0, start
+        for left, right in pieces:
+            covered += max(0, right - max(left, reached))
+            reached = max(reached, right)
+        shares.append(covered / (end - start))
+    return sum(shares) / len(shares) if shares else None
+
+
+def compare(values: Mapping[str, Sequence[Mapping[str, float | None]]]) -> dict[str, dict[str, Interval | None]]:
+    """By setting and measure: its mean with intervals. `values`: by setting, the measures of each question in order."""
+    import numpy as np
+
+    found: dict[str, dict[str, Interval | None]] = {name: {} for name in values}
+    for measured in NAMES:
+        base = None
+        for name, questions in values.items():
+            kept = np.array([one[measured] for one in questions if one[measured] is not None], dtype=np.float64)
+            if not len(kept):
+                found[name][measured] = None
+                continue
+            base = kept if base is None else base
+            found[name][measured] = _interval(kept, None if kept is base else kept - base)
+    return found
+
+
+def _interval(values: object, difference: object) -> Interval:
+    import numpy as np
+
+    numbers = np.asarray(values)
+    drawn = np.random.default_rng(SEED).integers(0, len(numbers), size=(RESAMPLES, len(numbers)), dtype=np.int32)
+    low, high = np.percentile(numbers[drawn].mean(axis=1), [2.5, 97.5])
+    delta = None
+    if difference is not None:
+        bounds = np.percentile(np.asarray(difference)[drawn].mean(axis=1), [2.5, 97.5])
+        delta = (float(bounds[0]), float(bounds[1]))
+    return Interval(float(numbers.mean()), float(low), float(high), delta)

@@ -1,0 +1,170 @@
+"""Runs of an evaluation: asked for by the API, started by the dispatcher, carried out by one flow run at a time.
+
+A run is held by a lease that its flow renews. One whose lease has run out is given to a new flow run; after three it
+has failed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from retrieval import ids
+from retrieval.database import pages, scopes
+from retrieval.database.database import Database, Row
+from retrieval.database.pages import Page, Part
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.evaluations import evaluations
+from retrieval.ports import Scope
+from retrieval.statuses import EvaluationStatus
+
+ATTEMPTS = 3
+LEASE_SECONDS = 60
+START_SECONDS = 600
+"""How long a flow run may wait for a worker before another is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run and what came out. `result`: `settings` and `questions` as the contract has them, None before its end."""
+
+    id: str
+    evaluation_id: str
+    status: EvaluationStatus
+    settings: Sequence[Mapping[str, Any]]
+    result: Mapping[str, Any] | None
+    error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a flow run carries out."""
+
+    id: str
+    attempt: int
+    evaluation_id: str
+    scope: Scope
+    settings: Sequence[Mapping[str, Any]]
+
+
+_COLUMNS: LiteralString = "r.id, r.evaluation_id, r.status, r.settings, r.result, r.error, r.created_at, r.finished_at"
+_SELECT: LiteralString = (
+    "select " + _COLUMNS + " from evaluation_runs r join evaluations e on e.id = r.evaluation_id" + evaluations.SCOPED
+)
+
+
+async def create(db: Database, scope: Scope, evaluation_id: str, settings: Sequence[Mapping[str, Any]]) -> Run:
+    """A run that waits for its flow run."""
+    await evaluations.get(db, scope, evaluation_id)
+    made = ids.evaluation_run_id()
+    await db.async_row(
+        "insert into evaluation_runs (id, evaluation_id, settings)"
+        " values (%(id)s, %(evaluation)s, %(settings)s) returning id",
+        {"id": made, "evaluation": evaluation_id, "settings": json.dumps(list(settings))},
+    )
+    return await get(db, scope, evaluation_id, made)
+
+
+async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Run:
+    """NOT_FOUND for any other, missing or foreign alike."""
+    row = await db.async_row(
+        _SELECT + " where e.id = %(evaluation)s and r.id = %(id)s",
+        {**scopes.params(scope), "evaluation": evaluation_id, "id": run_id},
+    )
+    if row is None:
+        raise ServiceError(ErrorCode.NOT_FOUND, "There is no such run.", reason="evaluation_run_not_found")
+    return _opened(row)
+
+
+async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part | None) -> Page[Run]:
+    """Newest first."""
+    await evaluations.get(db, scope, evaluation_id)
+    rows = await db.async_rows(
+        _SELECT + " where e.id = %(evaluation)s" + pages.older("r"),
+        {**scopes.params(scope), "evaluation": evaluation_id, **pages.part_by_age(part)},
+    )
+    return pages.part_cut([_opened(row) for row in rows], part)
+
+
+def waiting(db: Database) -> list[Row]:
+    """`id` and `attempt` of runs that have no flow run, or whose flow run has not begun or has stopped answering."""
+    return db.rows(
+        """
+        with due as (
+            select id from evaluation_runs where finished_at is null and (lease_until is null or lease_until < now())
+            order by created_at limit 50 for update skip locked
+        ),
+        failed as (
+            update evaluation_runs r set status = 'FAILED', finished_at = now(),
+                error = 'Its worker was lost three times; start the run again.'
+            from due where r.id = due.id and r.attempt >= %(attempts)s
+        )
+        update evaluation_runs r set attempt = r.attempt + 1, status = 'QUEUED',
+            lease_until = now() + make_interval(secs => %(seconds)s)
+        from due where r.id = due.id and r.attempt < %(attempts)s
+        returning r.id, r.attempt
+        """,
+        {"attempts": ATTEMPTS, "seconds": START_SECONDS},
+    )
+
+
+def not_started(db: Database, run_id: str, attempt: int) -> None:
+    """Prefect did not take it: ask again soon, and do not count it."""
+    db.rows(
+        "update evaluation_runs set lease_until = now() + interval '5 seconds', attempt = attempt - 1"
+        " where id = %(id)s and attempt = %(attempt)s and finished_at is null",
+        {"id": run_id, "attempt": attempt},
+    )
+
+
+def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
+    """Begin; None if it has ended, its namespace is gone, or a later attempt has it."""
+    row = db.row(
+        """
+        update evaluation_runs r set status = 'RUNNING', lease_until = now() + make_interval(secs => %(seconds)s)
+        from evaluations e, partitions p, namespaces n
+        where r.id = %(id)s and r.attempt = %(attempt)s and r.finished_at is null
+          and e.id = r.evaluation_id and p.id = e.partition_id and n.id = p.namespace_id and n.deleted_at is null
+        returning r.id, r.attempt, r.evaluation_id, r.settings, n.organization_id, p.namespace_id, p.tenant
+        """,
+        {"id": run_id, "attempt": attempt, "seconds": LEASE_SECONDS},
+    )
+    if row is None:
+        return None
+    scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
+    return Claimed(row["id"], row["attempt"], row["evaluation_id"], scope, row["settings"])
+
+
+def renew(db: Database, claimed: Claimed) -> bool:
+    """Whether it is still this attempt's."""
+    row = db.row(
+        "update evaluation_runs set lease_until = now() + make_interval(secs => %(seconds)s)"
+        " where id = %(id)s and attempt = %(attempt)s and finished_at is null returning id",
+        {"id": claimed.id, "attempt": claimed.attempt, "seconds": LEASE_SECONDS},
+    )
+    return row is not None
+
+
+def finish(db: Database, claimed: Claimed, result: Mapping[str, Any] | None, error: str | None = None) -> bool:
+    """Store what came out: COMPLETED with a result, FAILED with the reason; False if another attempt has it."""
+    row = db.row(
+        "update evaluation_runs set status = %(status)s, result = %(result)s, error = %(error)s, finished_at = now()"
+        " where id = %(id)s and attempt = %(attempt)s and finished_at is null returning id",
+        {
+            "id": claimed.id,
+            "attempt": claimed.attempt,
+            "status": EvaluationStatus.FAILED if result is None else EvaluationStatus.COMPLETED,
+            "result": None if result is None else json.dumps(result),
+            "error": error,
+        },
+    )
+    return row is not None
+
+
+def _opened(row: Row) -> Run:
+    return Run(**{**row, "status": EvaluationStatus(row["status"])})

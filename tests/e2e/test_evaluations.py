@@ -1,0 +1,98 @@
+"""Settings of the search compared over judged questions, through the real processes."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.decision("D74")
+ANIMALS = ("owl", "fox", "otter", "heron", "badger", "salmon", "beetle", "lizard", "stork", "marten")
+
+
+@pytest.fixture(scope="module")
+def space(service):
+    runs = [
+        service.text(f"The {animal} {number} lives by the river. It hunts at night and sleeps by day.", name=animal)
+        for number, animal in enumerate(ANIMALS)
+    ]
+    service.wait(*(run["ingestJobRunId"] for run in runs))
+    return service
+
+
+def made(space, questions, name="animals"):
+    body = {"namespaceId": space.namespace, "name": name, "questions": questions}
+    return space.ok(space.client.post("/v1/evaluations", json=body))["evaluation"]
+
+
+def finished(space, evaluation, settings, seconds=90):
+    path = f"/v1/evaluations/{evaluation['id']}/runs"
+    body = {"namespaceId": space.namespace, "settings": settings}
+    run = space.ok(space.client.post(path, json=body))["run"]
+    assert run["status"] == "QUEUED"
+
+    def ended():
+        answer = space.client.get(f"{path}/{run['id']}", params={"namespaceId": space.namespace})
+        found = space.ok(answer)["run"]
+        return found if found["status"] in {"COMPLETED", "FAILED"} else None
+
+    return space.until(ended, seconds=seconds)
+
+
+def test_settings_are_compared_over_questions(space):
+    documents = {one["name"]: one for one in space.documents()}
+    questions = [
+        {
+            "query": f"where does the {animal} live",
+            "relevant": [{"documentId": documents[animal]["id"], "start": 0, "end": 20, "grade": 3}],
+        }
+        for animal in ANIMALS
+    ]
+    questions.append({"query": "unicorn", "relevant": [{"externalId": "never ingested"}]})
+    evaluation = made(space, questions)
+    assert evaluation["questionCount"] == len(ANIMALS) + 1
+    assert evaluation["unresolved"] == ["never ingested"]
+    settings = [
+        {"name": "meaning", "semanticWeight": 1, "keywordWeight": 0},
+        {"name": "words", "semanticWeight": 0, "keywordWeight": 1, "topK": 20, "perDocument": 1},
+        {"name": "both", "semanticWeight": 0.5, "keywordWeight": 0.5, "recency": {"halfLifeDays": 30, "weight": 0.1}},
+    ]
+    run = finished(space, evaluation, settings)
+    assert run["status"] == "COMPLETED", run["error"]
+    by_name = {setting["name"]: setting for setting in run["settings"]}
+    assert set(by_name) == {"meaning", "words", "both"}
+    share = len(ANIMALS) / (len(ANIMALS) + 1)
+    words = by_name["words"]
+    assert words["metrics"]["recallAt10"]["value"] == pytest.approx(share)
+    assert words["metrics"]["ndcgAt10"]["value"] == pytest.approx(share)
+    assert words["metrics"]["spanRecallAt10"]["value"] == pytest.approx(1)
+    assert by_name["meaning"]["metrics"]["mrr"]["deltaCi95"] is None
+    low, high = words["metrics"]["mrr"]["deltaCi95"]
+    assert low <= high
+    assert 0 < words["latencyMs"]["p50"] <= words["latencyMs"]["p95"]
+    assert run["questions"][0]["ranks"]["words"] == [1]
+    assert run["questions"][-1]["ranks"]["words"] == [None]
+    hits = space.search(questions[3]["query"], topK=100)
+    rank = [hit["document"]["id"] for hit in hits].index(documents[ANIMALS[3]]["id"]) + 1
+    assert run["questions"][3]["ranks"]["meaning"] == [rank]
+
+
+def test_a_run_without_its_reranker_fails_with_the_reason(space):
+    evaluation = made(space, [{"query": "owl", "relevant": [{"externalId": "x"}]}], name="reranked")
+    run = finished(space, evaluation, [{"name": "a", "semanticWeight": 0, "keywordWeight": 1, "rerank": True}])
+    assert run["status"] == "FAILED"
+    assert "rerankConfig" in run["error"]
+
+
+def test_questions_are_added_and_removed(space):
+    evaluation = made(space, [{"query": "first", "relevant": [{"externalId": "x"}]}], name="changing")
+    path = f"/v1/evaluations/{evaluation['id']}"
+    more = [{"query": f"more {number}", "relevant": [{"externalId": "x"}]} for number in range(3)]
+    body = {"namespaceId": space.namespace, "name": "changed", "add": more, "remove": ["first"]}
+    changed = space.ok(space.client.patch(path, json=body))["evaluation"]
+    assert (changed["name"], changed["questionCount"]) == ("changed", 3)
+    refused = space.client.patch(path, json={"namespaceId": space.namespace, "remove": [one["query"] for one in more]})
+    assert (refused.status_code, refused.json()["error"]["details"]["reason"]) == (400, "number_of_questions")
+    where = {"namespaceId": space.namespace}
+    listed = space.ok(space.client.get("/v1/evaluations", params=where))["evaluations"]
+    assert evaluation["id"] in {one["id"] for one in listed}
+    assert space.client.delete(path, params=where).status_code == 200
+    assert space.client.get(path, params=where).status_code == 404
