@@ -88,6 +88,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/evaluations/{evaluation_id}/runs": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}/runs": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": Permission("search"),
+    "POST /v1/search/why": Permission("search"),
     "POST /v1/documents": Permission("documents:read"),
     "PATCH /v1/documents": Permission("documents:write"),
     "DELETE /v1/documents": Permission("documents:write"),

@@ -14,6 +14,7 @@ import structlog
 from api.operation import Call
 from api.services import Services
 from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
+from api.wire.search_why import WhyData, WhyRequest
 from connectors import registry
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
@@ -21,6 +22,7 @@ from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.search import reranking, search, shaping
+from retrieval.search import why as reasons
 from retrieval.search.reranking import Rerank
 from retrieval.search.search import Hit, Query
 from retrieval.search.shaping import Texts
@@ -108,6 +110,29 @@ async def find(services: Services, space: Space, query: Query, values: Sequence[
         if now.epoch != space.config.epoch:
             found = await services.in_thread(run, now, None)
     return found
+
+
+async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
+    """Why a document is shown, or is not. DOCUMENTS_NOT_FOUND, and whatever a search raises."""
+    query, parts, services = request.to_values(), request.parts(), call.services
+    (space,) = await opened(call, Where(namespace_id=request.namespace_id, namespace_ids=None))
+    by_meaning = query.semantic_weight > 0
+
+    def explain() -> WhyData:
+        found = reasons.explain(
+            services.db,
+            space.scope,
+            query,
+            document=request.document_id,
+            external_id=request.external_id,
+            parts=parts,
+            embedder=registry.embedder(space.config) if by_meaning else None,
+            vectors=registry.vector_store(space.config, services.db) if by_meaning else None,
+            language=services.settings.keyword_language,
+        )
+        return WhyData.of(found)
+
+    return await services.in_thread(explain)
 
 
 async def _answer(

@@ -1,4 +1,4 @@
-"""Search: semantic, hybrid of meaning and words, and several at once."""
+"""Search: semantic, hybrid of meaning and words, several at once, and why a document is found or not."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from api.operation import Call, operation
 from api.searches import Where
 from api.wire.search import HybridSearchRequest, SearchAnswer, SearchRequest
 from api.wire.search_batch import Peek, SearchBatchAnswer, SearchBatchData, SearchBatchRequest, SearchBatchResult
+from api.wire.search_why import WhyAnswer, WhyRequest
 from retrieval.errors import ErrorCode
 
 _INVALID = ErrorCode.INVALID_SEARCH_REQUEST
@@ -91,7 +92,24 @@ async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswe
     return SearchBatchAnswer(message=_DONE, data=SearchBatchData(list(results)))
 
 
-HANDLERS = (semantic_search, hybrid_search, batch_search)
+@_operation(
+    "/v1/search/why",
+    summary="Ask why a document is found, or is not",
+    body=WhyRequest,
+    answer=WhyAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.DOCUMENTS_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),
+    example={
+        **_EXAMPLE,
+        "hybridConfig": {"semanticWeight": 0.5, "keywordWeight": 0.5},
+        "documentId": "doc_06gzpp0w4n1c3e5g7j9m2p4r6t",
+    },
+)
+async def why_search(call: Call[WhyRequest, None]) -> WhyAnswer:
+    """What hides the document, and where its best chunk stands in each list, before any reranking."""
+    return WhyAnswer(message="The search was explained", data=await searches.why(call, call.body))
+
+
+HANDLERS = (semantic_search, hybrid_search, batch_search, why_search)
 
 
 def _read(content: bytes, where: Where) -> searches.Request:

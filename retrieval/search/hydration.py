@@ -193,6 +193,29 @@ def of_documents(
     return None if row is None or row["meant"] > FEW else list(row["ids"])
 
 
+_NEARER: LiteralString = """
+    with mine as (
+        select DISTANCE as distance from chunks c join embeddings e
+        on e.partition_id = c.partition_id and e.key = c.embedding_key
+        where c.id = %(chunk)s and c.partition_id = %(partition)s
+    )
+    select (select distance from mine) as distance, count(*) as nearer from documents d
+    join chunks c on c.document_id = d.id and c.generation = d.active_generation
+    join embeddings e on e.partition_id = %(partition)s and e.key = c.embedding_key
+    where d.partition_id = %(partition)s and d.deleted_at is null and DISTANCE < (select distance from mine) and FILTER
+"""
+
+
+def rank_of(
+    db: Database, partition: int, where: DocumentFilter | None, values: Sequence[float], chunk: int
+) -> int | None:
+    """The place of a chunk among all that match, by its meaning, from 1; None if it has no vector. Reads them all."""
+    condition, params = where.sql("d") if where is not None else ("true", {})
+    statement = _NEARER.replace("FILTER", condition).replace("DISTANCE", _DISTANCE)
+    row = db.row(statement, {**params, **_vector(values), "partition": partition, "chunk": chunk})
+    return None if row is None or row["distance"] is None else int(row["nearer"]) + 1
+
+
 def hydrate(
     db: Database,
     partition: int,

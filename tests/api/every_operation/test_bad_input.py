@@ -320,6 +320,14 @@ ROWS: dict[str, list[Row]] = {
         body(IN_SPACE, 404, "INGEST_JOB_RUN_NOT_FOUND"),
     ],
     "POST /v1/search": [*search(), body({**IN_SPACE, "query": "a", "searchType": "HYBRID"}, 400, SEARCH)],
+    "POST /v1/search/why": [
+        *search(hybridConfig=WEIGHTS, documentId=NO_DOC),
+        body({**IN_SPACE, "query": "a"}, 400, SEARCH),
+        body({**IN_SPACE, "query": "a", "documentId": NO_DOC, "externalId": "b"}, 400, SEARCH),
+        body({**IN_SPACE, "query": "a", "documentId": 5}, 400, SEARCH),
+        body({**IN_SPACE, "query": "a", "documentId": NO_DOC}, 404, "DOCUMENTS_NOT_FOUND"),
+        body({**IN_SPACE, "query": "a", "documentId": NO_DOC, "hybridConfig": {}}, 400, HYBRID),
+    ],
     "POST /v1/search/batch": [
         *unreadable(SEARCH),
         *(body({**IN_SPACE, "queries": wrong}, 400, SEARCH) for wrong in (None, [], {}, "a", [{"query": "a"}] * 65)),

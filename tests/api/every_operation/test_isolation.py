@@ -32,6 +32,7 @@ KINDS = {
     "namespaceIds": "namespace",
     "ingest_job_run_id": "run",
     "document_id": "document",
+    "documentId": "document",
     "documentIds": "document",
     "documentExternalIds": "external",
     "connection_id": "connection",
@@ -198,6 +199,8 @@ class World:
             body["filterConfig"] = {"documentIds": [self.own["document"]]}
         if "hybridConfig" in body:
             body |= {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}, "query": CANARY, "scoreThreshold": 0}
+        if "documentId" in body:
+            body["documentId"] = self.own["document"]
         if "queries" in body:
             body["queries"] = [{"query": CANARY, "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}]
         if place is not None and place.where == "body":

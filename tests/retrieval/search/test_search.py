@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
-from retrieval.search import ranking, search
+from retrieval.search import ranking, search, why
 from retrieval.search.search import Query
 from tests.conditions import condition_of
 
@@ -281,3 +281,23 @@ def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few,
     for data in (newer, others, {"field": "metadata.by", "op": "exists", "value": True}):
         hits = find("wing", where=DocumentFilter(where=condition_of(data)), **hybrid(weight))
         assert [hit.metadata["year"] for hit in hits] == [2024] * 10
+
+
+@pytest.mark.decision("H163")
+def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
+    vectors = [axis(0.9 - n / 1000) for n in range(150)]
+    library.put([f"wing {'boundary ' * n}" for n in range(150)], vectors, metadata={"team": "red"})
+    last = library.put(["wing among many other words of another kind"], [axis(0.1)], metadata={"team": "blue"})
+
+    def explained(where=None, **fields):
+        query = Query("wing", where=where, **hybrid(0.5), **fields)
+        both = {"embedder": FixedEmbedder(), "vectors": library.store, "language": "english"}
+        return why.explain(library.db, library.scope, query, document=last, external_id=None, parts=[], **both)
+
+    found = explained()
+    assert (found.shown, found.semantic_rank, found.reasons[0].kind) == (False, 151, "RANK")
+    assert 1 < found.keyword_rank < 151
+    assert found.semantic_score == pytest.approx(0.1, abs=2e-3)
+    assert found.score == pytest.approx(0.5 * found.semantic_score + 0.5 * found.keyword_score)
+    blue = explained(DocumentFilter(metadata={"team": "blue"}))
+    assert (blue.shown, blue.rank, blue.semantic_rank, blue.keyword_rank) == (True, 1, 1, 1)

@@ -1,0 +1,175 @@
+"""Why a document is shown by a search, or is not, on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from api.wire.common import Answer
+from api.wire.documents import FilterConfig
+from api.wire.ingest import NamespaceId
+from api.wire.search import (
+    INVALID,
+    Explain,
+    HybridConfig,
+    HybridSearchRequest,
+    PerDocument,
+    QueryText,
+    RecencyConfig,
+    SearchFilter,
+    SearchRequest,
+    Threshold,
+    TopK,
+)
+from retrieval import filters
+from retrieval.conditions.model import All, Condition
+from retrieval.errors import ServiceError
+from retrieval.filters import DocumentFilter
+from retrieval.search.search import Query
+from retrieval.search.why import Part, Why
+
+
+class WhyRequest(Struct, rename="camel", kw_only=True):
+    """A search, hybrid with `hybridConfig`, and the document that is asked about: by its id or its external id."""
+
+    query: QueryText
+    namespace_id: NamespaceId
+    document_id: Annotated[str, Meta(description="The document that is asked about.")] | None = None
+    external_id: Annotated[str, Meta(description="The same by its external id; the newest, of several.")] | None = None
+    hybrid_config: HybridConfig | None = None
+    top_k: TopK | None = 10
+    score_threshold: Threshold | None = 0.0
+    filter: SearchFilter | None = None
+    per_document: PerDocument | None = None
+    recency: RecencyConfig | None = None
+    search_type: Literal["SEMANTIC", "HYBRID"] | None = None
+    explain: Explain | None = None
+
+    def to_values(self) -> Query:
+        named = [one for one in (self.document_id, self.external_id) if one is not None]
+        if len(named) != 1 or "\0" in named[0]:
+            message = "Send either documentId or externalId."
+            raise ServiceError(INVALID, message, field="documentId", reason="missing")
+        plain = SearchRequest(
+            query=self.query,
+            namespace_id=self.namespace_id,
+            top_k=self.top_k,
+            score_threshold=self.score_threshold,
+            filter=self.filter,
+            per_document=self.per_document,
+            recency=self.recency,
+        )
+        if self.hybrid_config is None:
+            return plain.to_values()
+        both = {name: getattr(plain, name) for name in plain.__struct_fields__ if name != "search_type"}
+        return HybridSearchRequest(**both, hybrid_config=self.hybrid_config).to_values()
+
+    def parts(self) -> list[Part]:
+        """Each part of the filter that can leave a document out, by its place in the request."""
+        return [] if self.filter is None else list(_parts(self.filter))
+
+
+class WhyDocument(Struct, rename="camel"):
+    """The document that was asked about."""
+
+    id: str
+    name: str
+    status: str
+    visible_generation: (
+        Annotated[int, Meta(description="The version that searches see; null before there is one.")] | None
+    )
+
+
+class WhyReason(Struct):
+    """What keeps it from being shown."""
+
+    kind: Annotated[
+        Literal["STATUS", "FILTER", "ACCESS", "THRESHOLD", "RANK"],
+        Meta(description="What it is: its status, the filter, who asks, the threshold, or better results."),
+    ]
+    detail: Annotated[str, Meta(description="The same in words.")]
+
+
+Rank = Annotated[int, Meta(description="A place, from 1; null where it has none.")]
+Score = Annotated[float, Meta(description="From 0 to 1; null where there is none.")]
+
+
+class WhyData(Struct, rename="camel"):
+    """What the search makes of the document; scores, ranks and words are those of its best chunk."""
+
+    document: WhyDocument
+    shown: Annotated[bool, Meta(description="Whether the search shows it.")]
+    rank: Rank | None
+    score: Score | None
+    semantic_rank: Rank | None
+    keyword_rank: Rank | None
+    semantic_score: Score | None
+    keyword_score: Score | None
+    last_shown_score: Score | None
+    reasons: Annotated[list[WhyReason], Meta(description="Why it is not shown; empty if it is.")]
+    matched_terms: Annotated[list[str], Meta(description="Words of the query that it holds, in some form.")]
+    missing_terms: Annotated[list[str], Meta(description="Words of the query that it lacks.")]
+
+    @classmethod
+    def of(cls, why: Why) -> WhyData:
+        return cls(
+            WhyDocument(why.document_id, why.name, why.status, why.generation),
+            why.shown,
+            why.rank,
+            why.score,
+            why.semantic_rank,
+            why.keyword_rank,
+            why.semantic_score,
+            why.keyword_score,
+            why.last_shown_score,
+            [WhyReason(one.kind, one.detail) for one in why.reasons],  # type: ignore[arg-type]
+            why.matched,
+            why.missing,
+        )
+
+
+class WhyAnswer(Answer, kw_only=True):
+    """Why the document is shown, or is not."""
+
+    data: WhyData
+
+
+_NAMES = {
+    "document_ids": "documentIds",
+    "external_ids": "documentExternalIds",
+    "types": "documentTypes",
+    "connection_ids": "documentConnectionIds",
+    "archive_ids": "documentArchiveIds",
+    "sources": "documentIngestionSources",
+    "statuses": "documentIngestionStatuses",
+    "awaiting_removal": "awaitingRemoval",
+}
+
+
+def _parts(sent: SearchFilter) -> Iterator[Part]:
+    metadata = filters.parse_metadata(sent.metadata, INVALID, where="filter.metadata")
+    yield from _keys(DocumentFilter(metadata=metadata), "filter.metadata")
+    yield from _conditions(filters.condition_of(sent.where, INVALID, where="filter.where"), "filter.where")
+    documents = (sent.documents or FilterConfig()).to_values(INVALID, where="filter.documents")
+    for name in fields(documents):
+        if name.name in _NAMES and (value := getattr(documents, name.name)) not in {(), None}:
+            yield Part(f"filter.documents.{_NAMES[name.name]}", DocumentFilter(**{name.name: value}))
+    yield from _keys(documents, "filter.documents.metadata")
+    yield from _conditions(documents.where, "filter.documents.where")
+
+
+def _keys(where: DocumentFilter, place: str) -> Iterator[Part]:
+    for key, value in where.metadata.items():
+        yield Part(f"{place}.{key}", DocumentFilter(metadata={key: value}))
+
+
+def _conditions(condition: Condition | None, place: str) -> Iterator[Part]:
+    """A condition, or each of those that all must hold."""
+    if isinstance(condition, All):
+        for number, part in enumerate(condition.parts):
+            yield from _conditions(part, f"{place}.all[{number}]")
+    elif condition is not None:
+        yield Part(place, DocumentFilter(where=condition))
