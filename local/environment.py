@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from local import instance, postgres
+from local import instance, postgres, prefect_database
 from local.errors import LocalError
 from local.instance import Record
 from local.private_files import write_private
@@ -195,13 +194,11 @@ def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str]) 
         environment.pop(name, None)
     given = plain(settings.prefect_database_url)
     file = settings.home.resolve() / "prefect" / "prefect.db"
-    url = (
-        re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+asyncpg://", given) if given else f"sqlite+aiosqlite:///{file}"
-    )
+    database = prefect_database.variables(given or f"sqlite+aiosqlite:///{file}")
     return environment | {
         "PREFECT_SERVER_API_AUTH_STRING": resolved.prefect_login or "",
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(origins),
-        "PREFECT_SERVER_DATABASE_CONNECTION_URL": url,
+        **database,
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         **_QUIET_SERVICES,
     }

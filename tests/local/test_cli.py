@@ -268,6 +268,37 @@ def test_prefect_keeps_its_data_in_the_home_or_in_its_own_postgres(home: Path) -
     assert environment.for_prefect(own, _RESOLVED, [])[name] == "postgresql+asyncpg://u:p@h/prefect"
 
 
+@pytest.mark.decision("H182")
+@pytest.mark.parametrize(
+    ("query", "passed", "tls"),
+    [
+        ("?sslmode=require", "?ssl=require", {}),
+        ("?sslmode=disable&application_name=x", "?application_name=x&ssl=disable", {}),
+        (
+            "?sslmode=verify-full&sslrootcert=/etc/ca.pem",
+            "",
+            {"ENABLED": "true", "CHECK_HOSTNAME": "true", "CA_FILE": "/etc/ca.pem"},
+        ),
+        ("?sslmode=verify-ca", "", {"ENABLED": "true", "CHECK_HOSTNAME": "false"}),
+    ],
+)
+def test_tls_to_prefects_postgres_is_asked_for_as_to_our_own(
+    home: Path, query: str, passed: str, tls: dict[str, str]
+) -> None:
+    own = Settings(home=home, prefect_database_url=SecretStr(f"postgresql://u:p@h/prefect{query}"))
+    made = environment.for_prefect(own, _RESOLVED, [])
+    assert made["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == f"postgresql+asyncpg://u:p@h/prefect{passed}"
+    prefix = "PREFECT_SERVER_DATABASE_SQLALCHEMY_CONNECT_ARGS_TLS_"
+    assert {name.removeprefix(prefix): value for name, value in made.items() if name.startswith(prefix)} == tls
+
+
+def test_a_mode_of_tls_that_does_not_exist_is_a_sentence(home: Path) -> None:
+    own = Settings(home=home, prefect_database_url=SecretStr("postgresql://u:canary@h/prefect?sslmode=always"))
+    with pytest.raises(LocalError, match="RETRIEVAL_PREFECT_DATABASE_URL") as refused:
+        environment.for_prefect(own, _RESOLVED, [])
+    assert "canary" not in str(refused.value)
+
+
 def test_down_and_status_where_nothing_runs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["down"]) == 0
     assert cli.main(["status"]) == 3

@@ -34,7 +34,7 @@ class Secure:
         self.certificate, key = folder / "certificate.pem", folder / "key.pem"
         self.seen: list[tuple[str, str | None]] = []
         """Path and authorization of each request."""
-        _certify(self.certificate, key)
+        certify(self.certificate, key)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.certificate, key)
         place = self
@@ -50,7 +50,8 @@ class Secure:
         self.base = f"https://127.0.0.1:{self.server.server_port}"
 
 
-def _certify(certificate: Path, key: Path) -> None:
+def certify(certificate: Path, key: Path) -> None:
+    """Write a certificate for 127.0.0.1 that vouches for itself, and its key."""
     secret = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "elsewhere")])
     now = datetime.now(UTC)
@@ -81,7 +82,7 @@ def secured(folder: Path) -> Iterator[Secure]:
 def in_front_of(port: int, folder: Path) -> Iterator[tuple[str, Path]]:
     """A server on loopback spoken to with https: its address, and the certificate that vouches for it."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
-    _certify(certificate, key)
+    certify(certificate, key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
 
