@@ -22,6 +22,7 @@ from api.middleware import RequestMiddleware
 from api.operation import Operation
 from api.probe_threads import ProbeThreads
 from api.rendering_limit import RenderingLimit
+from api.request_counts import RequestCounts
 from api.routes import (
     activity,
     admin,
@@ -121,13 +122,13 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         writing = asyncio.create_task(times.keep())
-        counting = asyncio.create_task(_keep_counts(database))
+        counting = asyncio.create_task(_keep_counts(database, served.counts))
         announce_on_sigterm(services.ending, settings.drain_seconds)
         yield
         writing.cancel()
         counting.cancel()
         await times.write()
-        await counts.async_write(database)
+        await _write_counts(database, served.counts)
         await authenticator.close()
         if access is not None:
             access.write()
@@ -149,17 +150,24 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         request_max_body_size=None,
         debug=False,
     )
-    return RequestMiddleware(
+    served = RequestMiddleware(
         router, authenticator, settings.trusted_proxies, access, AuditLog(services.audit), tracing.tracer("api")
     )
+    return served
 
 
-async def _keep_counts(database: Database) -> None:
+async def _keep_counts(database: Database, requests: RequestCounts) -> None:
     """Write what this process has counted, until cancelled."""
     while True:
         await asyncio.sleep(COUNT_SECONDS)
-        counts.add(catalog.POOL_WAITS, by=database.pool_waits())
-        await counts.async_write(database)
+        await _write_counts(database, requests)
+
+
+async def _write_counts(database: Database, requests: RequestCounts) -> None:
+    requests.pass_on()
+    if waits := database.pool_waits():
+        counts.add(catalog.POOL_WAITS, by=waits)
+    await counts.async_write(database)
 
 
 def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -33,9 +33,9 @@ from api.client_addresses import Networks, client_of
 from api.errors import Rendered, render, understand
 from api.links import PREFIX
 from api.request_context import RequestContext
+from api.request_counts import RequestCounts
 from retrieval import origin, tracing
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.metrics import catalog, counts
 from retrieval.origin import Origin
 
 if TYPE_CHECKING:
@@ -55,10 +55,6 @@ _UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """On every answer that does not say something stricter by itself."""
 
-_REFUSALS: Mapping[str | None, str] = {
-    ErrorCode.RATE_LIMIT_EXCEEDED: "rate_limit",
-    ErrorCode.SERVICE_UNAVAILABLE: "unavailable",
-}
 _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024
 
@@ -79,6 +75,7 @@ class RequestMiddleware:
         self._access = access
         self._audit = audit
         self._tracer = tracer
+        self.counts = RequestCounts()
         self._authenticator = authenticator
         self._trusted_proxies = trusted_proxies
 
@@ -92,19 +89,25 @@ class RequestMiddleware:
         scope["path"] = normalize_path(scope["path"])  # one spelling, the router's, for all that decides by it
         context = RequestContext(request_id=_request_id(scope["headers"]))
         request_context.attach(scope, context)
-        counts.ORGANIZATION.set(None)
         span = self._begin(scope, context)
         started = time.perf_counter()
         wire = _Wire(receive, send, context, scope, self._audit)
-        with structlog.contextvars.bound_contextvars(request_id=context.request_id), tracing.within(span):
-            refusal = await self._authenticate(scope, context) or _not_a_method(scope, context)
-            if refusal is None:
-                await self._router(scope, wire.receive, wire.send)
+        with structlog.contextvars.bound_contextvars(request_id=context.request_id):
+            if span is None:
+                await self._serve(scope, context, wire)
             else:
-                await _answer(wire.send, context, render(refusal))
+                with tracing.within(span):
+                    await self._serve(scope, context, wire)
             self._say(scope, context, started)
         if span is not None:
             _end(span, scope, context)
+
+    async def _serve(self, scope: HTTPScope, context: RequestContext, wire: _Wire) -> None:
+        refusal = await self._authenticate(scope, context) or _not_a_method(scope, context)
+        if refusal is None:
+            await self._router(scope, wire.receive, wire.send)
+        else:
+            await _answer(wire.send, context, render(refusal))
 
     def _begin(self, scope: HTTPScope, context: RequestContext) -> Span | None:
         """The span of a request, where requests are traced; what comes of it knows where it came from."""
@@ -112,7 +115,8 @@ class RequestMiddleware:
         if self._tracer is not None and scope["path"] not in _UNCOUNTED:
             sent = next((value for name, value in scope["headers"] if name == b"traceparent"), b"")
             span = tracing.begin_request(self._tracer, scope["method"], sent.decode("latin-1") or None)
-        origin.come_of(Origin(context.request_id, None if span is None else tracing.traceparent(span)))
+        context.origin = Origin(context.request_id, None if span is None else tracing.traceparent(span))
+        origin.come_of(context.origin)
         return span
 
     def _say(self, scope: HTTPScope, context: RequestContext, started: float) -> None:
@@ -120,7 +124,8 @@ class RequestMiddleware:
         organization = context.caller.organization if context.caller else None
         is_probe = scope["path"] in _PROBES
         if not is_probe:
-            _count(scope["path"], context)
+            route = cast("dict[str, str]", scope).get("path_template")
+            self.counts.answered(route, scope["path"], context.status, context.code)
         if self._access is not None and context.status < 400 and not is_probe:
             self._access.answered(
                 context.request_id, scope["method"], scope["path"], context.status, organization, milliseconds
@@ -156,7 +161,8 @@ class RequestMiddleware:
             context.code = found.code
             return found
         context.caller = found
-        counts.ORGANIZATION.set(found.organization)
+        if context.origin is not None:
+            context.origin.organization = found.organization
         return None
 
 
@@ -228,14 +234,6 @@ def _end(span: Span, scope: HTTPScope, context: RequestContext) -> None:
     route = cast("dict[str, str]", scope).get("path_template") or "unknown"
     organization = context.caller.organization if context.caller else ""
     tracing.close_request(span, scope["method"], route, context.status, context.request_id, organization)
-
-
-def _count(path: str, context: RequestContext) -> None:
-    """Redirects count as answered: nothing was wrong."""
-    status = "5xx" if context.status >= 500 else "4xx" if context.status >= 400 else "2xx"
-    counts.add(catalog.HTTP, catalog.route(path), status)
-    if context.code in _REFUSALS:
-        counts.add(catalog.REFUSED, _REFUSALS[context.code])
 
 
 def _not_a_method(scope: HTTPScope, context: RequestContext) -> ServiceError | None:

@@ -9,6 +9,7 @@ from litestar.types import Scope as AsgiScope
 
 from api.auth import Caller, Rate
 from api.permissions import Reach
+from retrieval.origin import Origin
 
 _KEY = "retrieval.request_context"
 
@@ -31,6 +32,8 @@ class RequestContext:
     principal: str | None = None
     namespace: str | None = None
     reach: Reach | None = None
+    origin: Origin | None = None
+    """What this request tells the work that comes of it."""
 
 
 def attach(scope: AsgiScope, context: RequestContext) -> None:

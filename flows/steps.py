@@ -10,7 +10,7 @@ from functools import wraps
 import psycopg
 
 from connectors import registry
-from retrieval import settings, sources, tracing
+from retrieval import origin, settings, sources, tracing
 from retrieval.database import disk_full
 from retrieval.database.database import AWAY, Database
 from retrieval.errors import Fatal, Retryable, ServiceError
@@ -118,7 +118,7 @@ def step(function: Step) -> Step:
     @wraps(function)
     def run(work: Work) -> None:
         started = time.monotonic()
-        counts.ORGANIZATION.set(work.lease.scope.organization)
+        origin.work_for(work.lease.scope.organization)
         runs = [key.job_run_id for key in work.window]
         with tracing.step(function.__name__, runs, documents=len(work.window)), explained():
             function(work)
@@ -155,7 +155,7 @@ def _full(error: Exception) -> Retryable | None:
 def discover(found: Discovery) -> None:
     """Find out what there is to ingest."""
     started = time.monotonic()
-    counts.ORGANIZATION.set(found.lease.scope.organization)
+    origin.work_for(found.lease.scope.organization)
     with tracing.step("discover", [found.wanted.job_run_id]), explained():
         config = _namespace(found.db, found.ring, found.lease)
         source = registry.source(found.wanted.request.source, config, found.db, found.ring)

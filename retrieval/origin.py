@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Origin:
-    """`request_id` as the client got it; `traceparent` by W3C Trace Context, None where nobody traces."""
+    """`request_id` as the client got it; `traceparent` by W3C Trace Context, None where nobody traces.
+
+    `organization`: for which the work is done, once that is known. Only who made an Origin changes it.
+    """
 
     request_id: str | None = None
     traceparent: str | None = None
+    organization: str | None = None
 
 
 _NOBODY = Origin()
@@ -22,6 +26,12 @@ _origin: ContextVar[Origin] = ContextVar("origin", default=_NOBODY)
 def come_of(origin: Origin) -> None:
     """From now on this context works for that request."""
     _origin.set(origin)
+
+
+def work_for(organization: str) -> None:
+    """From now on this context works for that organization, for whatever request it did before."""
+    before = _origin.get()
+    _origin.set(Origin(before.request_id, before.traceparent, organization))
 
 
 def current() -> Origin:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from contextvars import ContextVar
 from typing import Any, Final, LiteralString
 
 import structlog
 
+from retrieval import origin
 from retrieval.database.database import AWAY, Database
 from retrieval.metrics import catalog
 from retrieval.metrics.catalog import Metric
@@ -23,9 +23,6 @@ ALL: Final = ""
 """Stands for the whole installation where an organization could stand."""
 SUM: Final = "sum"
 ABOVE: Final = "+Inf"
-
-ORGANIZATION: ContextVar[str | None] = ContextVar("organization", default=None)
-"""For whom this context works, if for somebody."""
 
 _Key = tuple[str, str, tuple[str, ...], str]
 """Organization, name of the metric, values of its labels, and which part of a histogram."""
@@ -48,7 +45,7 @@ def observe(metric: Metric, seconds: float, *labels: str, times: int = 1) -> Non
 
 def _add(metric: Metric, labels: tuple[str, ...], parts: dict[str, float]) -> None:
     labels = catalog.known(metric, labels)
-    organization = ORGANIZATION.get() if metric.of_organizations else None
+    organization = origin.current().organization if metric.of_organizations else None
     with _lock:
         for part, value in parts.items():
             _counts[ALL, metric.name, labels, part] += value  # type: ignore[assignment]

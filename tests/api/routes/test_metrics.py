@@ -1,7 +1,11 @@
 """`GET /metrics`: an organization's own figures, for its administrators alone."""
 
+import time
+
 import pytest
 
+from retrieval.metrics import exposition
+from retrieval.metrics.figures import Figures
 from tests.api.support import assert_error
 from tests.retrieval.metrics.test_figures import told
 
@@ -43,3 +47,27 @@ def test_without_an_administrators_key_of_the_whole_organization_there_are_no_fi
         with org.key(**bound) as client:
             assert_error(client.get("/metrics"), 403, "FORBIDDEN")
     assert_error(org.client.post("/metrics"), 405, "METHOD_NOT_ALLOWED")
+
+
+def test_answers_are_counted_by_route_and_class_and_refusals_by_reason(org, organization):
+    def counted():
+        reading = Figures(org.db).read()
+        return told(exposition.text(reading))
+
+    before = counted()
+    narrow = organization(requests_per_minute=1)
+    assert org.client.get("/v1/namespaces").status_code == 200
+    assert org.client.get("/v1/namespaces/ns_0").status_code == 404
+    assert org.client.get(f"/v1/{org.id}").status_code == 404
+    assert [narrow.client.get("/v1/keys").status_code for _ in range(3)] == [200, 429, 429]
+    wanted = {
+        ("retrieval_http_requests_total", ("route", "namespaces"), ("status", "2xx")): 1,
+        ("retrieval_http_requests_total", ("route", "namespaces"), ("status", "4xx")): 1,
+        ("retrieval_http_requests_total", ("route", "other"), ("status", "4xx")): 1,
+        ("retrieval_http_requests_total", ("route", "keys"), ("status", "4xx")): 2,
+        ("retrieval_requests_refused_total", ("reason", "rate_limit")): 2,
+    }
+    deadline = time.monotonic() + 10
+    while any((now := counted()).get(key, 0) - before.get(key, 0) < times for key, times in wanted.items()):
+        assert time.monotonic() < deadline, [(key, before.get(key), now.get(key)) for key in wanted]
+        time.sleep(0.2)

@@ -1,0 +1,71 @@
+"""Dashboard, alert rules and runbook speak of figures that there are, and each alert says what to do."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from retrieval.metrics.catalog import CATALOG, Kind
+
+PROJECT = Path(__file__).resolve().parents[2]
+DEPLOY = PROJECT / "deploy"
+RULES = [
+    rule
+    for group in yaml.safe_load((DEPLOY / "prometheus" / "rules.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
+DASHBOARD = json.loads((DEPLOY / "grafana" / "retrieval.json").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+RUNBOOK = (PROJECT / "docs" / "runbook.md").read_text()
+EXPRESSIONS = [rule["expr"] for rule in RULES] + [target["expr"] for panel in PANELS for target in panel["targets"]]
+TOLD = {name: metric for metric in CATALOG.values() for name in metric.told()}
+
+
+@pytest.mark.decision("D80")
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_each_figure_that_is_asked_for_is_told_with_the_labels_that_are_asked_for(expression):
+    named = re.findall(r"\b(retrieval_\w+)(?:\{([^}]*)\})?", expression)
+    assert named
+    for name, labels in named:
+        assert name in TOLD, f"{name} is no figure"
+        metric = TOLD[name]
+        for label, comparison, wanted in re.findall(r'(\w+)\s*(=~|!=|=)\s*"([^"]*)"', labels):
+            assert label in metric.labels
+            assert comparison != "=" or wanted in metric.labels[label], f"{label} is never {wanted}"
+            assert comparison != "=~" or set(wanted.split("|")) <= set(metric.labels[label])
+        if metric.kind is not Kind.GAUGE:
+            assert re.search(rf"(rate|increase)\({name}\b", expression), f"{name} only ever grows"
+    by = {label.strip() for labels in re.findall(r"by \(([^)]*)\)", expression) for label in labels.split(",")}
+    assert by - {"le"} <= {label for name, _ in named for label in TOLD[name].labels}
+    assert expression.count("(") == expression.count(")")
+
+
+@pytest.mark.decision("D80")
+def test_each_alert_says_what_to_do_and_the_runbook_holds_nothing_else():
+    names = [rule["alert"] for rule in RULES]
+    assert re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE) == names
+    for rule in RULES:
+        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["summary"].endswith(".")
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        section = RUNBOOK.partition(f"## {rule['alert']}\n")[2].partition("\n## ")[0]
+        assert len(section.split()) > 25
+
+
+def test_every_figure_is_described_and_shown_or_watched():
+    described = (PROJECT / "docs" / "operations.md").read_text()
+    together = "\n".join(EXPRESSIONS)
+    for metric in CATALOG.values():
+        assert metric.name in described or metric.name.removeprefix("retrieval_database_") in described, metric.name
+        assert any(name in together for name in metric.told()), f"{metric.name} is on no dashboard and in no rule"
+
+
+def test_the_dashboard_is_one_that_grafana_takes():
+    assert DASHBOARD["uid"]
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+    assert {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]} == {"${datasource}"}
