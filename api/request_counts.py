@@ -32,5 +32,5 @@ class RequestCounts:
         answered, self._answered = self._answered, Counter()
         for (route, first, code), times in answered.items():
             counts.add(catalog.HTTP, catalog.route(route), _CLASSES.get(first, "2xx"), by=times)
-            if code in _REFUSALS:
-                counts.add(catalog.REFUSED, _REFUSALS[code], by=times)
+            if reason := _REFUSALS.get(code or ""):
+                counts.add(catalog.REFUSED, reason, by=times)
