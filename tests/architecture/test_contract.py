@@ -36,7 +36,10 @@ def operation_of(method, path):
     """What the code says about a shown request; None for what is planned."""
     bare = re.sub(r"\?.*", "", path)
     return OPERATIONS.get(
-        (method, re.sub(r"/(?:(?:ns|ijr|doc|conn|job|key|del|eval|evr)_\w+|(?<=tenants/)\w+|(?<=pages/)\d+)", "/{}", bare))
+        (
+            method,
+            re.sub(r"/(?:(?:ns|ijr|doc|conn|job|key|del|eval|evr)_\w+|(?<=tenants/)\w+|(?<=pages/)\d+)", "/{}", bare),
+        )
     )
 
 
