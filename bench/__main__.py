@@ -14,24 +14,18 @@ from bench.goals import GOALS
 from bench.suite import Bench
 
 SUITE = (
-    Bench("openai_requests", "requests to an OpenAI-like vendor", ("--chunks", "2000", "--delay", "0.1"), 40),
+    Bench("openai_requests", "requests to an OpenAI-like vendor", ("--chunks", "2000", "--delay", "0.03"), 60),
     Bench(
-        "parsing",
-        "files a CPU second by kind, beside the bare library",
-        ("--rounds", "3", "--pages", "300"),
-        60,
-        needs="files",
+        "parsing", "files a CPU second beside the bare library", ("--rounds", "3", "--pages", "300"), 90, needs="files"
     ),
-    Bench("crawl", "500 pages on loopback, beside Scrapy at equal politeness", (), 60),
-    Bench("embedders", "the local models: chunks a CPU second", ("16", "3", "--quick"), 60),
-    Bench("api", "GET and POST of a text beside FastAPI, SQLModel, Uvicorn", ("--seconds", "1.5"), 90),
-    Bench("worker_vs_process_pool", "the worker beside Prefect's own process pool", ("--runs", "12"), 120),
-    Bench("llamaindex", "CPU a document beside LlamaIndex", ("--texts", "300", "--rounds", "3"), 180),
-    Bench("search_scale", "search beside a plain pgvector table", ("--chunks", "30000", "--seconds", "4"), 150),
-    Bench(
-        "cranfield", "the whole service: quality, ingestion, latency, idle", ("--texts", "700"), 180, needs="cranfield"
-    ),
-    Bench("workers", "1 and 2 workers on one pool", ("--workers", "1", "2", "--texts", "400"), 120),
+    Bench("crawl", "500 pages on loopback, beside Scrapy at equal politeness", (), 90),
+    Bench("embedders", "the local models: chunks a CPU second", ("16", "3", "--quick"), 90),
+    Bench("api", "GET and POST of a text beside FastAPI, SQLModel, Uvicorn", ("--seconds", "1.5"), 120),
+    Bench("worker_vs_process_pool", "the worker beside Prefect's own process pool", ("--runs", "12"), 150),
+    Bench("llamaindex", "CPU a document beside LlamaIndex", ("--texts", "200", "--rounds", "3"), 180),
+    Bench("search_scale", "search beside a plain pgvector table", ("--chunks", "30000", "--seconds", "4"), 180),
+    Bench("cranfield", "the service: quality, ingestion, latency, idle", ("--texts", "500"), 200, needs="cranfield"),
+    Bench("workers", "1 and 2 workers on one pool", ("--workers", "1", "2", "--texts", "300", "--rounds", "1"), 150),
     Bench(
         "neighbour",
         "one text of a quiet organization beside a noisy one",

@@ -65,7 +65,7 @@ def run(benches: Sequence[Bench], goals: Sequence[Goal], *, minutes: float) -> i
     until = time.monotonic() + minutes * 60
     try:
         for number, bench in enumerate(benches, 1):
-            left = until - time.monotonic()
+            left = until - time.monotonic() - GRACE_SECONDS
             print(f"\n== {number}/{len(benches)} {bench.name}: {bench.about}", flush=True)
             start = time.monotonic()
             if bench.needs and not (report.data() / bench.needs).is_dir():
@@ -73,7 +73,7 @@ def run(benches: Sequence[Bench], goals: Sequence[Goal], *, minutes: float) -> i
                 outcomes[bench.name] = ""
                 continue
             outcomes[bench.name] = _one(bench, min(bench.seconds, left)) if left > 1 else "not run: no time was left"
-            told = f"{time.monotonic() - start:.0f} s, {max(until - time.monotonic(), 0):.0f} s left"
+            told = f"{time.monotonic() - start:.0f} s, {max(until - time.monotonic(), 0):.0f} s of the suite left"
             print(f"== {bench.name}: {outcomes[bench.name] or 'done'} ({told})", flush=True)
     except Ended:
         print("\nEnded by a signal.", flush=True)
