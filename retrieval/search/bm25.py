@@ -1,9 +1,9 @@
 """BM25 over `postings`, exact, in the database and transaction of the chunks.
 
-    score(query, chunk) = sum over the terms of  idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
+    score(query, chunk) = sum over the terms of  qtf * idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-Terms are the distinct lexemes of `to_tsvector(language, text)`; N, df and average count the partition's visible chunks
+Terms are the distinct lexemes of `to_tsvector(language, text)`, qtf says how often one stands in the query; N, df and average count the partition's visible chunks
 that have a term at all; of a longer query the 64 rarest terms count. Robertson and Zaragoza, "The Probabilistic
 Relevance Framework", 2009.
 
@@ -35,7 +35,7 @@ _COMPACT = 1 / 16
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A query as the partition's statistics see it: terms, rarest first, with their weight (idf).
+    """A query as the partition's statistics see it: terms, rarest first, with their weight (qtf * idf).
 
     `slope`: K1 * B / average length.
     """
@@ -135,7 +135,7 @@ _TERMS_AT_ONCE = 1000
 """Terms whose counts one statement reads and changes."""
 
 _TERMS: LiteralString = """
-    select q.lexeme as term, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
+    select q.lexeme as term, max(coalesce(cardinality(q.positions), 1)) as times, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
     from partitions s, unnest(to_tsvector(%(language)s::regconfig, %(query)s)) q
     join term_counts c on c.partition_id = %(partition)s and c.term = q.lexeme
     where s.id = %(partition)s
@@ -222,7 +222,7 @@ def terms(connection: Connection[Row], partition_id: int, query: str, language: 
     return Terms(
         partition_id,
         names=tuple(row["term"] for row in rows),
-        weights=tuple(_idf(total, int(row["chunks"])) for row in rows),
+        weights=tuple(int(row["times"]) * _idf(total, int(row["chunks"])) for row in rows),
         slope=slope,
     )
 

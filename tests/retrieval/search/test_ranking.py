@@ -25,12 +25,12 @@ def oracle(bags, query):
     """BM25 by key of each bag of words that holds one of the query's."""
     average = sum(bag.total() for bag in bags.values()) / max(len(bags), 1)
     scores = Counter()
-    for word in set(query.split()):
+    for word, times in Counter(query.split()).items():
         df = sum(word in bag for bag in bags.values())
         weight = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
         for key, bag in bags.items():
             if tf := bag[word]:
-                scores[key] += weight * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * bag.total() / average))
+                scores[key] += times * weight * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * bag.total() / average))
     return scores
 
 
