@@ -39,6 +39,8 @@ RECONCILE_SECONDS = 3.0
 SCHEDULE_SECONDS = 10.0
 SWEEP_SECONDS = 5.0
 MAINTAIN_SECONDS = 60.0
+LANGUAGES_SECONDS = 10.0
+"""Between two looks for documents to index in another language."""
 LISTEN_SECONDS = 10.0
 """How long the connection that listens may be silent until it is tried."""
 PREFECT_SECONDS = 60.0
@@ -162,7 +164,9 @@ class Dispatcher:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def maintain(self, lane: Lane) -> None:
-        await asyncio.sleep(MAINTAIN_SECONDS)
+        for _ in range(round(MAINTAIN_SECONDS / LANGUAGES_SECONDS)):
+            await asyncio.sleep(LANGUAGES_SECONDS)
+            self.upkeep.index_again(settings.load().keyword_language)
         await lane.run(garbage.forget)
         self.upkeep.begin()
         self.pulse.succeeded("maintain")

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from api import probes
 from api.operation import Call, TenantUse, operation
@@ -38,6 +39,7 @@ from retrieval.namespaces.namespaces import (
     Config,
     NamespaceConfig,
 )
+from retrieval.search import languages
 
 _operation = partial(operation, tag="Namespaces", invalid=ErrorCode.INVALID_NAMESPACE_CONFIG, tenant=TenantUse.IGNORED)
 _CONFIG_NAME = re.compile("[a-z][A-Za-z]{0,40}Config")
@@ -75,6 +77,7 @@ async def create_namespace(call: Call[CreateNamespace, None]) -> Answer | bytes:
         organization_id=call.caller.organization,
         name=name,
         dimensions=None,
+        keyword_language=_keyword_language(call.body.keyword_language),
         created_at=now,
         updated_at=now,
         sent_to=destinations.of(services.settings, configs),
@@ -141,6 +144,7 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
     changed = replace(
         stored,
         name=name or stored.name,
+        keyword_language=_keyword_language(call.body.keyword_language, stored.keyword_language),
         sent_to={**stored.sent_to, **destinations.of(services.settings, changes)},
         **namespaces.split({**before, **changes}),
     )
@@ -213,6 +217,18 @@ def _parts(body: CreateNamespace | UpdateNamespace) -> tuple[str, dict[str, Any]
     """The name, "" if it was not sent, and the configs that were sent; None stands for an explicit null."""
     sent = msgspec.to_builtins(body)
     return sent.get("name", ""), {key: sent[key] for key in CONFIGS if key in sent}
+
+
+def _keyword_language(sent: str | UnsetType | None, stored: str | None = None) -> str | None:
+    if sent is UNSET or sent is None:
+        return stored if sent is UNSET else None
+    if languages.fixed(sent) is None:
+        raise validation.invalid(
+            "keywordLanguage",
+            "keywordLanguage is neither PostgreSQL's name of a language nor ISO 639-1.",
+            "no_language",
+        )
+    return sent.strip().lower()
 
 
 async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, changed: NamespaceConfig) -> bool:

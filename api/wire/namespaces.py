@@ -134,6 +134,18 @@ WebScraper = FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScrape
 RerankConfig = CohereReranker | JinaReranker | EndpointReranker | LocalReranker
 
 
+KeywordLanguage = Annotated[
+    str,
+    Meta(
+        min_length=2,
+        max_length=32,
+        description="The language that all documents are read in for keyword search, by PostgreSQL's name or ISO 639-1;"
+        " without one each is read in its own.",
+        examples=["de"],
+    ),
+]
+
+
 @with_apps(lambda app: app | None, None)
 class CreateNamespace(Struct, rename="camel", kw_only=True):
     """A namespace to create. Credentials are stored encrypted."""
@@ -144,6 +156,7 @@ class CreateNamespace(Struct, rename="camel", kw_only=True):
     embedding_model_config: EmbeddingModel
     web_scraper_config: WebScraper | None = None
     rerank_config: RerankConfig | UnsetType | None = UNSET
+    keyword_language: KeywordLanguage | None = None
 
 
 @with_apps(lambda app: app | UnsetType | None, UNSET)
@@ -156,6 +169,7 @@ class _Changes(Struct, rename="camel", kw_only=True):
     embedding_model_config: EmbeddingModel | UnsetType = UNSET
     web_scraper_config: WebScraper | UnsetType | None = UNSET
     rerank_config: RerankConfig | UnsetType | None = UNSET
+    keyword_language: KeywordLanguage | UnsetType | None = UNSET
 
 
 class UpdateNamespace(_Changes, kw_only=True):
@@ -218,6 +232,7 @@ class _Shown(Struct, rename="camel", kw_only=True):
     embedding_model_config: EmbeddingModelView | UnsetType = UNSET
     web_scraper_config: WebScraperView | UnsetType | None = UNSET
     rerank_config: RerankConfigView | UnsetType = UNSET
+    keyword_language: str | UnsetType = UNSET
 
 
 class Namespace(_Shown, kw_only=True):
@@ -245,6 +260,7 @@ class Namespace(_Shown, kw_only=True):
             embedding_model_config=msgspec.convert(namespace.embedding_model, EmbeddingModelView),
             web_scraper_config=msgspec.convert(masked(scraper), WebScraperView) if scraper else None,
             rerank_config=msgspec.convert(masked(reranker), RerankConfigView) if reranker else UNSET,
+            keyword_language=namespace.keyword_language or UNSET,
             created_at=Timestamp.of(namespace.created_at),
             updated_at=Timestamp.of(namespace.updated_at),
             **views(namespace.connectors),

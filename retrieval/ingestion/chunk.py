@@ -21,6 +21,7 @@ from retrieval.ingestion.parse import read_text
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import Chunk, Embedder, FileStore, Parsed, Tokenizer
+from retrieval.search import languages
 from retrieval.statuses import Stage
 
 
@@ -120,8 +121,10 @@ def _cut(
             "The document holds no text to search. Check the file; if it is a scan, ingest it again with the OCR "
             "strategy STANDARD_OCR (ocrConfig); a retry reads it as before."
         )
+    language = languages.code(str(item.properties.get("language") or "")) or languages.detect(text)
     properties = {
-        **item.properties,
+        **{name: value for name, value in item.properties.items() if name != "language"},
+        **({"language": language} if language else {}),
         "characterCount": len(text),
         "tokenCount": sum(chunk.tokens for chunk in chunks),
         "embeddingCount": len(chunks),

@@ -94,7 +94,7 @@ _BUSY: LiteralString = """
 """
 _BEGIN: LiteralString = """
     update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s, dimensions = %(dimensions)s,
-        pending = %(pending)s, pending_run = %(run)s,
+        keyword_language = %(keyword_language)s, pending = %(pending)s, pending_run = %(run)s,
         updated_at = greatest(now(), updated_at + interval '1 microsecond')
     where id = %(id)s and organization_id = %(organization)s and deleted_at is null and updated_at = %(seen)s returning
 """

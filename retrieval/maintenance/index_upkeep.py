@@ -18,6 +18,7 @@ import structlog
 
 from retrieval.database.database import Database
 from retrieval.errors import StepError
+from retrieval.maintenance import keyword_upkeep
 from retrieval.maintenance.garbage_actions import Stores
 from retrieval.ports import Scope
 from retrieval.search import packing
@@ -58,6 +59,11 @@ class Upkeep:
             return False
         self._round = self._thread.submit(self._go_round)
         return True
+
+    def index_again(self, language: str) -> None:
+        """Look after the languages that documents are indexed in, in the background."""
+        if self._packing is None or self._packing.done():
+            self._packing = self._packer.submit(keyword_upkeep.run, self._db, language)
 
     def wait(self, seconds: float | None = None) -> None:
         """Until the round is over; TimeoutError if it is not by then."""

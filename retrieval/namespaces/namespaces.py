@@ -62,6 +62,8 @@ class NamespaceConfig:
     changing: bool = False
     """Whether that may be about to happen."""
     reranker: Config | None = field(default=None, repr=False)
+    keyword_language: str | None = None
+    """As the client named the one that all documents are read in for their keywords; None: each in its own."""
     sent_to: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By config: where its secrets were stored for, see `retrieval.namespaces.destinations`."""
 
@@ -78,12 +80,13 @@ class NamespaceConfig:
 
 
 COLUMNS: LiteralString = (
-    "id, organization_id, name, config, secrets, dimensions, epoch, pending is not null as changing,"
+    "id, organization_id, name, config, secrets, dimensions, keyword_language, epoch, pending is not null as changing,"
     " created_at, updated_at"
 )
 INSERT: LiteralString = (
-    "insert into namespaces (id, organization_id, name, config, secrets, dimensions)"
-    " values (%(id)s, %(organization)s, %(name)s, %(config)s, %(secrets)s, %(dimensions)s) returning " + COLUMNS
+    "insert into namespaces (id, organization_id, name, config, secrets, dimensions, keyword_language)"
+    " values (%(id)s, %(organization)s, %(name)s, %(config)s, %(secrets)s, %(dimensions)s, %(keyword_language)s)"
+    " returning " + COLUMNS
 )
 
 
@@ -160,7 +163,7 @@ async def update(db: Database, keys: KeyRing, changed: NamespaceConfig) -> Names
     """Store what `changed` holds, provided that nobody else has changed the namespace since it was read."""
     row = await db.async_row(
         "update namespaces set name = %(name)s, config = %(config)s, secrets = %(secrets)s,"
-        " dimensions = %(dimensions)s, epoch = epoch + (" + _MOVED + ")::int,"
+        " dimensions = %(dimensions)s, keyword_language = %(keyword_language)s, epoch = epoch + (" + _MOVED + ")::int,"
         " pending_run = case when not (" + _MOVED + ") then pending_run end,"
         " updated_at = greatest(now(), updated_at + interval '1 microsecond')"
         " where id = %(id)s and organization_id = %(organization)s and deleted_at is null"
@@ -263,6 +266,7 @@ def values(keys: KeyRing, namespace: NamespaceConfig) -> dict[str, Any]:
         "config": json.dumps({**shown, _SENT_TO: namespace.sent_to}),
         "secrets": keys.seal(json.dumps(hidden).encode(), row=row_name(namespace.id)),
         "dimensions": namespace.dimensions,
+        "keyword_language": namespace.keyword_language,
     }
 
 
@@ -281,6 +285,7 @@ def opened(keys: KeyRing, row: Row) -> NamespaceConfig:
         organization_id=row["organization_id"],
         name=row["name"],
         dimensions=row["dimensions"],
+        keyword_language=row["keyword_language"],
         epoch=row["epoch"],
         changing=row["changing"],
         sent_to=configs.get(_SENT_TO) or {},

@@ -3,9 +3,9 @@
     score(query, chunk) = sum over the terms of  qtf * idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-Terms are the distinct lexemes of `to_tsvector(language, text)`, qtf says how often one stands in the query; N, df and average count the partition's visible chunks
-that have a term at all; of a longer query the 64 rarest terms count. Robertson and Zaragoza, "The Probabilistic
-Relevance Framework", 2009.
+Terms are lexemes (`retrieval.search.words`, `to_tsvector`), qtf says how often one stands in the query; N, df and
+average count the partition's visible chunks that have a term at all; of a longer query the 64 rarest terms count.
+Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
 
 How often a term occurs is written beside the postings as parts, one a transaction, so that no two writers wait for
 each other; now and then a writer adds them up.
@@ -23,12 +23,16 @@ from psycopg import Connection
 
 from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
+from retrieval.search import documents_languages, words
+from retrieval.search.documents_languages import Reading
 
 K1, B = 1.5, 0.75
 TERMS = 64
 """Terms of a query that count, the rarest first."""
-CHARACTERS: LiteralString = "200000"
-"""Characters of a chunk that are indexed; a tsvector holds a megabyte at most."""
+CHARACTERS: LiteralString = words.LIMIT
+"""Characters of a chunk that are indexed."""
+MOST_TIMES: LiteralString = "255"
+"""How often a term counts in a chunk, at most: as often as a tsvector counts one."""
 _COMPACT = 1 / 16
 """Share of indexing transactions that add up the counts of the terms they touch."""
 
@@ -65,11 +69,15 @@ POINTS: LiteralString = (
 )
 """What a posting `p` of a term `t` is worth."""
 
-_INDEX: LiteralString = f"""
+_INDEX: LiteralString = """
     with found as (
-        select c.id as chunk_id, t.lexeme as term, least(coalesce(cardinality(t.positions), 1), 32767) as tf
-        from chunks c, unnest(to_tsvector(%(language)s::regconfig, left(c.content, {CHARACTERS}))) t
-        where c.partition_id = %(partition)s and c.id = any(%(chunks)s)
+        select chunk_id, term, least(sum(tf), MOST)::smallint as tf from (
+            select w.chunk_id, t.lexeme as term, coalesce(cardinality(t.positions), 1) as tf
+            from unnest(%(chunks)s::bigint[], %(languages)s::text[], %(texts)s::text[]) w(chunk_id, language, content)
+            cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
+            union all
+            select * from unnest(%(term_chunks)s::bigint[], %(terms)s::text[], %(times)s::int[])
+        ) every group by chunk_id, term
     ),
     made as (
         insert into postings (partition_id, term, chunk_id, tf, length)
@@ -86,7 +94,7 @@ _INDEX: LiteralString = f"""
         select %(partition)s, false, array_agg(distinct chunk_id) from made having count(*) > 0
     )
     select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from made
-"""
+""".replace("MOST", MOST_TIMES)
 
 REMOVE: LiteralString = """
     with gone as (
@@ -126,21 +134,31 @@ _PUT: LiteralString = """
 """
 
 _ONE_AT_A_TIME: LiteralString = "select pg_advisory_xact_lock(1262837581, %(partition)s)"
-_WORDS_IN: LiteralString = f"""
-    select distinct t.lexeme as term
-    from chunks c, unnest(to_tsvector(%(language)s::regconfig, left(c.content, {CHARACTERS}))) t
-    where c.id = any(%(chunks)s)
+_WORDS_IN: LiteralString = """
+    select t.lexeme as term
+    from unnest(%(languages)s::text[], %(texts)s::text[]) w(language, content)
+    cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
+    union select unnest(%(terms)s::text[])
 """
 _TERMS_AT_ONCE = 1000
 """Terms whose counts one statement reads and changes."""
 
 _TERMS: LiteralString = """
-    select q.lexeme as term, max(coalesce(cardinality(q.positions), 1)) as times, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
-    from partitions s, unnest(to_tsvector(%(language)s::regconfig, %(query)s)) q
-    join term_counts c on c.partition_id = %(partition)s and c.term = q.lexeme
+    with words as materialized (
+        select term, max(times)::int as times from (
+            select t.lexeme as term, coalesce(cardinality(t.positions), 1) as times
+            from unnest(%(languages)s::text[], %(texts)s::text[]) w(language, content)
+            cross join lateral unnest(to_tsvector(w.language::regconfig, w.content)) t
+            union all
+            select * from unnest(%(terms)s::text[], %(times)s::int[])
+        ) every group by term
+    )
+    select q.term, q.times, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
+    from partitions s cross join words q
+    join term_counts c on c.partition_id = %(partition)s and c.term = q.term
     where s.id = %(partition)s
-    group by q.lexeme, s.chunks, s.terms having sum(c.chunks) > 0
-    order by sum(c.chunks), q.lexeme limit %(limit)s
+    group by q.term, q.times, s.chunks, s.terms having sum(c.chunks) > 0
+    order by sum(c.chunks), q.term limit %(limit)s
 """
 
 _BEST: LiteralString = """
@@ -157,12 +175,18 @@ _OF_DOCUMENTS: LiteralString = """where p.chunk_id in (
 
 
 def index(connection: Connection[Row], partition_id: int, chunk_ids: Sequence[int], language: str) -> tuple[int, int]:
-    """Make chunks findable, in the caller's transaction; what `partitions.chunks` and `.terms` gain by it."""
-    params = {"partition": partition_id, "chunks": list(chunk_ids), "language": language}
-    row = connection.execute(_INDEX, params).fetchone()
+    """Make chunks findable, in the caller's transaction; what `partitions.chunks` and `.terms` gain by it.
+
+    Each document is read in its own language; `language`: the configuration for texts that say too little of theirs.
+    """
+    chunks = terms = 0
+    for page in documents_languages.pages(connection, partition_id, chunk_ids, language):
+        params = {"partition": partition_id, **_columns(page)}
+        more = _sizes(connection.execute(_INDEX, params).fetchone())
+        chunks, terms = chunks + more[0], terms + more[1]
     if random.random() < _COMPACT:  # noqa: S311 - spreads work, guards nothing
         compact(connection, partition_id, chunk_ids)
-    return _sizes(row)
+    return chunks, terms
 
 
 def remove(connection: Connection[Row], chunk_ids: Sequence[int]) -> tuple[int, int]:
@@ -189,9 +213,10 @@ def forget(db: Database, partition_id: int, chunk_ids: Sequence[int], language: 
 
     Works in short transactions, each for a bounded number of terms.
     """
-    params = {"chunks": list(chunk_ids), "language": language}
-    words = [row["term"] for row in db.rows(_WORDS_IN, params)]
-    for values in _pages(partition_id, words):
+    found: set[str] = set()
+    for page in documents_languages.in_all(db, partition_id, chunk_ids, language):
+        found.update(row["term"] for row in db.rows(_WORDS_IN, _columns(page)))
+    for values in _pages(partition_id, sorted(found)):
         with db.transaction() as connection:
             connection.execute(_ONE_AT_A_TIME, values)
             _drop(connection, partition_id, connection.execute(_SPENT, values).fetchall())
@@ -212,8 +237,12 @@ def _drop(connection: Connection[Row], partition_id: int, found: Sequence[Row]) 
 
 
 def terms(connection: Connection[Row], partition_id: int, query: str, language: str) -> Terms:
-    """The terms of a query that occur in the partition; none if nothing can be found by them."""
-    params = {"partition": partition_id, "query": query, "language": language, "limit": TERMS}
+    """The terms of a query that occur in the partition; none if nothing can be found by them.
+
+    It is read in every language of the partition and in `language`.
+    """
+    read = documents_languages.query(connection, partition_id, query, language)
+    params = {"partition": partition_id, "limit": TERMS, **_columns(read)}
     rows = connection.execute(_TERMS, params).fetchall()
     if not rows:
         return Terms(partition_id)
@@ -246,6 +275,19 @@ def _condition(where: DocumentFilter | None) -> tuple[LiteralString, dict[str, A
 
 def _idf(total: int, count: int) -> float:
     return math.log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
+
+
+def _columns(page: Sequence[Reading]) -> dict[str, Any]:
+    """What statements take of texts: those for configurations, and the terms that need none."""
+    ready = [(one.chunk_id, term, times) for one in page for term, times in one.prepared.terms.items()]
+    return {
+        "chunks": [one.chunk_id for one in page],
+        "languages": [one.configuration for one in page],
+        "texts": [one.prepared.text for one in page],
+        "term_chunks": [chunk for chunk, _, _ in ready],
+        "terms": [term for _, term, _ in ready],
+        "times": [times for _, _, times in ready],
+    }
 
 
 def _sizes(row: Row | None) -> tuple[int, int]:

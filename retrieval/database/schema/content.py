@@ -34,6 +34,7 @@ class Document(SQLModel, table=True):
 
     `latest_generation` is the newest run whose content this is; it is the greater one after a run without changes.
     `connection_id`: the newest of the connections that have it (`retrieval.documents.connection_documents`).
+    `keyword_language`: the text search configuration that its chunks are indexed with (`search.documents_languages`).
     `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
     `retrieval.documents.metadata_patch` keeps it. `accepted_bytes`: the size of content that is on its way, null once
@@ -85,6 +86,7 @@ class Document(SQLModel, table=True):
     properties: dict[str, Any] = json_column()
     embedding: dict[str, Any] = json_column()
     accepted_bytes: int | None = Field(sa_column=Column(BigInteger, nullable=True))
+    keyword_language: str | None = text_column(nullable=True)
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
     synced_at: datetime | None = time_column(nullable=True)

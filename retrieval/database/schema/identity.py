@@ -101,7 +101,7 @@ class Namespace(SQLModel, table=True):
     """Where content goes. `config` holds what may be shown, `secrets` the sealed rest, by dotted path.
 
     `epoch` grows whenever another model or store takes over; `pending` is the next of them, sealed, while the job run
-    `pending_run` builds it, `retired` the one before.
+    `pending_run` builds it, `retired` the one before. `keyword_language`: the one that all its documents are read in.
     """
 
     __tablename__ = "namespaces"
@@ -112,6 +112,7 @@ class Namespace(SQLModel, table=True):
     config: dict[str, Any] = json_column()
     secrets: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     dimensions: int | None = None
+    keyword_language: str | None = text_column(nullable=True)
     epoch: int = Field(sa_column_kwargs={"server_default": "0"})
     pending: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     pending_run: str | None = text_column(nullable=True)
@@ -122,7 +123,11 @@ class Namespace(SQLModel, table=True):
 
 
 class Partition(SQLModel, table=True):
-    """One (namespace, tenant): the number that scopes chunks, postings, embeddings and vectors."""
+    """One (namespace, tenant): the number that scopes chunks, postings, embeddings and vectors.
+
+    `keyword_languages`: text search configurations in use (`search.documents_languages`); `keyword_state`: what its
+    namespace wanted when the last of its documents was indexed as wanted, null while some may not be.
+    """
 
     __tablename__ = "partitions"
     __table_args__ = (Index("partition_of_scope", "namespace_id", "tenant", unique=True),)
@@ -131,3 +136,7 @@ class Partition(SQLModel, table=True):
     tenant: str = text_column(server_default="")
     chunks: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
     terms: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    keyword_languages: list[str] = Field(
+        sa_column=Column(ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")), default_factory=list
+    )
+    keyword_state: str | None = text_column(nullable=True)

@@ -139,7 +139,8 @@ _NO_WORDS: LiteralString = (
     join documents d on d.id = c.document_id and d.active_generation = c.generation and d.deleted_at is null
     left join indexed i on i.chunk_id = c.id
     where case when i.chunk_id is null
-               then length(to_tsvector(%(language)s::regconfig, left(c.content, """
+               then length(to_tsvector(replace(coalesce(d.keyword_language, %(language)s), '=', '')::regconfig,
+                                       left(c.content, """
     + bm25.CHARACTERS
     + """))) > 0
                else i.shortest <> i.longest or i.terms <> i.longest end

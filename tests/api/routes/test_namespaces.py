@@ -322,3 +322,17 @@ def test_a_new_organization_sees_nothing_of_others(organization):
         path = f"/v1/namespaces/{foreign}"
         assert_error(two.client.request(method, path, json={"name": "stolen"}), 404, "NAMESPACE_NOT_FOUND")
     assert one.client.get(f"/v1/namespaces/{foreign}").json()["data"]["namespace"]["name"] == "space"
+
+
+@pytest.mark.decision("D68")
+def test_the_language_of_keywords_is_set_shown_and_taken_back(org):
+    sent = {"name": "german", **EMBEDDED, "keywordLanguage": "DE"}
+    made = org.client.post("/v1/namespaces", json=sent).json()["data"]["namespace"]
+    assert made["keywordLanguage"] == "de"
+    path = f"/v1/namespaces/{made['id']}"
+    for value, shown in (("german", "german"), (None, None), ("ja", "ja")):
+        changed = org.client.patch(path, json={"keywordLanguage": value}).json()["data"]["namespace"]
+        assert changed.get("keywordLanguage") == shown
+    assert org.client.patch(path, json={"name": "other"}).json()["data"]["namespace"]["keywordLanguage"] == "ja"
+    for bad in ("klingon", "xx", "", 5):
+        assert_error(org.client.patch(path, json={"keywordLanguage": bad}), 400, "INVALID_NAMESPACE_CONFIG")

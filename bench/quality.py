@@ -1,0 +1,209 @@
+"""Quality of search on every judged collection beside the project: semantic, keyword and hybrid, by the search itself.
+
+    .venv/bin/python bench/quality.py [--model all-MiniLM-L6-v2] [--only cranfield]
+
+A collection is a folder in ../shared/data with `corpus.jsonl` (id, title, text), `queries.jsonl` (id, text) and
+`qrels.tsv` (query, document, grade), or with `documents.jsonl` and `questions.jsonl` (text, doc, spans). Texts are cut,
+embedded and indexed as the service does it, in an embedded PostgreSQL of this run; vectors are kept in bench/results.
+Documents count by their best chunk. nDCG@10 takes the grades as gains; of spans: the share of the answers' characters
+in the best five chunks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+
+from bench.cranfield import _ndcg  # noqa: E402
+from bench.longdocs import ports  # noqa: E402
+from connectors.vectors.pgvector import PgVectorStore  # noqa: E402
+from local import postgres  # noqa: E402
+from retrieval import ids  # noqa: E402
+from retrieval.database import database  # noqa: E402
+from retrieval.ingestion.chunking import titles  # noqa: E402
+from retrieval.ingestion.chunking.titles import titled  # noqa: E402
+from retrieval.ports import Parsed, Scope, Vector  # noqa: E402
+from retrieval.search import bm25, search  # noqa: E402
+
+DATA = PROJECT.parent / "shared" / "data"
+RESULTS = PROJECT / "bench" / "results"
+WAYS = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
+SIZE, OVERLAP, TOP = 1000, 200, 5
+
+
+class Given:
+    """The model with its vectors of queries kept."""
+
+    provider, batch_size, calls = "BENCH", 64, 1
+
+    def __init__(self, model: Any, name: str) -> None:
+        self.inner, self.model, self.dimensions = model, name, model.dimensions
+        self.max_tokens, self.known = model.max_tokens, {}
+
+    def learn(self, texts: list[str], kind: str) -> Any:
+        """Vectors of texts, from the file of a former run where they are the same."""
+        digest = hashlib.sha256(json.dumps([self.model, kind, texts]).encode()).hexdigest()[:20]
+        file = RESULTS / f"vectors-{digest}.npy"
+        if not file.exists():
+            RESULTS.mkdir(exist_ok=True)
+            order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
+            made = np.empty((len(texts), self.dimensions), np.float32)
+            for at in range(0, len(order), 64):
+                made[order[at : at + 64]] = self.inner.embed([texts[n] for n in order[at : at + 64]], kind)
+            np.save(file, made)
+        vectors = np.load(file)
+        self.known |= dict(zip(texts, vectors, strict=True)) if kind == "query" else {}
+        return vectors
+
+    def embed(self, texts: list[str], kind: str) -> Any:  # noqa: ARG002 - the port's signature
+        return np.stack([self.known[text] for text in texts])
+
+
+class Collection:
+    """Documents, questions and what is known of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = folder.name
+        judged = (folder / "qrels.tsv").exists()
+        self.documents = _lines(folder / ("corpus.jsonl" if judged else "documents.jsonl"))
+        self.questions = _lines(folder / ("queries.jsonl" if judged else "questions.jsonl"))
+        self.grades: dict[str, dict[str, int]] = {}
+        if judged:
+            with (folder / "qrels.tsv").open() as file:
+                for row in list(csv.reader(file, delimiter="\t"))[1:]:
+                    self.grades.setdefault(row[0], {})[row[1]] = int(row[-1])
+            self.questions = [question for question in self.questions if question["id"] in self.grades]
+
+    def value(self, question: dict[str, Any], hits: list[Any]) -> float:
+        if self.grades:
+            grades = self.grades[question["id"]]
+            names = dict.fromkeys(hit.external_id for hit in hits)
+            return float(_ndcg([grades.get(name, 0) for name in names], grades))
+        wanted = {at for span in question["spans"] for at in range(span["start"], span["end"])}
+        held = [(hit.start, hit.end) for hit in hits[:TOP] if hit.external_id == question["doc"]]
+        return sum(any(start <= at < end for start, end in held) for at in wanted) / len(wanted)
+
+
+class Shelf:
+    """A collection in the tables, as the pipeline would leave it."""
+
+    def __init__(self, db: Any, collection: Collection, embedder: Given, tokenizer: Any) -> None:
+        self.db, self.embedder = db, embedder
+        self.scope = Scope(ids.organization_id(), ids.namespace_id())
+        values = {"organization": self.scope.organization, "namespace": self.scope.namespace}
+        db.rows("insert into organizations (id, name) values (%(organization)s, 'bench')", values)
+        db.rows(
+            "insert into namespaces (id, organization_id, name, secrets) values"
+            " (%(namespace)s, %(organization)s, 'bench', '')",
+            values,
+        )
+        self.partition = db.row("insert into partitions (namespace_id) values (%(namespace)s) returning id", values)[
+            "id"
+        ]
+        self.store = PgVectorStore(db, self.scope.namespace, embedder.dimensions)
+        self._fill(collection, tokenizer)
+
+    def _fill(self, collection: Collection, tokenizer: Any) -> None:
+        cut = []
+        for row in collection.documents:
+            text = f"{row.get('title', '')}\n\n{row['text']}".strip()
+            if row["text"].strip():
+                made = titles.split(Parsed(text), tokenizer, SIZE, OVERLAP, self.embedder.max_tokens)
+                cut += [(row["id"], chunk, titled(made.title, chunk.text)) for chunk in made.chunks]
+        vectors = self.embedder.learn([text for _, _, text in cut], "document")
+        names = {name: ids.document_id() for name in dict.fromkeys(name for name, _, _ in cut)}
+        with self.db.transaction() as connection:
+            for name, document in names.items():
+                connection.execute(
+                    "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type,"
+                    " name, status, active_generation)"
+                    " values (%s, %s, 'job', 'run', 'TEXT', %s, 'TEXT', %s, 'SUCCESS', 1)",
+                    (document, self.partition, name, name),
+                )
+            for (name, chunk, _), vector in zip(cut, vectors, strict=True):
+                key = hashlib.sha256(vector.tobytes()).digest()[:16]
+                connection.execute(
+                    "insert into embeddings (partition_id, key, values) values (%s, %s, %s::halfvec)"
+                    " on conflict do nothing",
+                    (self.partition, key, str(vector.tolist())),
+                )
+                connection.execute(
+                    'insert into chunks (partition_id, document_id, generation, index, start, "end", tokens, content,'
+                    " embedding_key) values (%s, %s, 1, %s, %s, %s, %s, %s, %s)",
+                    (self.partition, names[name], chunk.index, chunk.start, chunk.end, chunk.tokens, chunk.text, key),
+                )
+        written = [
+            Vector(ids.vector_id(names[name], 1, chunk.index), names[name], vector.tolist())
+            for (name, chunk, _), vector in zip(cut, vectors, strict=True)
+        ]
+        self.store.upsert(self.scope, written)
+        with self.db.transaction() as connection:
+            chunks = connection.execute("select id from chunks where partition_id = %s", (self.partition,)).fetchall()
+            more = bm25.index(connection, self.partition, [row["id"] for row in chunks], "english")
+            connection.execute(
+                "update partitions set chunks = chunks + %s, terms = terms + %s where id = %s", (*more, self.partition)
+            )
+
+    def find(self, text: str, weights: tuple[float, float], top_k: int = 50) -> list[Any]:
+        query = search.Query(text, top_k=top_k, semantic_weight=weights[0], keyword_weight=weights[1])
+        return list(search.run(self.db, self.scope, query, embedder=self.embedder, vectors=self.store).hits)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--model", default="all-MiniLM-L6-v2")
+    options.add_argument("--only", default="")
+    chosen = options.parse_args()
+    model, tokenizer = ports(chosen.model)
+    embedder = Given(model, chosen.model)
+    home = Path(tempfile.mkdtemp(prefix="rt-quality-"))
+    report: dict[str, Any] = {"model": chosen.model}
+    try:
+        url = postgres.start(home)
+        database.migrate(url)
+        db = database.Database(url)
+        print(f"{'collection':<16}{'questions':>10}" + "".join(f"{way:>10}" for way in WAYS))
+        for folder in sorted(DATA.iterdir()):
+            judged = (folder / "qrels.tsv").exists() or (folder / "questions.jsonl").exists()
+            if judged and chosen.only in ("", folder.name):
+                collection = Collection(folder)
+                embedder.learn([question["text"] for question in collection.questions], "query")
+                shelf = Shelf(db, collection, embedder, tokenizer)
+                report[folder.name] = judge(shelf, collection)
+        db.close()
+    finally:
+        postgres.stop(home)
+        shutil.rmtree(home, ignore_errors=True)
+    (RESULTS / "quality.json").write_text(json.dumps(report, indent=1))
+
+
+def judge(shelf: Shelf, collection: Collection) -> dict[str, float]:
+    means = {
+        way: round(
+            float(np.mean([collection.value(one, shelf.find(one["text"], weights)) for one in collection.questions])), 4
+        )
+        for way, weights in WAYS.items()
+    }
+    told = "".join(f"{value:>10.4f}" for value in means.values())
+    print(f"{collection.name:<16}{len(collection.questions):>10}{told}", flush=True)
+    return means
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Which language a text is in, and which of PostgreSQL's text search configurations reads it (D68).
+
+Found by script, then by the letters that tell neighbours apart, then by function words, of which a text holds one in
+three or four. A text that says too little has no language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from retrieval.search import word_lists
+
+SIMPLE: Final = "simple"
+CONFIGURATIONS: Final[Mapping[str, str]] = {
+    "ar": "arabic", "hy": "armenian", "eu": "basque", "ca": "catalan", "da": "danish", "nl": "dutch",
+    "en": "english", "fi": "finnish", "fr": "french", "de": "german", "el": "greek", "hi": "hindi",
+    "hu": "hungarian", "id": "indonesian", "ga": "irish", "it": "italian", "lt": "lithuanian", "ne": "nepali",
+    "no": "norwegian", "nb": "norwegian", "nn": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sr": "serbian", "es": "spanish", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+"""By ISO 639-1: those that PostgreSQL has from version 14 on. Every other language is read by `simple`."""
+ISO: Final = word_lists.ISO_639_1
+_THREE: Final[Mapping[str, str]] = {
+    "ara": "ar", "hye": "hy", "eus": "eu", "cat": "ca", "dan": "da", "nld": "nl", "eng": "en", "fin": "fi",
+    "fra": "fr", "deu": "de", "ell": "el", "hin": "hi", "hun": "hu", "ind": "id", "gle": "ga", "ita": "it",
+    "lit": "lt", "nep": "ne", "nor": "no", "nob": "nb", "nno": "nn", "por": "pt", "ron": "ro", "rus": "ru",
+    "srp": "sr", "spa": "es", "swe": "sv", "tam": "ta", "tur": "tr", "yid": "yi", "cmn": "zh", "jpn": "ja",
+    "kor": "ko", "tha": "th", "vie": "vi", "pol": "pl", "ces": "cs", "slk": "sk", "slv": "sl", "hrv": "hr",
+    "ukr": "uk", "bul": "bg", "heb": "he", "pes": "fa", "urd": "ur", "est": "et", "lav": "lv", "epo": "eo",
+    "bel": "be", "mkd": "mk", "afr": "af", "ben": "bn", "tel": "te", "mar": "mr", "guj": "gu", "kan": "kn",
+    "mal": "ml", "pan": "pa", "lat": "la", "kat": "ka", "aze": "az", "uzb": "uz", "tuk": "tk", "tgl": "tl",
+    "jav": "jv", "zul": "zu", "sna": "sn", "aka": "ak", "amh": "am", "khm": "km", "mya": "my", "sin": "si", "ori": "or",
+}  # fmt: skip
+_SAMPLE: Final = 4_000
+"""Characters that are looked at."""
+_SCRIPTS: Final = {
+    "kana": re.compile("[\u3041-\u30ff]"),
+    "hangul": re.compile("[\uac00-\ud7a3\u1100-\u11ff]"),
+    "han": re.compile("[\u3400-\u9fff\uf900-\ufaff]"),
+    "th": re.compile("[\u0e01-\u0e5b]"),
+    "cyrillic": re.compile("[\u0400-\u04ff]"),
+    "el": re.compile("[\u0370-\u03ff]"),
+    "arabic": re.compile("[\u0600-\u06ff]"),
+    "hebrew": re.compile("[\u05d0-\u05f2]"),
+    "devanagari": re.compile("[\u0900-\u097f]"),
+    "ta": re.compile("[\u0b80-\u0bff]"),
+    "hy": re.compile("[\u0530-\u058f]"),
+    "latin": re.compile("[A-Za-z\u00c0-\u024f]"),
+}
+_LETTERS: Final = {
+    "cyrillic": (("uk", "[іїєґ]"), ("sr", "[јљњћђџ]"), ("be", "[ў]"), ("ru", "[ыэё]"), ("bg", "ъ")),
+    "arabic": (("ur", "[ٹڈڑںے]"), ("fa", "[پچژگ]")),
+    "hebrew": (("yi", r"\b(?:און|דער|די|איז)\b"),),
+    "devanagari": (("ne", "छ|हुन्छ|गर्न"),),
+}
+_USUAL: Final = {"cyrillic": "ru", "arabic": "ar", "hebrew": "he", "devanagari": "hi", "kana": "ja", "hangul": "ko"}
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_FUNCTION_WORDS: Final = word_lists.FUNCTION_WORDS
+_LEAST: Final = 2
+"""Function words that a text must have for its language to be told,"""
+_SHARE: Final = 0.1
+"""of all its words,"""
+_LEAD: Final = 1.15
+"""and times as many as those of the next language."""
+
+
+def detect(text: str) -> str | None:
+    """The language of a text by ISO 639-1; None if it says too little."""
+    sample = text[:_SAMPLE]
+    counts = {name: len(pattern.findall(sample)) for name, pattern in _SCRIPTS.items()}
+    letters = sum(counts.values())
+    if not letters:
+        return None
+    if 3 * (counts["kana"] + counts["hangul"] + counts["han"]) > letters:
+        return max(("ja", counts["kana"] * 4), ("ko", counts["hangul"]), ("zh", counts["han"]), key=lambda c: c[1])[0]
+    script = max(counts, key=lambda name: counts[name])
+    return _by_words(sample) if script == "latin" else _by_letters(sample.lower(), script, counts[script])
+
+
+def _by_letters(sample: str, script: str, letters: int) -> str | None:
+    told = (
+        language for language, pattern in _LETTERS.get(script, ()) if len(re.findall(pattern, sample)) * 50 > letters
+    )
+    return next(told, _USUAL.get(script, script if len(script) == 2 else None))
+
+
+def _by_words(sample: str) -> str | None:
+    words = [word.lower() for word in _WORD.findall(sample)]
+    found: Counter[str] = Counter()
+    for word, times in Counter(words).items():
+        for language, known in _FUNCTION_WORDS.items():
+            if word in known:
+                found[language] += times
+    ranked = found.most_common(2)
+    if not ranked or ranked[0][1] < max(_LEAST, _SHARE * len(words)):
+        return None
+    if len(ranked) > 1 and ranked[0][1] < _LEAD * ranked[1][1]:
+        return None
+    return ranked[0][0]
+
+
+def code(said: str) -> str | None:
+    """ISO 639-1 of what a file or a page says of itself: `de`, `de-DE`, `deu`. None for anything else."""
+    bare = re.split(r"[-_]", said.strip().lower(), maxsplit=1)[0]
+    return bare if bare in ISO else _THREE.get(bare)
+
+
+def configuration(language: str | None, otherwise: str) -> str:
+    """What reads a language by ISO 639-1; `otherwise` if it is not known."""
+    return otherwise if language is None else CONFIGURATIONS.get(language, SIMPLE)
+
+
+def fixed(name: str) -> str | None:
+    """The configuration that a client means by PostgreSQL's name or by ISO 639-1; None if it is neither."""
+    bare = name.strip().lower()
+    if bare == SIMPLE or bare in CONFIGURATIONS.values():
+        return bare
+    return CONFIGURATIONS.get(bare, SIMPLE) if bare in ISO else None
