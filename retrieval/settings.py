@@ -294,7 +294,7 @@ class Settings(BaseSettings):
     ocr_pages: int = Field(default=2000, ge=1)
     """Pages of one file that are recognised."""
     keyword_language: str = "english"
-    """PostgreSQL text search configuration for keyword search."""
+    """PostgreSQL text search configuration of texts that say too little of their language."""
 
     @classmethod
     def settings_customise_sources(

@@ -39,7 +39,8 @@ class _PutBack:
 
 
 class Upkeep:
-    """Two threads that go round the large scopes: one packs posting lists, one builds indexes, which may take hours."""
+    """Threads that go round the large scopes: one packs posting lists, one builds indexes, which may take hours; and
+    one that goes round all of them for documents to index in another language."""
 
     def __init__(self, db: Database, stores: Callable[[str], Stores]) -> None:
         """`stores`: by namespace id."""
@@ -49,6 +50,8 @@ class Upkeep:
         self._packer = ThreadPoolExecutor(1, thread_name_prefix="packing")
         self._round: Future[None] | None = None
         self._packing: Future[None] | None = None
+        self._indexer = ThreadPoolExecutor(1, thread_name_prefix="languages")
+        self._indexing: Future[None] | None = None
         self._back: dict[int, _PutBack] = {}
 
     def begin(self) -> bool:
@@ -62,8 +65,8 @@ class Upkeep:
 
     def index_again(self, language: str) -> None:
         """Look after the languages that documents are indexed in, in the background."""
-        if self._packing is None or self._packing.done():
-            self._packing = self._packer.submit(keyword_upkeep.run, self._db, language)
+        if self._indexing is None or self._indexing.done():
+            self._indexing = self._indexer.submit(keyword_upkeep.run, self._db, language)
 
     def wait(self, seconds: float | None = None) -> None:
         """Until the round is over; TimeoutError if it is not by then."""
@@ -74,7 +77,7 @@ class Upkeep:
 
     def close(self) -> None:
         """Nothing more is begun; what was begun ends by itself."""
-        for thread in (self._thread, self._packer):
+        for thread in (self._thread, self._packer, self._indexer):
             thread.shutdown(wait=False, cancel_futures=True)
 
     def _pack(self) -> None:

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY
 
-revision = "0025"
-down_revision = "0024"
+revision = "0027"
+down_revision = "0026"
 
 
 def upgrade() -> None:
