@@ -240,7 +240,7 @@ def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, da
     many(library, 2_000, random.Random(6))
     packing.prune(library.db)
     values = {"partition_id": library.partition, "organization_id": library.scope.organization}
-    row = {**values, "namespace_id": library.scope.namespace, "tenant": library.scope.tenant}
+    row = {**values, "id": 0, "namespace_id": library.scope.namespace, "tenant": library.scope.tenant}
     nothing = SimpleNamespace(vectors=library.store, others=(), files=Mock(), end=Mock())
     with psycopg.connect(database_url) as packer:
         packer.execute(packing._TRY, {"partition": library.partition})
