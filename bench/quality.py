@@ -50,7 +50,8 @@ class Given:
 
     def __init__(self, model: Any, name: str) -> None:
         self.inner, self.model, self.dimensions = model, name, model.dimensions
-        self.max_tokens, self.known = model.max_tokens, {}
+        self.max_tokens = model.max_tokens
+        self.known: dict[str, Any] = {}
 
     def learn(self, texts: list[str], kind: str) -> Any:
         """Vectors of texts, from the file of a former run where they are the same."""
@@ -99,7 +100,7 @@ class Collection:
 class Shelf:
     """A collection in the tables, as the pipeline would leave it."""
 
-    def __init__(self, db: Any, collection: Collection, embedder: Given, tokenizer: Any) -> None:
+    def __init__(self, db: Any, collection: Collection, embedder: Any, tokenizer: Any) -> None:
         self.db, self.embedder = db, embedder
         self.scope = Scope(ids.organization_id(), ids.namespace_id())
         values = {"organization": self.scope.organization, "namespace": self.scope.namespace}

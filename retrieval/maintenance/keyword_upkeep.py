@@ -82,7 +82,8 @@ def _scope(db: Database, partition: int, named: str | None, wanted: str, languag
         rows = db.rows(_NEXT, params)
         if not rows:
             break
-        group, size = [], 0
+        group: list[str] = []
+        size = 0
         for row in rows:
             if group and size + row["chunks"] > _MANY:
                 break
