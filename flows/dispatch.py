@@ -24,7 +24,7 @@ from retrieval import logs, settings
 from retrieval.connections import schedules as connections_by_schedule
 from retrieval.database.database import AWAY, Database
 from retrieval.evaluations import runs
-from retrieval.jobs import batches, notifications
+from retrieval.jobs import batches, notifications, patience, shares
 from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
@@ -140,6 +140,9 @@ class Dispatcher:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
                     self.workers = await prefect_client.workers(client, self.config.work_pool)
+                    at_work = await lane.run(shares.at_work)
+                    closed = await prefect_client.closed(client, self.config.work_pool, at_work)
+                    await lane.run(shares.close, closed)
                     if await reconcile.once(lane, client, attempts=attempts, lease=lease):
                         self.wake.set()
                 self.pulse.succeeded("reconcile")
@@ -168,6 +171,7 @@ class Dispatcher:
             await asyncio.sleep(LANGUAGES_SECONDS)
             self.upkeep.index_again(settings.load().keyword_language)
         await lane.run(garbage.forget)
+        await lane.run(patience.expire)
         self.upkeep.begin()
         self.pulse.succeeded("maintain")
 

@@ -21,13 +21,14 @@ from flows.origins import following
 from flows.steps import Discovery, Work
 from flows.turns import Turn
 from retrieval import settings
-from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError
+from retrieval.errors import ConfigChanged, Fatal, Retryable, StepError, Unavailable
 from retrieval.ingestion import discover as discovering
 from retrieval.ingestion import items, losses, results, suspects
 from retrieval.ingestion.items import Key
 from retrieval.ingestion.results import Progress
 from retrieval.jobs import batches, names, notifications, outcome, progress
 from retrieval.jobs.batches import Lease, Superseded
+from retrieval.jobs.circuits import Circuits
 from retrieval.redaction import without_query
 from retrieval.sources import slug
 
@@ -96,25 +97,28 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
     lease = await endings.claim(batch_id, attempt, seconds=seconds)
     if lease is None:
         return endings.unclaimed(batch_id)
-    turn, later = Turn(db, lease), 0
+    turn, circuits, later = Turn(db, lease), Circuits(db, lease), 0
     with following(db, lease), beating(db, lease, seconds=seconds):
         try:
-            await _discover(lease, turn)
-            await _pipeline(lease, turn)
+            await _discover(lease, turn, circuits)
+            await _pipeline(lease, turn, circuits)
             results.settle(db, lease)
-            if turn.has_ended:
-                later = turn.hand_back()
+            if turn.has_ended or circuits.left_out:
+                later = turn.hand_back(circuits)
             else:
                 batches.finish(db, lease)
+            circuits.end()
         except Superseded:
             return endings.unclaimed(lease.batch_id)
     notifications.tell(db)
     await report.results(results.table(db, lease), results.skipped(db, lease), results.left(db, lease))
-    return endings.state(outcome.of_batch(db, lease.batch_id), _told(results.progress(db, lease), later))
+    return endings.state(outcome.of_batch(db, lease.batch_id), _told(results.progress(db, lease), later, circuits))
 
 
-def _told(counts: Progress, later: int) -> str:
+def _told(counts: Progress, later: int, circuits: Circuits) -> str:
     total = names.counted(counts.documents, "document")
+    if later and circuits.left_out:
+        return f"{total} so far. {names.counted(later, 'job run')} wait for somebody who does not answer; see the logs."
     if later:
         return f"{total} so far. Others were waiting: {names.counted(later, 'job run')} went on in another flow run."
     if counts.failed or counts.cancelled:
@@ -122,7 +126,7 @@ def _told(counts: Progress, later: int) -> str:
     return f"{total} ingested."
 
 
-async def _discover(lease: Lease, turn: Turn) -> None:
+async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
     """Let each job run that does not know it find out what to ingest; its failure is one entry of that run."""
     db = context.database()
     for wanted in await asyncio.to_thread(discovering.waiting, db, lease):
@@ -131,16 +135,18 @@ async def _discover(lease: Lease, turn: Turn) -> None:
         try:
             async with report.finding(partial(progress.read, db, wanted.job_run_id)):
                 named = tasks.named(tasks.discover, wanted.job_run_id)
-                step = partial(named, Discovery(db, context.keys(), lease, wanted, turn.goes_on))
+                step = partial(named, Discovery(db, context.keys(), lease, wanted, turn.goes_on, circuits))
                 with losses.alone(db, lease, wanted.job_run_id):
                     await long_waits.patiently(db, lease, step)
         except Superseded:
             raise
+        except Unavailable as error:
+            get_run_logger().warning("%s", error)
         except StepError as error:
             await asyncio.to_thread(discovering.fail, db, lease, wanted, str(error))
 
 
-async def _pipeline(lease: Lease, turn: Turn) -> None:
+async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits) -> None:
     """Everything that is open, then what was found packed into it, until nothing new is left or the turn is over.
 
     What a process may have died of comes last, one by one.
@@ -150,11 +156,11 @@ async def _pipeline(lease: Lease, turn: Turn) -> None:
     while not turn.is_over():
         if windows := _windows(lease, seen):
             seen.update(*windows)
-            await _side_by_side(lease, windows, turn)
+            await _side_by_side(lease, windows, turn, circuits)
         elif suspect := next((key for key in suspects.alone(db, lease) if key not in seen), None):
             seen.add(suspect)
             with losses.alone(db, lease, suspect.document_id):
-                await _through(lease, [suspect], turn)
+                await _through(lease, [suspect], turn, circuits)
         else:
             return
 
@@ -165,7 +171,7 @@ def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
     return [window for window in new if window]
 
 
-async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]], turn: Turn) -> None:
+async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]], turn: Turn, circuits: Circuits) -> None:
     shown = await report.Shown.start(sum(map(len, windows)))
     places = asyncio.Semaphore(WINDOWS_AT_ONCE)
 
@@ -173,7 +179,7 @@ async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]], turn: Tu
         async with places:
             if turn.is_over():
                 return
-            await _through(lease, window, turn, f"window {number} of {len(windows)}")
+            await _through(lease, window, turn, circuits, f"window {number} of {len(windows)}")
             await shown.add(len(window))
 
     ended = await asyncio.gather(*(one(*each) for each in enumerate(windows, 1)), return_exceptions=True)
@@ -181,11 +187,11 @@ async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]], turn: Tu
         raise trouble[0]
 
 
-async def _through(lease: Lease, window: Sequence[Key], turn: Turn, label: str = "alone") -> None:
+async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str = "alone") -> None:
     """One window through all steps. What a step cannot do, after its retries, fails those documents with the reason."""
     db = context.database()
     try:
-        while not await _attempt(lease, window, turn, label):
+        while not await _attempt(lease, window, turn, circuits, label):
             get_run_logger().info("The namespace got another model or vector store: embedding again.")
     except Superseded:
         raise
@@ -194,13 +200,13 @@ async def _through(lease: Lease, window: Sequence[Key], turn: Turn, label: str =
         results.settle(db, lease)
 
 
-async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, label: str) -> bool:
+async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str) -> bool:
     """Whether all steps counted; False if the namespace got another model or store before the last one.
 
     Steps for which nothing is left, as where nothing has changed, are no tasks.
     """
     db = context.database()
-    work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on)
+    work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
     try:
         for step in tasks.PIPELINE:
             await run_step(step, work)
@@ -213,12 +219,17 @@ async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, label: str) 
 
 
 async def run_step(step: tasks.Pipeline, work: Work) -> None:
-    """A step with its retries; what it could not do then fails, its reason named."""
+    """A step with its retries; what it could not do then fails, its reason named.
+
+    What needs somebody who does not answer stays as it is.
+    """
     try:
         await long_waits.patiently(work.db, work.lease, partial(tasks.named(step, work.label), work))
+    except Unavailable as error:
+        get_run_logger().warning("%s: %s", step.name, error)
     except Retryable as error:
         get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
-        left = items.not_past(work.db, work.lease, work.window, step.name)
+        left = [key for key in items.not_past(work.db, work.lease, work.window, step.name) if not work.waits(key)]
         tried = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
         later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
         reason = f"{step.name}: {error} {tried if long_waits.is_soon(error) else later}"

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from retrieval.database.database import Database
-from retrieval.errors import Retryable
+from retrieval.errors import Retryable, Unavailable
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 
@@ -36,6 +36,8 @@ async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> Non
     while True:
         try:
             return await asyncio.to_thread(step)
+        except Unavailable:
+            raise
         except Retryable as error:
             if is_soon(error) or (error.after or 0) > left:
                 raise

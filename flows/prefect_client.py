@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -111,6 +111,16 @@ async def workers(client: PrefectClient, pool: str) -> int:
     """How many workers of the pool are online; 1 if none is, so that what waits is dispatched all the same."""
     found = await client.read_workers_for_work_pool(pool)
     return max(1, sum(worker.status == WorkerStatus.ONLINE for worker in found))
+
+
+async def closed(client: PrefectClient, pool: str, at_work: Mapping[str, int]) -> set[str]:
+    """Work queues that give nothing now: paused by a person, or at their limit. `at_work`: flow runs by queue."""
+
+    def is_full(name: str, limit: int | None) -> bool:
+        return limit is not None and at_work.get(name, 0) >= limit
+
+    queues = await client.read_work_queues(work_pool_name=pool)
+    return {queue.name for queue in queues if queue.is_paused or is_full(queue.name, queue.concurrency_limit)}
 
 
 async def declare_ended(client: PrefectClient, flow_run_id: str, *, cancelled: bool) -> None:

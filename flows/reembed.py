@@ -15,12 +15,14 @@ from flows.heartbeat import beating
 from flows.ingest import WINDOW_DOCUMENTS, run_step
 from flows.origins import following
 from flows.steps import Work
+from flows.turns import Turn
 from retrieval import settings
 from retrieval.errors import Fatal
 from retrieval.ingestion import items, losses, reembedding, reembedding_swap, results
 from retrieval.ingestion.reembedding import Window
-from retrieval.jobs import batches, outcome
+from retrieval.jobs import batches, notifications, outcome
 from retrieval.jobs.batches import Lease, Superseded
+from retrieval.jobs.circuits import Circuits
 from retrieval.namespaces.namespaces import NamespaceConfig
 
 
@@ -38,13 +40,20 @@ async def _reembed(batch_id: str, attempt: int) -> State[None]:
     lease = batches.claim(db, batch_id, attempt, seconds=seconds)
     if lease is None:
         return endings.unclaimed(batch_id)
+    turn, circuits = Turn(db, lease), Circuits(db, lease)
     with following(db, lease), beating(db, lease, seconds=seconds):
         try:
-            swapped = await rebuild(lease)
+            swapped = await rebuild(lease, turn, circuits)
+            if swapped is None:
+                turn.hand_back(circuits)
+                circuits.end()
+                notifications.tell(db)
+                return Completed(message="Others were waiting, or somebody does not answer: it goes on later.")
         except Superseded:
             return endings.unclaimed(batch_id)
         reembedding.drop(db, lease)
         batches.finish(db, lease)
+        circuits.end()
     await report.results(results.table(db, lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
@@ -52,8 +61,11 @@ async def _reembed(batch_id: str, attempt: int) -> State[None]:
     return endings.state(outcome.of_batch(db, batch_id), told)
 
 
-async def rebuild(lease: Lease) -> bool:
-    """Build until every document is there as it is now, then swap; False if it was cancelled or a document failed."""
+async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
+    """Build until every document is there as it is now, then swap; False if it was cancelled or a document failed.
+
+    None if it is to go on in another flow run: the turn is over, or the new model or store does not answer.
+    """
     db, ring, language = context.database(), context.keys(), settings.load().keyword_language
     while (found := await asyncio.to_thread(reembedding.target, db, ring, lease)) is not None:
         later, job_run = found
@@ -61,8 +73,12 @@ async def rebuild(lease: Lease) -> bool:
         windows = await asyncio.to_thread(reembedding.windows, db, lease, size=WINDOW_DOCUMENTS)
         shown = await report.Shown.start(sum(len(window.keys) for window in windows))
         for number, window in enumerate(windows, 1):
+            if turn.is_over():
+                return None
             with losses.alone(db, window.lease, window.keys[0].document_id) if window.alone else nullcontext():
-                await _through(window, later, f"window {number} of {len(windows)}")
+                await _through(window, later, circuits, f"window {number} of {len(windows)}")
+            if circuits.left_out:
+                return None
             await shown.add(len(window.keys))
         if await asyncio.to_thread(reembedding.failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
@@ -72,13 +88,15 @@ async def rebuild(lease: Lease) -> bool:
     return False
 
 
-async def _through(window: Window, later: NamespaceConfig, label: str) -> None:
+async def _through(window: Window, later: NamespaceConfig, circuits: Circuits, label: str) -> None:
     """One window through cutting, embedding and storing. What cannot be done fails those documents with the reason."""
     db = context.database()
     items.start(db, window.lease, window.keys)
     try:
         for step in tasks.REBUILDING:
-            await run_step(step, Work(db, context.keys(), window.lease, window.keys, later, label=label))
+            await run_step(
+                step, Work(db, context.keys(), window.lease, window.keys, later, label=label, circuits=circuits)
+            )
             results.settle(db, window.lease)
     except Superseded:
         raise

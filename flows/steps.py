@@ -10,6 +10,7 @@ from functools import wraps
 import psycopg
 
 from connectors import registry
+from flows import guarded
 from retrieval import origin, settings, sources, tracing
 from retrieval.database import disk_full
 from retrieval.database.database import AWAY, Database
@@ -25,6 +26,7 @@ from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.ingestion.discover import Waiting
 from retrieval.ingestion.items import Key
 from retrieval.jobs.batches import Lease
+from retrieval.jobs.circuits import Circuits
 from retrieval.metrics import catalog, counts
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
@@ -45,11 +47,15 @@ class Work:
         *,
         label: str = "",
         goes_on: Callable[[], bool] = lambda: True,
+        circuits: Circuits | None = None,
     ) -> None:
         """`config`: another than the namespace's own, for what is not searched yet. `label`: what people call it.
 
-        `goes_on`: whether another document may be begun that is to be fetched elsewhere.
+        `goes_on`: whether another document may be begun that is to be fetched elsewhere. `circuits`: through which
+        vendors and sites are asked; None where nobody else could go on meanwhile.
         """
+        self._circuits = circuits
+        self._alone = window[0].job_run_id if config is not None and window else None
         self.db = db
         self.label = label
         self.goes_on = goes_on
@@ -61,20 +67,25 @@ class Work:
     def __repr__(self) -> str:
         return f"Work({self.lease.batch_id}, {len(self.window)} documents)"
 
+    def waits(self, key: Key) -> bool:
+        """Whether the document needs somebody who is not asked for now."""
+        return self._circuits is not None and bool(self._circuits.held or key.job_run_id in self._circuits.waiting)
+
     @property
     def files(self) -> FileStore:
-        return registry.file_store(self._config)
+        return guarded.files(registry.file_store(self._config), self._config, self._circuits, self._alone)
 
     @property
     def source(self) -> Source | None:
         """Where the batch's documents are fetched from; None where the request itself brought them."""
         if self.lease.source not in sources.FETCHED:
             return None
-        return registry.source(self.lease.source, self._config, self.db, self._ring)
+        found = registry.source(self.lease.source, self._config, self.db, self._ring)
+        return guarded.source(found, self._config, self._circuits)
 
     @property
     def vectors(self) -> VectorStore:
-        return registry.vector_store(self._config, self.db)
+        return guarded.vectors(registry.vector_store(self._config, self.db), self._config, self._circuits, self._alone)
 
     @property
     def epoch(self) -> int:
@@ -82,7 +93,7 @@ class Work:
 
     @property
     def embedder(self) -> Embedder:
-        return registry.embedder(self._config)
+        return guarded.embedder(registry.embedder(self._config), self._config, self._circuits, self._alone)
 
 
 class Discovery:
@@ -95,8 +106,10 @@ class Discovery:
         lease: Lease,
         wanted: Waiting,
         goes_on: Callable[[], bool] = lambda: True,
+        circuits: Circuits | None = None,
     ) -> None:
-        """`goes_on`: whether another page of the listing may be asked for."""
+        """`goes_on`: whether another page of the listing may be asked for. `circuits`: as of `Work`."""
+        self.circuits = circuits
         self.db = db
         self.goes_on = goes_on
         self.ring = ring
@@ -159,7 +172,8 @@ def discover(found: Discovery) -> None:
     with tracing.step("discover", [found.wanted.job_run_id]), explained():
         config = _namespace(found.db, found.ring, found.lease)
         source = registry.source(found.wanted.request.source, config, found.db, found.ring)
-        files = registry.file_store(config)
+        source = guarded.source(source, config, found.circuits)
+        files = guarded.files(registry.file_store(config), config, found.circuits)
         discovering.run(found.db, found.lease, found.wanted, source, files, goes_on=found.goes_on)
     counts.observe(catalog.STAGE, time.monotonic() - started, "discover")
 

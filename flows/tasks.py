@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task, exponential_backoff
 
 from flows import long_waits, steps
-from retrieval.errors import Retryable
+from retrieval.errors import Retryable, Unavailable
 
 W = TypeVar("W", steps.Work, steps.Discovery)
 P = ParamSpec("P")
@@ -23,7 +23,9 @@ RETRIES = 4
 
 def is_retryable(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
     """Prefect's question before each retry."""
-    return isinstance(state.data, Retryable) and long_waits.is_soon(state.data)
+    return (
+        isinstance(state.data, Retryable) and not isinstance(state.data, Unavailable) and long_waits.is_soon(state.data)
+    )
 
 
 def _task(step: Callable[[W], None]) -> Task[[W], None]:

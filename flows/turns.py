@@ -11,6 +11,7 @@ import structlog
 from retrieval.database.database import Database
 from retrieval.jobs import batches, shares
 from retrieval.jobs.batches import Lease
+from retrieval.jobs.circuits import Circuits
 
 log = structlog.get_logger()
 
@@ -48,8 +49,8 @@ class Turn:
     def goes_on(self) -> bool:
         return not self.is_over()
 
-    def hand_back(self) -> int:
-        """Let what is left wait for another turn, and close the batch; how many job runs that are."""
-        left = batches.hand_back(self._db, self._lease)
+    def hand_back(self, circuits: Circuits) -> int:
+        """Let what is left wait for another turn, or whom it needs, and close the batch; how many job runs that are."""
+        left = batches.hand_back(self._db, self._lease, waiting=circuits.waiting, held=circuits.held)
         log.info("batch.handed_back", batch_id=self._lease.batch_id, job_runs=left)
         return left

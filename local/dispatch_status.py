@@ -31,6 +31,7 @@ def as_json(dispatch: Dispatch) -> dict[str, Any]:
         "stalled": dispatch.stalled,
         "reasons": list(dispatch.reasons),
         "oldestWaitingSeconds": _rounded(dispatch.waiting),
+        "openBreakers": dispatch.breakers,
         "loops": [
             {"loop": loop.name, "lastSuccessSeconds": _rounded(loop.age), "late": loop.late, "reason": loop.reason}
             for loop in dispatch.loops
@@ -45,6 +46,8 @@ def lines(dispatch: Dispatch | None) -> Iterator[str]:
         return
     yield "dispatch: " + ("stalled" if dispatch.stalled else "goes on") + _waiting(dispatch)
     yield from (f"  {reason}" for reason in dispatch.reasons)
+    if dispatch.breakers:
+        yield f"  Vendors and sites that do not answer, whose job runs wait for them: {dispatch.breakers}"
     yield from (f"  {loop}" for loop in dispatch.late if str(loop) not in dispatch.reasons)
 
 

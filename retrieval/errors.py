@@ -3,6 +3,7 @@
 ServiceError            an answer for the API client, with a code of the contract
 StepError
  ├── Retryable          try again, after `after` seconds if the other side said so
+ │    └── Unavailable   nobody asks it for now: what needs it waits outside of the workers
  ├── Fatal              stop the run: nothing after this can work
  └── Skippable          leave this one document out and go on with its neighbours
 """
@@ -97,6 +98,14 @@ class Retryable(StepError):
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
         self.after = after
+
+
+class Unavailable(Retryable):
+    """Nobody asks this vendor or site for now, because it did not answer before. `key`: of its breaker."""
+
+    def __init__(self, message: str, *, after: float, key: str) -> None:
+        super().__init__(message, after=after)
+        self.key = key
 
 
 class Fatal(StepError):

@@ -152,6 +152,8 @@ class Settings(BaseSettings):
     """Seconds without a renewed lease after which a worker's batch is given to another worker."""
     attempts: int = Field(default=3, ge=1)
     """How often the worker process may die or fail at the same document before that document fails."""
+    outage_seconds: float = Field(default=3600, gt=0)
+    """Seconds for which job runs wait for a vendor that does not answer; for a site at most 300. Then they fail."""
     batch_limit: int = Field(default=1000, ge=1)
     """Most job runs of one source and scope that share a flow run when many are waiting."""
 

@@ -20,6 +20,8 @@ import structlog
 
 from retrieval import tracing
 from retrieval.errors import Retryable
+from retrieval.jobs import circuits
+from retrieval.jobs.circuits import Circuit
 from retrieval.metrics import catalog, counts
 
 log = structlog.get_logger()
@@ -97,15 +99,19 @@ class Retries:
     cost: float = 1
 
     def ask(self, request: Callable[[], T]) -> T:
-        """The response to `request`, repeated until it succeeds; Retryable when the time budget is used up."""
+        """The response to `request`, repeated until it succeeds; Retryable when the time budget is used up.
+
+        Each try tells the circuit that it goes through how it went; Unavailable once that is open.
+        """
         end = time.monotonic() + self.seconds
+        circuit = circuits.current()
         failed = busy = 0
         while True:
             self._turn(end)
             outcome = "refused"
             try:
                 with tracing.call(f"request to {self.vendor}"):
-                    answer = request()
+                    answer = _told(circuit, request) if circuit else request()
             except Busy as told:
                 outcome = "rate_limited"
                 busy += 1
@@ -139,6 +145,22 @@ class Retries:
 def _label(vendor: str) -> str:
     """`Google Drive` as metrics spell it."""
     return vendor.upper().replace(" ", "_")
+
+
+def _told(circuit: Circuit, request: Callable[[], T]) -> T:
+    """What `request` returns or raises, and the circuit knows how it went: a refusal is an answer, too."""
+    circuit.require()
+    began = time.monotonic()
+    try:
+        answer = request()
+    except Passing as trouble:
+        circuit.failed(time.monotonic() - began, str(trouble))
+        raise
+    except Exception:
+        circuit.succeeded()
+        raise
+    circuit.succeeded()
+    return answer
 
 
 def _pause(count: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import psycopg
@@ -21,6 +22,8 @@ LISTEN_SECONDS: Final = 30.0
 """How long the connection that listens may be silent until it is tried."""
 CANCEL_SECONDS: Final = 0.5
 """How often cancellations are looked for while flow runs are at work."""
+AGAIN_SECONDS: Final = 1.0
+"""After an unknown error."""
 FREE_SECONDS: Final = 0.02
 """After the end of a flow run, until its place is free."""
 
@@ -37,11 +40,12 @@ class Alarm:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """From the worker's event loop."""
+        """From the worker's event loop. What fails in an unknown way is logged, and begun again."""
         url = settings.load().database_url
-        self._tasks = [asyncio.create_task(self._answer()), asyncio.create_task(self._look_around())]
+        loops = [self._answer, self._look_around]
         if url is not None:
-            self._tasks.append(asyncio.create_task(self._listen(url.get_secret_value())))
+            loops.append(partial(self._listen, url.get_secret_value()))
+        self._tasks = [asyncio.create_task(_for_ever(loop)) for loop in loops]
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -78,3 +82,12 @@ class Alarm:
             except AWAY as error:
                 log.warning("worker.not_listening", reason=type(error).__name__)
                 await asyncio.sleep(1)
+
+
+async def _for_ever(loop: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await loop()
+        except Exception:
+            log.exception("worker.alarm_failed")
+            await asyncio.sleep(AGAIN_SECONDS)

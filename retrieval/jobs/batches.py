@@ -9,7 +9,7 @@ Only the holder of the newest fence may write: a worker that was wrongly taken f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
@@ -19,7 +19,7 @@ from psycopg import Connection
 from retrieval import ids
 from retrieval.database.database import Database, Row, passing_over
 from retrieval.errors import Fatal
-from retrieval.jobs import names, outbox, shares
+from retrieval.jobs import breakers, names, outbox, shares
 from retrieval.ports import Scope
 from retrieval.statuses import Stage
 
@@ -200,8 +200,12 @@ def finish(db: Database, lease: Lease) -> None:
 _FINISH: LiteralString = "update batches set finished_at = now() where id = %(id)s"
 
 
-def hand_back(db: Database, lease: Lease) -> int:
+def hand_back(
+    db: Database, lease: Lease, *, waiting: Mapping[str, str] | None = None, held: Collection[str] = ()
+) -> int:
     """Let what is not at its end wait for another turn, in another batch; how many job runs that are.
+
+    `waiting`: by job run, the breaker for which it waits; `held`: those for which all of the scope do.
 
     Documents keep what they have done. The batch is left with what is finished, and closed with it: one that was left
     open without job runs would never be dispatched again.
@@ -209,10 +213,15 @@ def hand_back(db: Database, lease: Lease) -> int:
     with db.transaction() as connection:
         guard(connection, lease)
         left = connection.execute(
-            "update job_runs set batch_id = null, updated_at = now()"
-            " where batch_id = %(batch)s and finished_at is null",
-            {"batch": lease.batch_id},
+            """
+            update job_runs r set batch_id = null, updated_at = now(), waits_for = (
+                select w.key from unnest(%(runs)s::text[], %(keys)s::text[]) as w (run, key) where w.run = r.id limit 1)
+            where r.batch_id = %(batch)s and r.finished_at is null
+            """,
+            {"batch": lease.batch_id, "runs": list(waiting or {}), "keys": list((waiting or {}).values())},
         ).rowcount
+        if held:
+            breakers.wait(connection, lease.partition, sorted(held))
         connection.execute(_FINISH, {"id": lease.batch_id})
     return left
 

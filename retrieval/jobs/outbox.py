@@ -8,17 +8,17 @@ from psycopg import Connection
 
 from retrieval import job_config
 from retrieval.database.database import Row
-from retrieval.jobs import names, progress
+from retrieval.jobs import breakers, names, progress
 from retrieval.sources import APPS
 
 MAY_LEAVE: LiteralString = f"""
-    r.batch_id is null and r.finished_at is null and (r.source <> all(%(connected)s) or not exists (
+    r.batch_id is null and r.finished_at is null and {breakers.HELD} and (r.source <> all(%(connected)s) or not exists (
         select from job_runs earlier join jobs before on before.id = earlier.job_id join jobs j on j.id = r.job_id
         where earlier.partition_id = r.partition_id and earlier.source = r.source and earlier.number < r.number
           and earlier.finished_at is null and {job_config.connection_of("before")} = {job_config.connection_of()}
     ))
 """
-"""That a job run `r` waits and is not held back by an earlier one of its connection."""
+"""That a job run `r` waits, not held back by an earlier one of its connection nor by somebody who does not answer."""
 
 
 UNDISPATCHED: LiteralString = (
@@ -44,12 +44,16 @@ UNDISPATCHED: LiteralString = (
 def gather(connection: Connection[Row], batch_id: str, partition: int, source: str, queue: str, *, size: int) -> int:
     """Make a batch of at most `size` that still wait and that nobody holds, oldest first; 0 if there is none, else 1.
 
+    Of one alone, if it is to find out whether somebody answers again.
+
     A transaction for each batch: while one scope's rows are waited for, none of another's are held.
     """
     values = {"id": batch_id, "partition": partition, "source": source, "queue": queue, "size": size}
     held = connection.execute(_HOLD, {**values, "connected": list(APPS)}).fetchall()
-    if not held:
+    probing = bool(held) and source != "REEMBED" and breakers.probing(connection, batch_id, partition)
+    if not held or probing is None:
         return 0
+    held = held[:1] if probing else held
     connection.execute(
         "insert into batches (id, partition_id, source, queue, size)"
         " values (%(id)s, %(partition)s, %(source)s, %(queue)s, %(runs)s)",

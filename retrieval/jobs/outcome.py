@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 from retrieval import sources
@@ -43,9 +44,13 @@ _NOTHING: Mapping[str, str] = {
 }
 
 
-def notices(source: str, outcome: str | None, progress: Mapping[str, Any]) -> list[Notice]:
-    """Why a run found nothing, by what it left out; and removals that await confirmation."""
+def notices(
+    source: str, outcome: str | None, progress: Mapping[str, Any], breaker: Mapping[str, Any] | None = None
+) -> list[Notice]:
+    """Why a run found nothing, by what it left out; removals that await confirmation; for whom it waits (`breaker`)."""
     told = []
+    if breaker:
+        told.append(Notice(_unanswered(breaker), 0))
     if awaiting := progress.get("awaitingConfirmation", 0):
         told.append(Notice(AWAITING, awaiting))
     if outcome != Outcome.SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):
@@ -54,6 +59,16 @@ def notices(source: str, outcome: str | None, progress: Mapping[str, Any]) -> li
     if left_out:
         return told + [Notice(reason, int(count)) for reason, count in left_out.items()]
     return told or [Notice(_NOTHING.get(source, "There was nothing to do."), 0)]
+
+
+def _unanswered(breaker: Mapping[str, Any]) -> str:
+    since, until, end = (
+        datetime.fromisoformat(breaker[name]).astimezone(UTC).strftime("%H:%M:%S") for name in ("since", "until", "end")
+    )
+    return (
+        f"{breaker['name']} has not answered since {since} UTC: {breaker['reason']} It is asked again at {until};"
+        f" what waits for it goes on by itself once it answers, and fails if it does not until {end}."
+    )
 
 
 def of_batch(db: Database, batch_id: str) -> list[str]:

@@ -37,7 +37,8 @@ async def place(db: Database, job_run_id: str) -> Waiting | None:
 
 
 def _start(row: Row | Mapping[str, Any]) -> datetime | None:
-    """After the usual wait for a worker, and what is ahead at the pace of this queue; never in the past."""
+    """After the usual wait for a worker, and what is ahead at the pace of this queue; never in the past, nor before
+    whom it needs is asked again."""
     now: datetime = row["now"]
     ahead, wait = int(row["ahead"]), row["wait"]
     if wait is None or (not row["pace"] and ahead >= TOGETHER):
@@ -45,12 +46,12 @@ def _start(row: Row | Mapping[str, Any]) -> datetime | None:
     moment: datetime = row["since"] + timedelta(seconds=wait)
     if row["pace"]:
         moment = max(moment, now + timedelta(seconds=ahead / row["pace"]))
-    return max(now, moment)
+    return max(now, moment, row["rests"] or now)
 
 
 _PLACE: LiteralString = """
     with mine as (
-        select r.id, r.number, r.partition_id, r.source, r.batch_id, r.updated_at as since
+        select r.id, r.number, r.partition_id, r.source, r.batch_id, r.waits_for, r.updated_at as since
         from job_runs r left join batches b on b.id = r.batch_id
         where r.id = %(run)s and r.finished_at is null and (r.batch_id is null or b.lease_until is null)
     ),
@@ -62,7 +63,10 @@ _PLACE: LiteralString = """
             select * from batches order by id desc limit %(sampled)s
         ) b where started_at > now() - make_interval(secs => %(recent)s)
     )
-    select now() as now, mine.since, least(%(most)s, before.runs + waiting.runs) as ahead,
+    select now() as now, mine.since, (
+               select max(k.open_until) from breakers k
+               where k.key = mine.waits_for or (mine.partition_id = any(k.partitions) and mine.source <> 'REEMBED')
+           ) as rests, least(%(most)s, before.runs + waiting.runs) as ahead,
            (select extract(epoch from avg(started_at - created_at))::float8 from newest) as wait,
            (select sum(size) / greatest(1, extract(epoch from now() - min(started_at)))::float8 from newest n
             where n.partition_id = mine.partition_id and n.source = mine.source) as pace

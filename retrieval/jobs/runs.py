@@ -14,7 +14,7 @@ from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion, JobConfig
-from retrieval.jobs import acceptance, names
+from retrieval.jobs import acceptance, breakers, names
 from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
@@ -205,6 +205,8 @@ _READ: LiteralString = (
     + job_config.connection_of()
     + " as connection_id, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
     " r.finished_at is null and b.lease_until is null as waits, counted.progress, "
+    + breakers.OF_RUN
+    + " as breaker, "
     + names.COLUMNS
     + ","
     + run_outcome.OUTCOME
@@ -244,7 +246,7 @@ def _job_run(row: Row) -> JobRun:
         row["progress"],
         names.of(row),
         row["outcome"],
-        run_outcome.notices(row["source"], row["outcome"], row["progress"]),
+        run_outcome.notices(row["source"], row["outcome"], row["progress"], row["breaker"]),
     )
     for document_id, status, error in row["documents"]:
         group = "queued" if status in WAITING else _GROUPS[status]

@@ -8,12 +8,13 @@ outside, such as a text for the local model, leaves by a queue of its own, for w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, LiteralString
 
 from retrieval.accounts.organizations import SHARES, Plan
 from retrieval.database.database import Database, Row
+from retrieval.jobs.breakers import RESTING
 from retrieval.jobs.outbox import MAY_LEAVE
 from retrieval.sources import APPS, STORED
 
@@ -127,13 +128,30 @@ def others_wait(db: Database, batch_id: str, *, seconds: float) -> bool:
     return db.row(_OTHERS_WAIT, {"batch": batch_id, "seconds": seconds, "stored": sorted(STORED)}) is not None
 
 
+def close(db: Database, closed: Collection[str]) -> None:
+    """Nobody makes way for batches of these work queues, until they are not among them any more."""
+    db.rows(
+        "update batches set closed = queue = any(%(queues)s) where finished_at is null and lease_until is null"
+        " and closed <> (queue = any(%(queues)s))",
+        {"queues": sorted(closed)},
+    )
+
+
+def at_work(db: Database) -> Counter[str]:
+    """Batches that workers hold, by work queue."""
+    rows = db.rows(
+        "select queue, count(*) as batches from batches"
+        " where finished_at is null and lease_until > now() group by queue"
+    )
+    return Counter({row["queue"]: row["batches"] for row in rows})
+
+
 _VALUES: dict[str, Sequence[str] | int] = {
     "connected": list(APPS),
     "stored": sorted(STORED),
     "runs": SHORT_RUNS,
 }
-_WAITING: LiteralString = (
-    """
+GROUPS: LiteralString = """
     with recursive groups as (
         (select partition_id, source from job_runs where batch_id is null and finished_at is null
          order by partition_id, source limit 1)
@@ -144,6 +162,12 @@ _WAITING: LiteralString = (
             order by partition_id, source limit 1
         ) next
     )
+"""
+"""Which scopes and sources have waiting job runs: from one to the next by the index."""
+
+_WAITING: LiteralString = (
+    GROUPS
+    + """
     select g.partition_id, g.source, o.id as organization, o.plan, w.runs, w.first,
            coalesce(n.config -> 'embeddingModelConfig' ->> 'provider' = 'LOCAL'
                     and n.config -> 'vectorStorageConfig' ->> 'provider' = 'PGVECTOR'
@@ -166,7 +190,9 @@ _WAITING: LiteralString = (
             order by r.number limit %(runs)s + 1
         ) leaving
     ) w
-    where w.runs > 0
+    where w.runs > 0 and (g.source = 'REEMBED' or g.partition_id <> all("""
+    + RESTING
+    + """))
 """
 )
 """From group to group by the index, so that it costs as much as there are groups, not as there are job runs."""
@@ -182,7 +208,7 @@ _OTHERS_WAIT: LiteralString = """
     )
     select 1 from mine, batches w
     join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id
-    where w.finished_at is null and w.lease_until is null and w.queue <> 'short'
+    where w.finished_at is null and w.lease_until is null and w.queue <> 'short' and not w.closed
       and w.dispatched_at < now() - make_interval(secs => %(seconds)s)
       and (n.organization_id <> mine.organization_id
            or (w.source = any(%(stored)s) and mine.source <> all(%(stored)s))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.database.database import Database, Row
-from retrieval.jobs import outbox
+from retrieval.jobs import breakers, outbox, shares
 from retrieval.sources import APPS
 
 LATE: Mapping[str, float] = {
@@ -66,14 +66,16 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """How dispatch is doing. `waiting`: seconds for which the oldest job run that may leave waits; None if none does.
+    """How dispatch is doing. `waiting`: seconds since the oldest job run that may leave was due; None if none is.
 
-    `reasons`: why it is stalled, in words; none if it is not.
+    `reasons`: why it is stalled, in words; none if it is not. `breakers`: vendors and sites, each as one organization
+    asks it, that are not asked for now because they do not answer.
     """
 
     waiting: float | None
     loops: tuple[Loop, ...]
     reasons: tuple[str, ...]
+    breakers: int = 0
 
     @property
     def stalled(self) -> bool:
@@ -86,12 +88,19 @@ class Dispatch:
 
 
 _LOOK: LiteralString = (
-    """
+    shares.GROUPS
+    + """
     select
         (select extract(epoch from now() - min(since))::float8 from (
-            (select r.created_at as since from job_runs r where """
+            (select min(w.due) as since from groups g cross join lateral (
+                select greatest(r.updated_at, (
+                    select e.finished_at from job_runs e
+                    where r.source = any(%(connected)s) and e.partition_id = r.partition_id and e.source = r.source
+                      and e.number < r.number order by e.number desc limit 1)) as due
+                from job_runs r where r.partition_id = g.partition_id and r.source = g.source and """
     + outbox.MAY_LEAVE
-    + """ order by r.number limit 1)
+    + """ order by r.number limit 1
+             ) w)
             union all
             (select b.created_at from batches b
              where b.finished_at is null and b.dispatched_at is null and b.attempt = 1 order by b.created_at limit 1)
@@ -103,9 +112,13 @@ _LOOK: LiteralString = (
                    extract(epoch from now() - coalesce(succeeded_at, started_at))::float8 as age
             from dispatcher_loops where %(dispatcher)s::text is null or dispatcher = %(dispatcher)s
             order by loop, coalesce(succeeded_at, started_at) desc
-         ) youngest) as loops
+         ) youngest) as loops,
+        ("""
+    + breakers.OPEN
+    + """) as breakers
 """
 )
+"""A job run is due from when it was accepted, lost or handed back, or the one before it of its connection ended."""
 
 _RECORD: LiteralString = """
     insert into dispatcher_loops (dispatcher, loop, started_at, succeeded_at, reason, recorded_at)
@@ -158,7 +171,8 @@ def _read(row: Row | None) -> Dispatch:
     if row is None:
         raise RuntimeError("a select without from gave no row")
     loops = tuple(Loop(*found) for found in row["loops"])
-    return Dispatch(row["waiting"], loops, tuple(_reasons(row["waiting"], loops, under_way=row["under_way"])))
+    reasons = _reasons(row["waiting"], loops, under_way=row["under_way"])
+    return Dispatch(row["waiting"], loops, tuple(reasons), row["breakers"])
 
 
 def _reasons(waiting: float | None, loops: Sequence[Loop], *, under_way: bool) -> list[str]:

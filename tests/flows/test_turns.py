@@ -9,6 +9,7 @@ from flows import context, ingest, report, turns
 from flows.turns import Turn
 from retrieval.ingestion import discover, fetch, losses
 from retrieval.jobs import batches, runs, shares
+from retrieval.jobs.circuits import Circuits
 from retrieval.jobs.runs import Ingestion
 from retrieval.ports import Page, RawContent, SourceItem
 from tests.flows.configured import Configured
@@ -96,6 +97,21 @@ def test_another_organizations_batch_ends_a_turn(db, space, new_scope, at_once):
     (theirs,) = batches.undispatched(db)
     assert not Turn(db, lease).is_over(), "nobody can take up a batch that has no flow run"
     batches.dispatched(db, theirs, "run")
+    assert Turn(db, lease).is_over()
+
+
+@pytest.mark.decision("H132")
+def test_nobody_makes_way_for_a_batch_in_a_work_queue_that_a_person_has_paused(db, space, new_scope, at_once):
+    post(db, space.scope, "one")
+    lease = held(space)
+    post(db, new_scope(), "theirs")
+    batches.form(db, size=64, batches=8)
+    (theirs,) = batches.undispatched(db)
+    batches.dispatched(db, theirs, "run")
+    db.rows("update batches set queue = 'bulk' where id = %(id)s", {"id": theirs.id})
+    shares.close(db, {"bulk"})
+    assert not Turn(db, lease).is_over()
+    shares.close(db, set())
     assert Turn(db, lease).is_over()
 
 
@@ -203,8 +219,9 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
     while not left or left[-1]:
         lease = held(space)
         turn = Brief(db, lease)
-        asyncio.run(ingest._pipeline(lease, turn))
-        left.append(turn.hand_back())
+        circuits = Circuits(db, lease)
+        asyncio.run(ingest._pipeline(lease, turn, circuits))
+        left.append(turn.hand_back(circuits))
     assert left == [5, 1, 0]
     assert set(space.search("about text", top_k=20)) == set(names)
 
@@ -225,7 +242,7 @@ def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch)
         taken.clear()
         post(db, space.scope, "one", "two")
         lease = held(space)
-        asyncio.run(ingest._pipeline(lease, Turn(db, lease)))
+        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease)))
         batches.finish(db, lease)
         assert taken == expected
         assert not open_runs(space)

@@ -6,6 +6,7 @@ A `generation` is the number of the job run that made it, so a newer one is alwa
 
 from retrieval.database.schema.activity import SearchTime
 from retrieval.database.schema.audit import AuditEntry
+from retrieval.database.schema.breakers import Breaker
 from retrieval.database.schema.connections import Connection, OAuthState
 from retrieval.database.schema.content import Chunk, Document, Embedding, Posting, StoredVector, TermCount
 from retrieval.database.schema.crawls import CrawlPage
@@ -32,6 +33,7 @@ __all__ = [
     "ApiKey",
     "AuditEntry",
     "Batch",
+    "Breaker",
     "Chunk",
     "Connection",
     "ConnectionDocument",

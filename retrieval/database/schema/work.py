@@ -41,6 +41,7 @@ class Batch(SQLModel, table=True):
     `released`: the lease was handed back in good order. `at_work`: the document, or the job run that is being listed,
     on which the worker works alone. `blame`, here and below: what losses of flow runs are held against it (`losses`).
     `queue`: the work queue by which it leaves (`shares`). `size`: job runs that it was made of.
+    `closed`: that queue gives nothing to workers now, so nobody makes way for it.
     """
 
     __tablename__ = "batches"
@@ -53,6 +54,7 @@ class Batch(SQLModel, table=True):
     source: str = text_column()
     queue: str = text_column(server_default="default")
     size: int = Field(sa_column_kwargs={"server_default": "0"})
+    closed: bool = Field(sa_column_kwargs={"server_default": "false"})
     attempt: int = Field(sa_column_kwargs={"server_default": "1"})
     fence: int = Field(sa_column_kwargs={"server_default": "0"})
     lease_until: datetime | None = time_column(nullable=True)
@@ -70,6 +72,7 @@ class JobRun(SQLModel, table=True):
     """An execution of a job, and the outbox: a QUEUED run without a batch waits for the dispatcher.
 
     `request_id` and `traceparent`: of the request that asked for it (`retrieval.origin`), for logs and traces.
+    `waits_for`: the key of a breaker, while that is open.
     """
 
     __tablename__ = "job_runs"
@@ -93,6 +96,7 @@ class JobRun(SQLModel, table=True):
     status: str = text_column(server_default="QUEUED")
     batch_id: str | None = Field(sa_column=Column(Text, ForeignKey("batches.id", ondelete="SET NULL"), index=True))
     cancel_requested: bool = Field(sa_column_kwargs={"server_default": "false"})
+    waits_for: str | None = text_column(nullable=True)
     to_discover: bool = Field(sa_column_kwargs={"server_default": "false"})
     discover_cursor: str | None = text_column(nullable=True)
     blame: int = Field(sa_column_kwargs={"server_default": "0"})

@@ -9,9 +9,11 @@ import pytest
 
 from connectors import registry
 from flows import context, ingest, reembed, steps
+from flows.turns import Turn
 from retrieval.errors import ConfigChanged, ServiceError, Skippable
 from retrieval.ingestion import items, losses, reembedding
 from retrieval.jobs import batches, control
+from retrieval.jobs.circuits import Circuits
 from retrieval.namespaces import namespaces
 from tests.flows.configured import STEPS, Configured
 from tests.standins import pinecone
@@ -92,7 +94,7 @@ def lease_of(space, source="REEMBED"):
 
 def rebuild(space, lease=None):
     lease = lease or lease_of(space)
-    swapped = asyncio.run(reembed.rebuild(lease))
+    swapped = asyncio.run(reembed.rebuild(lease, Turn(space.db, lease), Circuits(space.db, lease)))
     reembedding.drop(space.db, lease)
     batches.finish(space.db, lease)
     return swapped
@@ -369,3 +371,25 @@ def test_no_key_of_the_next_model_lies_in_a_plain_column(space):
     row = space.db.row("select to_jsonb(n)::text as all from namespaces n where id = %(id)s", {"id": now.id})
     assert "canary-next-key" not in row["all"]
     assert b"canary-next-key".hex() not in row["all"]
+
+
+@pytest.mark.decision("H132")
+def test_an_embedding_again_gives_way_between_windows_and_goes_on_where_it_was(space, by_hand, monkeypatch):
+    monkeypatch.setattr(reembed, "WINDOW_DOCUMENTS", 1)
+    run, built = begin(space), []
+    by_hand.hook = lambda step, work: built.append(work.window[0].document_id) if step == "shadow" else None
+
+    class Brief(Turn):
+        def is_over(self):
+            return len(built) == 1
+
+    lease = lease_of(space)
+    turn = Brief(space.db, lease)
+    assert asyncio.run(reembed.rebuild(lease, turn, Circuits(space.db, lease))) is None
+    assert turn.hand_back(Circuits(space.db, lease)) == 1
+    assert models(space) == {MINILM["model"]}
+    finds_all(space)
+    assert rebuild(space)
+    assert len(built) == len(set(built)) == len(TEXTS)
+    assert space.run(run).status == "COMPLETED"
+    assert models(space) == {WORDS["model"]}

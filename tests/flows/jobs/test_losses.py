@@ -16,6 +16,7 @@ from flows.turns import Turn
 from retrieval.database.database import LIMITS, Database, Limits
 from retrieval.ingestion import discover, items, losses, results, suspects
 from retrieval.jobs import batches
+from retrieval.jobs.circuits import Circuits
 from tests.flows.ingestion.test_discovery import Listing, accept
 from tests.flows.jobs.test_batches import _nothing_else_waits, post, read  # noqa: F401  (a fixture)
 
@@ -180,7 +181,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
     scope = new_scope()
     (run,) = post(db, scope, "a long one")
 
-    async def go_away(lease, _turn):
+    async def go_away(lease, _turn, _circuits):
         begin(db, lease)
         raise error
 
@@ -257,7 +258,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
     async def start(_total):
         return NoBar()
 
-    async def through(lease, window, _turn, _label="alone"):
+    async def through(lease, window, _turn, _circuits, _label="alone"):
         held = db.row("select at_work from batches where id = %(id)s", {"id": lease.batch_id})
         seen.append(([key.document_id for key in window], held["at_work"]))
         succeed(db, lease, window)
@@ -265,7 +266,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
     monkeypatch.setattr(report.Shown, "start", start)
     monkeypatch.setattr(ingest, "_through", through)
     monkeypatch.setattr(ingest.context, "database", lambda: db)
-    asyncio.run(ingest._pipeline(lease, Turn(db, lease)))
+    asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease)))
     assert [len(window) for window, _ in seen] == [2, 1, 1, 1, 1]
     assert seen[0][1] is None
     assert all(window == [alone] for window, alone in seen[1:])

@@ -19,7 +19,7 @@ from retrieval import readiness
 from retrieval.database.database import Database
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import crawl_frontier, losses
-from retrieval.jobs import batches, queueing, runs
+from retrieval.jobs import batches, breakers, patience, queueing, runs
 from retrieval.maintenance import garbage
 from retrieval.readiness import Beat
 from retrieval.search import bm25, packing, search
@@ -169,6 +169,16 @@ def everything(db, house):
     waits = house.post("waits longer", "four")
     readiness.record(db, "here:1", [Beat("dispatch", 1.0, 2.0)])
     readiness.look(db)
+    asked = breakers.Asked(house.scope.organization, "OpenAI", {"apiKey": "x"}, 60)
+    breakers.failed(db, asked, "bat_1", seconds=60, reason="It hangs.")
+    with db.transaction() as connection:
+        partition = connection.execute("select max(id) as id from partitions").fetchone()["id"]
+        breakers.wait(connection, partition, [asked.key])
+    db.rows("update breakers set opened_at = now() - interval '1 hour', open_until = now() + interval '1 hour'")
+    batches.form(db, size=64, batches=4)
+    readiness.look(db)
+    patience.expire(db)
+    breakers.succeeded(db, asked.key)
     crawl_frontier.forget(db)
     garbage.forget(db)
     with db.transaction() as connection:

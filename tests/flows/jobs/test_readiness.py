@@ -37,7 +37,15 @@ def post(db, scope, *, minutes_ago=0):
         await db.async_close()
 
     asyncio.run(accept())
-    db.rows("update job_runs set created_at = created_at - make_interval(mins => %(m)s)", {"m": minutes_ago})
+    ago = "make_interval(mins => %(m)s)"
+    db.rows(f"update job_runs set created_at = created_at - {ago}, updated_at = created_at - {ago}", {"m": minutes_ago})
+
+
+@pytest.mark.decision("H132")
+def test_what_was_handed_back_a_moment_ago_is_not_late(db, new_scope):
+    post(db, new_scope(), minutes_ago=5)
+    db.rows("update job_runs set updated_at = now()")
+    assert readiness.look(db).waiting == pytest.approx(0, abs=10)
 
 
 def test_nothing_is_stalled_where_nothing_was_ever_dispatched(db):

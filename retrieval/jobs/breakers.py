@@ -1,0 +1,181 @@
+"""Circuit breakers: whom nobody asks for a while, because requests hung or failed one after the other.
+
+    closed ──failures in a row──▶ open ──its time is over──▶ one batch probes ──succeeds──▶ closed, what waited goes on
+                                   ▲                             └── fails: open for twice as long ──┐
+                                   └──────────────────────────────────────────────────────────────────┘
+
+Of one vendor or site, as one organization asks it with one credential, over all processes. Job runs that need it wait
+outside of the workers (`outbox.MAY_LEAVE`), and fail with the reason when their patience is at its end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from psycopg import Connection
+
+from retrieval.database.database import Database, Row
+
+FAILURES: Final = 3
+"""Failures in a row that open a breaker …"""
+LOST_SECONDS: Final = 30.0
+"""… or seconds that they took together: what hangs is found out by its first time-out."""
+FIRST_SECONDS: Final = 15.0
+LONGEST_SECONDS: Final = 300.0
+"""How long it stays open, first and at most; twice as long each time that a probe fails."""
+PROBE_SECONDS: Final = 120.0
+"""How long a probe may take; then another batch may try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A vendor or site as somebody asks it. `name`: for people. `identity`: what tells it and the credential apart.
+
+    `patience`: seconds that job runs wait for it.
+    """
+
+    organization: str
+    name: str
+    identity: Mapping[str, Any]
+    patience: float
+
+    @property
+    def key(self) -> str:
+        """A hash: the credential itself is not kept here."""
+        text = json.dumps([self.organization, dict(self.identity)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`closed_in`: seconds until it may be probed, None if it is not open. `probe`: the batch that does so now."""
+
+    failures: int = 0
+    closed_in: float | None = None
+    probe: str | None = None
+
+
+def state(db: Database, key: str, batch_id: str) -> State:
+    """As it is now. Of one whose time is over this batch becomes the probe, if no other has."""
+    row = db.row(_ENTER, {"key": key, "batch": batch_id, "seconds": PROBE_SECONDS})
+    row = row or db.row(
+        "select failures, probe, extract(epoch from open_until - now())::float8 as left from breakers"
+        " where key = %(key)s",
+        {"key": key},
+    )
+    return State(row["failures"], row["left"], row["probe"]) if row else State()
+
+
+_ENTER: LiteralString = """
+    update breakers set probe = %(batch)s, open_until = now() + make_interval(secs => %(seconds)s)
+    where key = %(key)s and open_until <= now()
+    returning failures, probe, %(seconds)s::float8 as left
+"""
+
+
+def failed(db: Database, asked: Asked, batch_id: str, *, seconds: float, reason: str) -> State:
+    """A request failed, or hung, for so long: the state after it."""
+    values = {
+        "key": asked.key,
+        "organization": asked.organization,
+        "name": asked.name,
+        "patience": asked.patience,
+        "batch": batch_id,
+        "seconds": seconds,
+        "reason": reason,
+        "failures": FAILURES,
+        "most": LOST_SECONDS,
+        "first": FIRST_SECONDS,
+        "longest": LONGEST_SECONDS,
+    }
+    with db.transaction() as connection:
+        connection.execute(_COUNT, values)
+        row = connection.execute(_OPEN, values).fetchone()
+    return state(db, asked.key, batch_id) if row is None else State(row["failures"], row["left"], None)
+
+
+_COUNT: LiteralString = """
+    insert into breakers as b (key, organization_id, name, reason, failures, lost, patience)
+    values (%(key)s, %(organization)s, %(name)s, %(reason)s, 1, %(seconds)s, %(patience)s)
+    on conflict (key) do update set failures = b.failures + 1, lost = b.lost + excluded.lost, name = excluded.name,
+        reason = excluded.reason, patience = excluded.patience, updated_at = now()
+"""
+_OPEN: LiteralString = """
+    update breakers
+    set opened_at = coalesce(opened_at, now()), opens = opens + 1, probe = null,
+        open_until = now() + make_interval(secs => least(%(longest)s, %(first)s * 2 ^ least(opens, 20)))
+    where key = %(key)s and (probe = %(batch)s or (
+        (open_until is null or open_until <= now()) and (failures >= %(failures)s or lost >= %(most)s)))
+    returning failures, extract(epoch from open_until - now())::float8 as left
+"""
+
+
+def succeeded(db: Database, key: str) -> None:
+    """It answers: forget what was."""
+    db.rows("delete from breakers where key = %(key)s", {"key": key})
+
+
+def probed(db: Database, batch_id: str, partition: int) -> None:
+    """A batch has ended. What it was to probe and did not need, another may probe, and its partition needs no more."""
+    db.rows(
+        "update breakers set probe = null, open_until = now(), partitions = array_remove(partitions, %(partition)s)"
+        " where probe = %(batch)s",
+        {"batch": batch_id, "partition": partition},
+    )
+
+
+HELD: LiteralString = """
+    (r.waits_for is null or r.waits_for <> all(array(select key from breakers where open_until > now())))
+    and (r.source = 'REEMBED' or r.partition_id <> all(
+        array(select unnest(partitions) from breakers where open_until > now())))
+"""
+"""That nobody whom job run `r` needs is known not to answer. A namespace may be led to another model at any time."""
+
+RESTING: LiteralString = """
+    array(select unnest(partitions) from breakers where open_until > now() or (
+        open_until is not null and exists (
+            select from breakers where probe is not null and open_until > now() and partitions <> '{}')))
+"""
+"""Partitions of which nothing leaves now: what they need is open, or it is another's turn to probe."""
+
+
+def probing(connection: Connection[Row], batch_id: str, partition: int) -> bool | None:
+    """Whether the batch of this partition becomes a probe; None if it may not leave now."""
+    values = {"batch": batch_id, "partition": partition, "seconds": PROBE_SECONDS}
+    resting = connection.execute(
+        "select 1 from breakers where open_until > now() and %(partition)s = any(partitions) limit 1", values
+    ).fetchone()
+    if resting:
+        return None
+    begun = connection.execute(
+        "update breakers set probe = %(batch)s, open_until = now() + make_interval(secs => %(seconds)s)"
+        " where open_until <= now() and %(partition)s = any(partitions) returning key",
+        values,
+    ).fetchone()
+    return begun is not None
+
+
+def wait(connection: Connection[Row], partition: int, keys: Sequence[str]) -> None:
+    """All that the partition ingests needs these, until they answer."""
+    connection.execute(
+        "update breakers set partitions = partitions || %(partition)s::bigint"
+        " where key = any(%(keys)s) and %(partition)s <> all(partitions)",
+        {"partition": partition, "keys": list(keys)},
+    )
+
+
+OPEN: LiteralString = "select count(*) from breakers where open_until > now()"
+"""How many are open."""
+
+OF_RUN: LiteralString = """
+    (select jsonb_build_object('name', k.name, 'reason', k.reason, 'since', k.opened_at, 'until', k.open_until,
+                               'end', greatest(k.opened_at, r.created_at) + make_interval(secs => k.patience))
+     from breakers k
+     where r.finished_at is null and k.open_until is not null
+       and (k.key = r.waits_for or (r.partition_id = any(k.partitions) and r.source <> 'REEMBED')) limit 1)
+"""
+"""For whom job run `r` waits, null if for nobody."""

@@ -1,0 +1,159 @@
+"""What a batch may ask, and what becomes of job runs that would: the worker's side of `breakers`.
+
+with circuits.of(asked).watching(): …      # each try within says how it went (`current`)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+import structlog
+
+from retrieval.database.database import AWAY, Database
+from retrieval.errors import Retryable, StepError, Unavailable
+from retrieval.jobs import breakers
+from retrieval.jobs.batches import Lease
+from retrieval.jobs.breakers import Asked, State
+
+log = structlog.get_logger()
+
+_current: ContextVar[Circuit | None] = ContextVar("circuit", default=None)
+LOOK_SECONDS: Final = 5.0
+"""After which a state that was open is looked at again."""
+
+
+def current() -> Circuit | None:
+    """The circuit that this thread's request goes through; what starts threads hands it on by the context."""
+    return _current.get()
+
+
+class Circuit:
+    """One vendor or site, for one batch. Safe to use from several threads."""
+
+    def __init__(self, db: Database, batch_id: str, asked: Asked) -> None:
+        self._db, self._batch, self._asked = db, batch_id, asked
+        self._lock = threading.Lock()
+        self._look()
+
+    @property
+    def key(self) -> str:
+        return self._asked.key
+
+    def require(self) -> None:
+        """Unavailable while nobody asks it, but for the batch that probes."""
+        with self._lock:
+            if self._is_open() and time.monotonic() >= self._look_at:
+                self._look()
+            if not self._is_open():
+                return
+            left = max(1.0, self._state.closed_in or 0)
+        name = self._asked.name
+        raise Unavailable(f"{name} does not answer; it is asked again in {left:.0f} s.", after=left, key=self.key)
+
+    def failed(self, seconds: float, reason: str) -> None:
+        """A request failed after so long; `reason` in our words."""
+        with self._lock:
+            try:
+                state = breakers.failed(self._db, self._asked, self._batch, seconds=seconds, reason=reason)
+            except AWAY:
+                return
+            self._set(state)
+            if self._is_open():
+                log.warning("breaker.open", batch_id=self._batch, name=self._asked.name, reason=reason)
+
+    def succeeded(self) -> None:
+        """It answered, whatever it said."""
+        if not self._state.failures:
+            return
+        with self._lock:
+            try:
+                breakers.succeeded(self._db, self.key)
+            except AWAY:
+                return
+            log.info("breaker.closed", batch_id=self._batch, name=self._asked.name)
+            self._set(State())
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """While something is asked through it on this thread."""
+        self.require()
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def _is_open(self) -> bool:
+        return self._state.closed_in is not None and self._state.probe != self._batch
+
+    def _look(self) -> None:
+        self._set(breakers.state(self._db, self.key, self._batch))
+
+    def _set(self, state: State) -> None:
+        self._state = state
+        self._look_at = time.monotonic() + min(LOOK_SECONDS, max(0.0, state.closed_in or 0))
+
+
+class Circuits:
+    """All that a batch asks. `waiting`: by job run, whom it waits for; `held`: whom all of its scope's waits for."""
+
+    def __init__(self, db: Database, lease: Lease) -> None:
+        self._db, self.lease = db, lease
+        self._circuits: dict[str, Circuit] = {}
+        self._lock = threading.Lock()
+        self.waiting: dict[str, str] = {}
+        self.held: set[str] = set()
+
+    def of(self, asked: Asked) -> Circuit:
+        with self._lock:
+            if (found := self._circuits.get(asked.key)) is None:
+                found = self._circuits[asked.key] = Circuit(self._db, self.lease.batch_id, asked)
+            return found
+
+    @contextmanager
+    def through(self, asked: Asked, *, job_run: str | None = None, each: bool, least: float = 0) -> Iterator[None]:
+        """While something is asked. `job_run`: which needs it, None where all of the scope do.
+
+        `each`: whether a failure that comes out of it counts, because its tries do not report themselves; those that
+        took less than `least` seconds count for nothing.
+        """
+        circuit, began = self.of(asked), time.monotonic()
+        try:
+            with circuit.watching():
+                yield
+        except Unavailable as error:
+            self._wait(error, job_run)
+            raise
+        except Retryable as error:
+            took = time.monotonic() - began
+            if each and error.after is None and took >= least:
+                circuit.failed(took, str(error))
+            raise
+        except StepError:
+            if each:
+                circuit.succeeded()
+            raise
+        else:
+            if each:
+                circuit.succeeded()
+
+    def _wait(self, error: Unavailable, job_run: str | None) -> None:
+        with self._lock:
+            if job_run is None:
+                self.held.add(error.key)
+            else:
+                self.waiting[job_run] = error.key
+
+    @property
+    def left_out(self) -> bool:
+        """Whether something of the batch waits."""
+        return bool(self.waiting or self.held)
+
+    def end(self) -> None:
+        """The batch ends."""
+        breakers.probed(self._db, self.lease.batch_id, self.lease.partition)

@@ -1,0 +1,63 @@
+"""Job runs that have waited too long for somebody who does not answer end with the reason."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+from psycopg import Connection
+
+from retrieval.database.database import Database, Row
+from retrieval.jobs import batches
+from retrieval.statuses import DocumentStatus
+
+PAGE: Final = 200
+"""Job runs that are ended together."""
+KEPT: Final = 1000
+"""Breakers of an organization that are remembered: a crawl may meet any number of hosts."""
+
+
+def expire(db: Database) -> int:
+    """End job runs whose patience is at its end, each open document with the reason; how many."""
+    ended = 0
+    while True:
+        with db.transaction() as connection:
+            rows = connection.execute(_IMPATIENT, {"page": PAGE}).fetchall()
+            for row in rows:
+                _give_up(connection, row)
+        ended += len(rows)
+        if len(rows) < PAGE:
+            break
+    db.rows("delete from breakers where updated_at < now() - interval '1 day'")
+    db.rows(
+        "delete from breakers where key in (select key from (select key, row_number() over ("
+        "partition by organization_id order by updated_at desc) as place from breakers) b where place > %(kept)s)",
+        {"kept": KEPT},
+    )
+    return ended
+
+
+_IMPATIENT: LiteralString = """
+    select r.id, r.to_discover, k.name, k.reason, extract(epoch from now() - k.opened_at)::float8 as seconds
+    from breakers k join job_runs r on r.waits_for = k.key
+        or (r.partition_id = any(k.partitions) and r.source <> 'REEMBED')
+    where k.opened_at < now() - make_interval(secs => k.patience) and r.batch_id is null and r.finished_at is null
+      and r.created_at < now() - make_interval(secs => k.patience)
+    order by r.number limit %(page)s for update of r skip locked
+"""
+
+
+def _give_up(connection: Connection[Row], row: Row) -> None:
+    minutes = max(1, round(row["seconds"] / 60))
+    error = f"{row['name']} has not answered for {minutes} minutes: {row['reason']} Retry when the cause is gone."
+    documents = connection.execute(
+        "select document_id from run_documents where job_run_id = %(id)s and status in ('QUEUED', 'PROCESSING')", row
+    ).fetchall()
+    ends = [(row["id"], one["document_id"], error) for one in documents]
+    batches.close_documents(connection, ends, status=DocumentStatus.FAILED)
+    if row["to_discover"]:
+        batches.refuse(connection, row["id"], error)
+    connection.execute(
+        "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now(), waits_for = null"
+        " where id = %(id)s",
+        row,
+    )

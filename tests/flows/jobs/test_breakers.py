@@ -1,0 +1,328 @@
+"""A vendor or site that hangs is found out and keeps no place in a worker; what waits goes on when it answers."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+from prefect.logging import disable_run_logger
+
+from connectors import registry
+from connectors.http import retries
+from flows import context, ingest, report, steps, tasks
+from flows.turns import Turn
+from retrieval import readiness, settings
+from retrieval.errors import Unavailable
+from retrieval.ingestion import results
+from retrieval.ingestion.items import Key
+from retrieval.jobs import batches, breakers, circuits, patience, queueing, runs
+from retrieval.jobs.breakers import Asked
+from retrieval.jobs.circuits import Circuits
+from retrieval.jobs.runs import Ingestion
+from tests.flows.configured import Configured
+from tests.standins import embedding_server, faults
+
+pytestmark = pytest.mark.decision("H131")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_waits(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    db.rows("delete from breakers")
+
+
+@pytest.fixture
+def vendor(monkeypatch):
+    """OpenAI's embeddings, asked for a fifth of a second."""
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("connectors.embedders.openai.SECONDS", 0.2)
+    monkeypatch.setattr(breakers, "LOST_SECONDS", 0.15)
+    monkeypatch.setattr(circuits, "LOOK_SECONDS", 0.05)
+    with embedding_server.running("OPENAI") as found:
+        monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": found.base_url}}))
+        settings.load.cache_clear()
+        yield found
+    for made in list(registry._made.values()):
+        if hasattr(made, "close") and hasattr(made, "provider"):
+            made.close()
+    registry._made.clear()
+    settings.load.cache_clear()
+
+
+class Worker:
+    """The flows' own body on what waits, without Prefect."""
+
+    def __init__(self, db, spaces, monkeypatch):
+        self.db = db
+        monkeypatch.setattr(context, "database", lambda: db)
+        monkeypatch.setattr(report.Shown, "start", _no_bar)
+        monkeypatch.setattr(ingest, "tasks", _Plain)
+        self._rings = {space.scope.namespace: space.ring for space in spaces}
+        self._monkeypatch = monkeypatch
+
+    def turn(self):
+        """Take up every batch that may leave, one after the other: how long each kept its place, by namespace."""
+        took = {}
+        batches.form(self.db, size=1000, batches=8)
+        for batch in batches.undispatched(self.db):
+            batches.dispatched(self.db, batch, "run")
+            lease = batches.claim(self.db, batch.id, batch.attempt, seconds=30)
+            self._monkeypatch.setattr(context, "keys", lambda ring=self._rings[batch.namespace]: ring)
+            began = time.monotonic()
+            self.take(lease)
+            took[batch.namespace] = time.monotonic() - began
+        return took
+
+    def take(self, lease):
+        turn, mine = Turn(self.db, lease), Circuits(self.db, lease)
+        with disable_run_logger():
+            asyncio.run(ingest._pipeline(lease, turn, mine))
+        results.settle(self.db, lease)
+        if mine.left_out:
+            turn.hand_back(mine)
+        else:
+            batches.finish(self.db, lease)
+        mine.end()
+
+
+class _Plain:
+    """The steps without Prefect around them: one try."""
+
+    RETRIES, PIPELINE = tasks.RETRIES, tasks.PIPELINE
+
+    @staticmethod
+    def named(step, _label):
+        return step.fn
+
+
+class _NoBar:
+    async def add(self, _count):
+        pass
+
+
+async def _no_bar(_total):
+    return _NoBar()
+
+
+def hung(openai, over):
+    """Every request waits until `over` is set; then it is answered."""
+    openai.always.append(lambda _handler: over.wait(60) and False)
+
+
+def failing(openai):
+    """Every request is answered with 500; a list that counts them."""
+    asked = []
+    refuse = faults.status(500)
+    openai.always.append(lambda handler: asked.append(1) or refuse(handler))
+    return asked
+
+
+def statuses(space, run):
+    found = space.run(run.job_run_id)
+    return found.status, [document.status for document in (*found.queued, *found.processing, *found.completed)]
+
+
+def test_twenty_hung_namespaces_keep_no_place_and_go_on_when_the_vendor_answers(db, vendor, monkeypatch):
+    over = threading.Event()
+    hung(vendor, over)
+    spaces = [Configured(db, embeddingModelConfig=vendor.config()) for _ in range(20)]
+    local = Configured(db)
+    worker = Worker(db, [*spaces, local], monkeypatch)
+    waiting = [(space, space.text("about owls", "owls")) for space in spaces]
+    waiting += [(spaces[0], spaces[0].text(f"text {number}", f"{number}")) for number in range(2)]
+    took = worker.turn()
+    while len(took) < 20:
+        took |= worker.turn()
+    assert max(took.values()) < 5, "one time-out and the steps before it"
+    assert readiness.look(db).breakers == 20
+    assert worker.turn() == {}, "every place is free"
+    mine, began = local.text("the local text", "local"), time.monotonic()
+    while local.run(mine.job_run_id).status != "COMPLETED":
+        worker.turn()
+    assert time.monotonic() - began < 5
+    for space, run in waiting:
+        told = space.run(run.job_run_id)
+        assert (told.status in ("QUEUED", "PROCESSING"), told.failed) == (True, [])
+    (notice,) = [one for one in waiting[0][0].run(waiting[0][1].job_run_id).notices if "has not answered" in one.reason]
+    assert "OpenAI has not answered since" in notice.reason
+    vendor.always.clear()
+    over.set()
+    ends = time.monotonic() + 60
+    while any(space.run(run.job_run_id).status != "COMPLETED" for space, run in waiting):
+        assert time.monotonic() < ends
+        db.rows("update breakers set open_until = now() where probe is null")  # the time until the next probe is over
+        worker.turn()
+    for space, run in waiting:
+        told = space.run(run.job_run_id)
+        assert (told.outcome, len(told.completed), told.notices) == ("SUCCEEDED", 1, [])
+    assert len(spaces[0].search("text 1", top_k=10)) == 3
+    assert spaces[-1].search("owls") == ["owls"]
+    assert db.rows("select key from breakers") == []
+
+
+@pytest.fixture
+def space(db, vendor):
+    return Configured(db, embeddingModelConfig=vendor.config())
+
+
+def test_nobody_asks_while_it_is_open_and_one_run_alone_probes(db, vendor, space, monkeypatch):
+    monkeypatch.setattr(breakers, "FIRST_SECONDS", 1.0)
+    asked = failing(vendor)
+    worker = Worker(db, [space], monkeypatch)
+    waiting = [space.text(f"text {number}", f"{number}") for number in range(5)]
+    worker.turn()
+    assert len(asked) == breakers.FAILURES
+    later = space.text("a later one", "later")
+    assert worker.turn() == {}, "what comes later waits, too"
+    assert len(asked) == breakers.FAILURES
+    waits = asyncio.run(place(db, later))
+    assert waits.start is not None
+    time.sleep(1.1)
+    batches.form(db, size=1000, batches=8)
+    (probe,) = batches.undispatched(db)
+    assert len(probe.job_runs) == 1
+    batches.form(db, size=1000, batches=8)
+    assert len(batches.undispatched(db)) == 1, "one probe at a time"
+    batches.dispatched(db, probe, "run")
+    worker.take(batches.claim(db, probe.id, 1, seconds=30))
+    assert len(asked) == breakers.FAILURES + 1
+    assert statuses(space, waiting[0]) == ("PROCESSING", ["PROCESSING"])
+    (row,) = db.rows("select opens, extract(epoch from open_until - now()) as left from breakers")
+    assert row["opens"] == 2
+    assert row["left"] > 1.2, "twice as long as before"
+
+
+async def place(db, run):
+    try:
+        return await queueing.place(db, run.job_run_id)
+    finally:
+        await db.async_close()
+
+
+def test_no_key_is_kept_and_other_organizations_with_the_same_key_are_asked(db, vendor, space, monkeypatch):
+    vendor.always.append(faults.status(500))
+    other = Configured(db, embeddingModelConfig=vendor.config())
+    worker = Worker(db, [space, other], monkeypatch)
+    space.text("mine", "mine")
+    worker.turn()
+    (row,) = db.rows("select to_jsonb(b)::text as all from breakers b")
+    assert embedding_server.KEYS["OPENAI"] not in row["all"]
+    vendor.always.clear()
+    theirs = other.text("theirs", "theirs")
+    worker.turn()
+    assert other.run(theirs.job_run_id).outcome == "SUCCEEDED"
+
+
+def test_a_run_that_waits_too_long_ends_with_the_reason_and_later_ones_go_on_waiting(db, vendor, space, monkeypatch):
+    vendor.always.append(faults.status(500))
+    worker = Worker(db, [space], monkeypatch)
+    old = space.text("old", "old")
+    worker.turn()
+    db.rows("update breakers set opened_at = now() - interval '2 hours'")
+    db.rows("update job_runs set created_at = now() - interval '2 hours' where id = %(id)s", {"id": old.job_run_id})
+    young = space.text("young", "young")
+    assert patience.expire(db) == 1
+    told = space.run(old.job_run_id)
+    assert (told.status, told.outcome) == ("COMPLETED", "FAILED")
+    assert "OpenAI has not answered for 120 minutes" in told.failed[0].error
+    assert space.run(young.job_run_id).status == "QUEUED"
+
+
+def test_a_cancelled_run_does_not_wait(db, vendor, space, monkeypatch):
+    from retrieval.jobs import control
+
+    vendor.always.append(faults.status(500))
+    worker = Worker(db, [space], monkeypatch)
+    run = space.text("one", "one")
+    worker.turn()
+    control.cancel(db, space.scope, run.job_run_id)
+    assert space.run(run.job_run_id).outcome == "CANCELLED"
+
+
+def test_a_refused_key_is_an_answer(db, vendor, space, monkeypatch):
+    vendor.always.append(faults.status(401))
+    worker = Worker(db, [space], monkeypatch)
+    run = space.text("one", "one")
+    worker.turn()
+    assert space.run(run.job_run_id).outcome == "FAILED"
+    assert db.rows("select key from breakers") == []
+
+
+def site(space, host="slow.example"):
+    return Asked(space.scope.organization, f"The site {host}", {"site": host}, 300)
+
+
+def listed(space, *urls):
+    asked = runs.accept_discovery(
+        space.db, space.scope, source="URLS_LIST", config={"urls": list(urls)}, ingestion=Ingestion()
+    )
+    return space.call(asked).job_run_id
+
+
+def test_a_site_holds_only_the_runs_that_need_it(db, space):
+    slow, other = listed(space, "https://slow.example/"), listed(space, "https://quick.example/")
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    batches.dispatched(db, batch, "run")
+    lease = batches.claim(db, batch.id, 1, seconds=30)
+    breakers.failed(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
+    mine = Circuits(db, lease)
+    with pytest.raises(Unavailable), mine.through(site(space), job_run=slow, each=True):
+        raise AssertionError("it is asked")
+    Turn(db, lease).hand_back(mine)
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    assert batch.job_runs == (other,)
+    breakers.succeeded(db, site(space).key)
+    batches.form(db, size=64, batches=8)
+    assert {one.job_runs for one in batches.undispatched(db)} == {(other,), (slow,)}
+
+
+def test_a_probe_that_dies_is_followed_by_another(db, space):
+    asked = site(space)
+    breakers.failed(db, asked, "bat_before", seconds=60, reason="It hangs.")
+    db.rows("update breakers set open_until = now() - interval '1 second'")
+    assert breakers.state(db, asked.key, "bat_one").probe == "bat_one"
+    assert breakers.state(db, asked.key, "bat_two").probe == "bat_one"
+    db.rows("update breakers set open_until = now() - interval '1 second'")
+    assert breakers.state(db, asked.key, "bat_two").probe == "bat_two"
+
+
+def test_a_probe_that_did_not_ask_leaves_it_to_the_next(db, space):
+    asked = site(space)
+    breakers.failed(db, asked, "bat_before", seconds=60, reason="It hangs.")
+    db.rows("update breakers set open_until = now() - interval '1 second'")
+    breakers.state(db, asked.key, "bat_one")
+    breakers.probed(db, "bat_one", 1)
+    assert breakers.state(db, asked.key, "bat_two").probe == "bat_two"
+
+
+def test_a_namespace_with_another_key_does_not_wait_for_the_old_one(db, vendor, space, monkeypatch):
+    refuse = failing(vendor)
+    worker = Worker(db, [space], monkeypatch)
+    waiting = [space.text(f"text {number}", f"{number}") for number in range(3)]
+    worker.turn()
+    assert refuse
+    vendor.always.clear()
+    db.rows("update breakers set key = 'of the old key', open_until = now()")
+    worker.turn()
+    worker.turn()
+    assert [space.run(run.job_run_id).outcome for run in waiting] == ["SUCCEEDED"] * 3
+
+
+def test_what_fails_of_itself_takes_nothing_along_that_waits(db, space):
+    run = listed(space, "https://slow.example/")
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    batches.dispatched(db, batch, "run")
+    lease = batches.claim(db, batch.id, 1, seconds=30)
+    breakers.failed(db, site(space), lease.batch_id, seconds=60, reason="The site did not answer in time.")
+    mine = Circuits(db, lease)
+    with pytest.raises(Unavailable), mine.through(site(space), job_run=run, each=True):
+        raise AssertionError("it is asked")
+    work = steps.Work(db, space.ring, lease, [], circuits=mine)
+    assert work.waits(Key(run, "doc_1"))
+    assert not work.waits(Key("ijr_other", "doc_1"))

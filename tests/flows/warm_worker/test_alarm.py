@@ -1,0 +1,39 @@
+"""The tasks that wake a worker do not end silently, whatever goes wrong in them."""
+
+import asyncio
+
+import pytest
+
+from flows.warm_worker import alarm
+from flows.warm_worker.alarm import Alarm
+from retrieval import settings
+
+
+@pytest.mark.decision("H132")
+def test_a_task_that_fails_in_an_unknown_way_is_begun_again(monkeypatch):
+    monkeypatch.setattr(alarm, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(alarm, "CANCEL_SECONDS", 0.01)
+    monkeypatch.setattr(alarm, "FREE_SECONDS", 0.0)
+    monkeypatch.delenv("RETRIEVAL_DATABASE_URL", raising=False)
+    settings.load.cache_clear()
+
+    async def through():
+        polled, looked = asyncio.Queue(), asyncio.Queue()
+
+        async def poll():
+            polled.put_nowait(1)
+            raise RuntimeError("nobody has thought of this")
+
+        async def look():
+            looked.put_nowait(1)
+            raise KeyError("nor of this")
+
+        made = Alarm(poll, look)
+        made.start()
+        for _ in range(3):
+            made.ring_soon()
+            await polled.get()
+            await looked.get()
+        await made.stop()
+
+    asyncio.run(asyncio.wait_for(through(), 10))
