@@ -189,7 +189,7 @@ def test_a_lost_worker_costs_only_what_was_not_done(space, by_hand):
 
     by_hand.hook = die
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(reembed.rebuild(lease))
+        asyncio.run(reembed.rebuild(lease, Turn(space.db, lease), Circuits(space.db, lease)))
     space.db.rows(
         "update batches set lease_until = now() - interval '1 second' where id = %(id)s", {"id": lease.batch_id}
     )
