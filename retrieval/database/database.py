@@ -15,7 +15,10 @@ from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
+from retrieval.database import halves
 from retrieval.database.statements import LoopConnection, StatementPool, can_be_read
+
+halves.register()
 
 Row = DictRow
 Params = dict[str, Any]

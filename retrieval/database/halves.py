@@ -41,5 +41,7 @@ class _Binary(Dumper):
         return obj.packed
 
 
-psycopg.adapters.register_dumper(HalfVector, _Text)
-psycopg.adapters.register_dumper(HalfVector, _Binary)
+def register() -> None:
+    """For connections that are made from now on: an open one keeps the dumpers that it began with."""
+    psycopg.adapters.register_dumper(HalfVector, _Text)
+    psycopg.adapters.register_dumper(HalfVector, _Binary)

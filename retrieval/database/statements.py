@@ -29,6 +29,9 @@ KEPT_SECONDS = 60.0
 PREPARED = 256
 """Statements that one connection keeps prepared; others are parsed each time."""
 
+WORN = 8 * PREPARED
+"""Statements after which a connection is replaced: those that were forgotten may still be there."""
+
 LONGEST = 4096
 """Bytes of a statement that is kept: longer ones are filters with many keys, seldom the same ones again, of which the
 server would hold megabytes each."""
@@ -63,6 +66,10 @@ class StatementPool:
             taken.line.rest()
         try:
             yield taken
+        except BaseException:
+            if taken.line is not None:
+                taken.line.forget()
+            raise
         finally:
             await self._give_back(taken)
 
@@ -99,6 +106,9 @@ class StatementPool:
             self._waiting -= 1
 
     async def _give_back(self, taken: LoopConnection) -> None:
+        if taken.line is not None and taken.line.is_worn():
+            taken.line.rest()
+            await taken.close()
         idle = not taken.closed and taken.pgconn.transaction_status == TransactionStatus.IDLE
         if self._waiting or not idle or self.pool.closed:
             await self._hand_over(taken)
@@ -140,6 +150,14 @@ class _Line:
         if self._watched is not None:
             self._loop.remove_reader(self._watched)
             self._watched = None
+
+    def forget(self) -> None:
+        """What was prepared may be gone: psycopg discards all after a rollback."""
+        self._prepared.clear()
+
+    def is_worn(self) -> bool:
+        """Whether so much was prepared anew that the server may hold too much of it."""
+        return self._number > WORN
 
     async def rows(self, statement: str, params: Params) -> list[DictRow]:
         query, names = _numbered(statement) if len(statement) <= LONGEST else _numbered.__wrapped__(statement)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 
@@ -210,3 +212,18 @@ def _end_all(url: str) -> None:
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid <> pg_backend_pid()"
             " and datname = current_database() and backend_type = 'client backend'"
         )
+
+
+def test_a_vector_is_a_parameter_of_connections_that_were_open_before_it_was_needed(database_url: str) -> None:
+    """A worker's connections are older than its first search."""
+    script = (
+        "import sys\n"
+        "from retrieval.database.database import Database\n"
+        "db = Database(sys.argv[1])\n"
+        "assert db.row('select 1 as one', {})\n"
+        "from retrieval.database.halves import HalfVector\n"
+        "row = db.row('select %(v)s::halfvec as v', {'v': HalfVector([1.0, 2.0])})\n"
+        "assert row and row['v'] == '[1,2]', row\n"
+        "db.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", script, database_url], check=True, timeout=60)
