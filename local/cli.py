@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
             from local import single_role
 
             return single_role.run(options.command, settings)
-        case "fsck" | "export" | "import":
+        case "fsck" | "export" | "import" | "backup" | "restore":
             return _care(options, settings)
         case _:
             from local import admin
@@ -82,6 +82,10 @@ def _care(options: argparse.Namespace, settings: Settings) -> int:
         from local import fsck
 
         return fsck.run(options, settings)
+    if options.command in {"backup", "restore"}:
+        from local import backup
+
+        return backup.run(options, settings)
     from local import moving
 
     return moving.run(options, settings)
@@ -124,6 +128,10 @@ def _parser() -> argparse.ArgumentParser:
     fsck.add_argument("--repair", action="store_true", help="mend what is found; exit code 1 if something is left")
     fsck.add_argument("--json", action="store_true", help="print JSON")
     fsck.set_defaults(verb="")
+    backup = commands.add_parser("backup", help="copy the running instance into a directory: database, files, key")
+    backup.add_argument("directory", help="an empty or new one")
+    restore = commands.add_parser("restore", help="put such a copy into a home in which nothing runs")
+    restore.add_argument("directory", help="what `backup` has written")
     export = commands.add_parser("export", help="write a namespace to a file: documents, vectors, files, no secrets")
     export.add_argument("namespace", help="its id, or its name where no other has it")
     export.add_argument("file", help="the tar to write")

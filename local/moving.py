@@ -119,7 +119,10 @@ def _fill(configs: dict[str, Any], secrets: dict[str, str]) -> tuple[str, ...]:
                     f' such as {{"{area}.{name}": "…"}} with --secrets.',
                     exit_code=2,
                 )
-    return tuple(path for path in _lacking(configs) if path not in given)
+    lacks = tuple(path for path in _lacking(configs) if path not in given)
+    for area in {path.partition(".")[0] for path in lacks} & set(namespaces.CONNECTORS):
+        del configs[area]  # an app is its id and its secret: it is sent as a whole
+    return lacks
 
 
 def _lacking(configs: dict[str, Any]) -> list[str]:

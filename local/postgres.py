@@ -28,6 +28,8 @@ from local.identity import Identity
 from local.private_files import write_private
 
 USER = DATABASE = "retrieval"
+VERSION = "18"
+"""The major version of the programs, which the data must have too."""
 _SOCKET_LIMIT = 107
 _SOCKET_NAME = "/.s.PGSQL.5432"
 _READY_SECONDS = 60.0
@@ -144,6 +146,31 @@ def stop(home: Path) -> None:
         socket = Path(_recorded(home, "postgres.socket"))
         if socket.parent != home:
             shutil.rmtree(socket, ignore_errors=True)
+
+
+def base_backup(home: Path, target: Path) -> None:
+    """Copy the data of a running Postgres, whole as of the end of this call; LocalError if that fails."""
+    password, socket = _recorded(home, "postgres.password"), _recorded(home, "postgres.socket")
+    options = ("--wal-method=stream", "--checkpoint=fast", "--no-password", "--format=plain")
+    done = subprocess.run(
+        [str(_program("pg_basebackup")), *options, f"--pgdata={target}", f"--host={socket}", f"--username={USER}"],
+        env={**_environment(), "PGPASSWORD": password},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise LocalError(f"The embedded Postgres could not be copied: {done.stderr.strip()[-400:]}")
+
+
+def own(home: Path, folder: Path) -> None:
+    """Give restored data to the user as whom Postgres runs here."""
+    identity.choose(home, _program("postgres")).own(folder)
+
+
+def _environment() -> dict[str, str]:
+    """None of the caller's own PostgreSQL variables."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def _reap(home: Path) -> None:

@@ -12,6 +12,8 @@ from connectors import registry
 from local import fsck as command
 from retrieval import ids, settings
 from retrieval.database.database import Database
+from retrieval.job_config import Ingestion
+from retrieval.jobs import runs
 from retrieval.maintenance import garbage
 from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Instance
@@ -299,10 +301,14 @@ def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, sh
     """1,400 abstracts, 225 queries: the same hits, scores and spans."""
     home("old")
     space = Configured(two[0])
-    for line in (shared_data / "cranfield" / "corpus.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        if row["text"].strip():
-            space.text(row["text"], row["id"])
+    rows = [json.loads(one) for one in (shared_data / "cranfield" / "corpus.jsonl").read_text().splitlines()]
+
+    async def accept():
+        for row in rows:
+            if row["text"].strip():
+                await runs.accept_text(space.db, space.scope, text=row["text"], name=row["id"], ingestion=Ingestion())
+
+    space.call(accept())
     space.work()
     queries = [
         json.loads(one)["text"] for one in (shared_data / "cranfield" / "queries.jsonl").read_text().splitlines()

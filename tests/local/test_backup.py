@@ -1,0 +1,89 @@
+"""Backup and restore of a home, with a real Postgres and nothing else of the service running."""
+
+import argparse
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from local import backup, instance, postgres
+from local.errors import LocalError
+from local.instance import Record
+from local.processes import Process
+from retrieval.settings import Settings
+
+
+@pytest.fixture
+def homes():
+    """Two homes with short paths; whatever runs in them is ended."""
+    made = [Path(tempfile.mkdtemp(prefix="rt-")) for _ in range(2)]
+    yield made
+    for home in made:
+        postgres.stop(home)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def run(command, folder, home):
+    return backup.run(argparse.Namespace(command=command, directory=str(folder)), Settings(_env_file=None, home=home))
+
+
+def started(home):
+    """Postgres, and the record that a supervisor would leave: this process."""
+    url = postgres.start(home)
+    ours = Process.of(os.getpid())
+    instance.save(home, Record(pid=ours.pid, started=ours.started, token="none", phase="ready"))
+    return url
+
+
+def refused(command, folder, home):
+    with pytest.raises(LocalError) as caught:
+        run(command, folder, home)
+    return str(caught.value)
+
+
+@pytest.mark.decision("D79", "H148")
+def test_a_home_is_copied_while_it_runs_and_put_into_another(homes, tmp_path, capsys):
+    old, new = homes
+    url = started(old)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("create table things as select 'kept' as name")
+    (old / "files" / "ns_1").mkdir(parents=True)
+    (old / "files" / "ns_1" / "raw").write_text("a file")
+    (old / "files" / "ns_1" / "raw.12.part").write_text("half a f")
+    copy = tmp_path / "copy"
+    assert run("backup", copy, old) == 0
+    assert "is backed up in" in capsys.readouterr().out
+    assert copy.stat().st_mode & 0o777 == 0o700
+    assert (copy / "secret.key").read_text() == (old / "secret.key").read_text()
+    assert "is not empty" in refused("backup", copy, old)
+    assert "is running in" in refused("restore", copy, old)
+    (old / "state.json").unlink()
+    postgres.stop(old)
+    assert "Nothing runs in" in refused("backup", tmp_path / "another", old)
+    for home in (new, old):
+        assert run("restore", copy, home) == 0
+        with psycopg.connect(postgres.start(home)) as connection:
+            assert connection.execute("select name from things").fetchone() == ("kept",)
+        assert (home / "files" / "ns_1" / "raw").read_text() == "a file"
+        assert not list((home / "files").rglob("*.part"))
+        assert (home / "secret.key").read_text() == (copy / "secret.key").read_text()
+        postgres.stop(home)
+    (aside,) = old.glob("before-restore-*")
+    assert (aside / "postgres" / "PG_VERSION").exists()
+
+
+@pytest.mark.parametrize("lost", ["manifest.json", "secret.key", "postgres/PG_VERSION"])
+def test_what_is_no_whole_backup_changes_nothing(homes, tmp_path, lost):
+    home = homes[0]
+    (tmp_path / "postgres").mkdir()
+    for name in ("secret.key", "postgres.password", "postgres/PG_VERSION"):
+        (tmp_path / name).write_text("18")
+    (tmp_path / "manifest.json").write_text('{"version": 1, "postgres": "18"}')
+    (tmp_path / lost).unlink()
+    (home / "secret.key").write_text("mine")
+    assert "no whole backup" in refused("restore", tmp_path, home)
+    assert [one.name for one in home.iterdir()] == ["secret.key"]
+    assert (home / "secret.key").read_text() == "mine"
