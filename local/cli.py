@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "metrics" | "migrate" | "register":
             from local import single_role
 
-            return single_role.run(options.command, settings)
+            return single_role.run(options.command, settings, check=getattr(options, "check", False))
         case "fsck" | "export" | "import" | "backup" | "restore":
             return _care(options, settings)
         case _:
@@ -120,7 +120,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     ready.add_argument("role", nargs="?", choices=("api", "dispatcher", "worker", "prefect", "ui"))
     commands.add_parser("demo", help="start a fresh instance, ingest a small corpus, search it, stop")
-    commands.add_parser("migrate", help="bring the database to the newest schema")
+    migrate = commands.add_parser("migrate", help="bring the database to the newest schema")
+    migrate.add_argument(
+        "--check", action="store_true", help="change nothing; exit code 1 and a list if migrations are pending"
+    )
     commands.add_parser("register", help="make the work pool and the deployments in Prefect; may be repeated")
     fsck = commands.add_parser(
         "fsck", help="check tables, files and vector stores against each other; exit code 1 with findings"

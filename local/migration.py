@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from local import migration_lint
 from local.errors import LocalError
 from retrieval.database import database
 
@@ -32,6 +33,27 @@ def run(url: str) -> None:
                     f"The database {what} cannot be used: {reason}. Look at RETRIEVAL_DATABASE_URL."
                 ) from error
         raise
+
+
+def check(url: str) -> int:
+    """Say which migrations the database lacks and whether each may run beside the service; 1 if there are any."""
+    from psycopg import OperationalError
+
+    try:
+        pending = database.pending(url)
+    except OperationalError as error:
+        raise LocalError("The database does not answer: look at RETRIEVAL_DATABASE_URL.") from error
+    except ValueError as error:
+        raise LocalError(str(error)) from error
+    if not pending:
+        print("The database has the newest schema.")
+        return 0
+    for one in pending:
+        why = migration_lint.problems(one.file.read_text(encoding="utf-8"))
+        print(f"{one.revision}  {'online' if not why else 'not online'}  {one.does}")
+        for reason in why:
+            print(f"      {reason}")
+    return 1
 
 
 def _names(url: str) -> tuple[str, str]:

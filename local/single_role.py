@@ -15,8 +15,8 @@ from retrieval.readiness import files_folder
 from retrieval.settings import Settings
 
 
-def run(name: str, settings: Settings) -> int:
-    """Become the role: this process is replaced by it. `migrate` runs here and returns."""
+def run(name: str, settings: Settings, *, check: bool = False) -> int:
+    """Become the role: this process is replaced by it. `migrate` runs here and returns; `check`: it changes nothing."""
     if name == "prefect":
         return _become(name, settings, _for_prefect(settings))
     if name == "ui":
@@ -27,6 +27,8 @@ def run(name: str, settings: Settings) -> int:
     if name == "migrate":
         from local import migration
 
+        if check:
+            return migration.check(resolved.database_url)
         migration.run(resolved.database_url)
         print("The database has the newest schema.")
         return 0

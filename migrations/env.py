@@ -1,7 +1,7 @@
 """Runs the history on the database whose URL the caller gives in `config.attributes["url"]`."""
 
 from alembic import context
-from sqlalchemy import create_engine, text
+from sqlalchemy import NullPool, create_engine, text
 from sqlmodel import SQLModel
 
 import retrieval.database.schema  # noqa: F401  (fills SQLModel.metadata)
@@ -12,15 +12,19 @@ LOCK = 0x72657472
 
 def migrate() -> None:
     url = context.config.attributes["url"]
-    engine = create_engine("postgresql+psycopg" + url[url.index(":") :])
+    engine = create_engine("postgresql+psycopg" + url[url.index(":") :], poolclass=NullPool)
     with engine.connect() as connection:
         connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": LOCK})
         connection.commit()
-        context.configure(connection=connection, target_metadata=SQLModel.metadata, compare_server_default=False)
+        context.configure(
+            connection=connection,
+            target_metadata=SQLModel.metadata,
+            compare_server_default=False,
+            transaction_per_migration=True,
+        )  # no lock of one is held while the next ones run
         with context.begin_transaction():
             context.run_migrations()
         connection.commit()
-    engine.dispose()
 
 
 migrate()

@@ -8,8 +8,9 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString
 
+import psycopg
 import structlog
 from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
@@ -17,6 +18,9 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTi
 
 from retrieval.database import halves
 from retrieval.database.statements import LoopConnection, StatementPool, can_be_read
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 halves.register()
 
@@ -279,9 +283,39 @@ async def _async_check(connection: AsyncConnection[Any]) -> None:
 def migrate(url: str) -> None:
     """Bring the schema to the newest revision; several processes may try at once, one does it."""
     from alembic import command
+
+    config = _history()
+    config.attributes["url"] = url
+    command.upgrade(config, "head")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A step of the schema's history, and the file that carries it out."""
+
+    revision: str
+    does: str
+    file: Path
+
+
+def pending(url: str) -> list[Migration]:
+    """The migrations that the database lacks, oldest first. ValueError for a schema that this version does not know."""
+    from alembic.script import ScriptDirectory
+
+    history = list(reversed(list(ScriptDirectory.from_config(_history()).walk_revisions())))
+    revisions = [one.revision for one in history]
+    with psycopg.connect(url, autocommit=True) as connection:
+        known = connection.execute("select to_regclass('alembic_version') is not null").fetchone()
+        row = connection.execute("select version_num from alembic_version").fetchone() if known and known[0] else None
+    if row is not None and row[0] not in revisions:
+        raise ValueError(f"The database has the schema {row[0]}, which is newer than this version's {revisions[-1]}.")
+    after = 0 if row is None else revisions.index(row[0]) + 1
+    return [Migration(one.revision, one.doc.splitlines()[0], Path(one.path)) for one in history[after:]]
+
+
+def _history() -> Config:
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).resolve().parents[2] / "migrations"))
-    config.attributes["url"] = url
-    command.upgrade(config, "head")
+    return config
