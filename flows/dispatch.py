@@ -140,9 +140,10 @@ class Dispatcher:
             while True:
                 async with asyncio.timeout(PREFECT_SECONDS):
                     self.workers = await prefect_client.workers(client, self.config.work_pool)
-                    at_work = await lane.run(shares.at_work)
-                    closed = await prefect_client.closed(client, self.config.work_pool, at_work)
-                    await lane.run(shares.close, closed)
+                    if await lane.run(shares.is_any_unclaimed):
+                        at_work = await lane.run(shares.at_work)
+                        closed = await prefect_client.closed(client, self.config.work_pool, at_work)
+                        await lane.run(shares.close, closed)
                     if await reconcile.once(lane, client, attempts=attempts, lease=lease):
                         self.wake.set()
                 self.pulse.succeeded("reconcile")

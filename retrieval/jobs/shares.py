@@ -137,6 +137,16 @@ def close(db: Database, closed: Collection[str]) -> None:
     )
 
 
+def is_any_unclaimed(db: Database) -> bool:
+    """Whether a batch was dispatched that no worker has."""
+    return bool(
+        db.rows(
+            "select 1 from batches"
+            " where finished_at is null and lease_until is null and dispatched_at is not null limit 1"
+        )
+    )
+
+
 def at_work(db: Database) -> Counter[str]:
     """Batches that workers hold, by work queue."""
     rows = db.rows(
