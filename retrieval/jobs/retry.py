@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieval import ids
+from retrieval import ids, origin
 from retrieval.database.database import Database
 from retrieval.jobs.control import RETRY
 from retrieval.sources import APPS
@@ -24,7 +24,10 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
         if old is None:
             return None
         runs = connection.execute("select id from job_runs where batch_id = %(id)s order by number", old).fetchall()
-        made = [connection.execute(RETRY, {"run": run["id"], "new": ids.job_run_id()}).fetchone() for run in runs]
+        come = origin.values()
+        made = [
+            connection.execute(RETRY, {"run": run["id"], "new": ids.job_run_id(), **come}).fetchone() for run in runs
+        ]
         queued = [run["id"] for run in made if run is not None]
         if not queued or old["source"] in APPS:
             return None
