@@ -20,6 +20,7 @@ Place = tuple[str, int, int]
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 FEW = 2_000
 """Visible chunks up to which a filter's documents are compared one by one, without the vector store."""
+_ALL = 2**31
 HALF: LiteralString = "10.0"
 """BM25 score that counts as one half of the keyword part."""
 _STALE: LiteralString = "1000"
@@ -184,13 +185,21 @@ def literal(values: Iterable[object]) -> str:
 
 
 def of_documents(
-    db: Database, partition: int, where: DocumentFilter, values: Sequence[float], limit: int
+    db: Database,
+    partition: int,
+    where: DocumentFilter,
+    values: Sequence[float],
+    limit: int,
+    *,
+    any_number: bool = False,
 ) -> list[int] | None:
-    """The nearest visible chunks of the documents that match, exactly; None if there are more than `FEW`."""
+    """The nearest visible chunks of the documents that match, exactly; None if there are more than `FEW`, unless
+    `any_number` of them is to be compared."""
+    few = _ALL if any_number else FEW
     condition, params = where.sql("d")
     statement = _OF_DOCUMENTS.replace("FILTER", condition).replace("DISTANCE", _DISTANCE)
-    row = db.row(statement, {**params, **_vector(values), "partition": partition, "few": FEW, "limit": limit})
-    return None if row is None or row["meant"] > FEW else list(row["ids"])
+    row = db.row(statement, {**params, **_vector(values), "partition": partition, "few": few, "limit": limit})
+    return None if row is None or row["meant"] > few else list(row["ids"])
 
 
 _NEARER: LiteralString = """

@@ -27,6 +27,7 @@ from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.search import bm25 as keyword
+from retrieval.search import filtered
 from retrieval.search.contexts import Unit
 from retrieval.search.hydration import Light, Place, hydrate, of_documents, places, shown
 from retrieval.search.query_vectors import QueryVectors
@@ -180,8 +181,14 @@ class _Search:
             words = words or self._by_words(wanted, near)
             rows = self._hydrated(near, exact, words, self.query.top_k)
             if len(rows) >= self.query.top_k or len(matches) < wanted or wanted >= MOST:
-                return rows
+                return rows if exact is not None or len(matches) < MOST else self._all_that_match(words, rows)
             wanted = min(wanted * 4, MOST)
+
+    def _all_that_match(self, words: _Words, rows: list[Row]) -> list[Row]:
+        """Where a store that filters in part proposed only others: every chunk that matches is compared."""
+        if len(rows) >= self.query.top_k or (exact := self._exact(self.query.top_k + SPARE, any_number=True)) is None:
+            return rows
+        return self._hydrated([], exact, words, self.query.top_k)
 
     def shaped(self, shaper: Shaper) -> list[Hit]:
         """The hits that the shape leaves, from more candidates of both sides while some are missing."""
@@ -248,20 +255,20 @@ class _Search:
             if not terms.names:
                 return _Words(terms)
             if where is not None and where.narrows():
-                return _Words(terms, keyword.best(connection, terms, wanted, where))
+                return _Words(terms, filtered.best(connection, terms, wanted, where, near))
             connection.execute(keyword.PLAN_ONCE)
             ranking = rank(connection, terms, near)
             best = ranking.best(wanted)
             others = set(ranking.near) - {one.chunk_id for one in best}
             return _Words(terms, [*best, *ranking.of(sorted(others))])
 
-    def _exact(self, wanted: int) -> list[int] | None:
-        """Chunk ids by exact comparison if a filter leaves only few; None: ask the vector store."""
+    def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
+        """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""
         where = self.query.where
         if self.values is None or where is None or not where.narrows():
             return None
         with self.clock("vector_ms"):
-            return of_documents(self.db, self.partition, where, self.values, wanted)
+            return of_documents(self.db, self.partition, where, self.values, wanted, any_number=any_number)
 
     def _by_meaning(self, wanted: int) -> list[str]:
         if self.values is None or self.vectors is None:

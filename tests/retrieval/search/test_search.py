@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
-from retrieval.search import ranking, search, why
+from retrieval.search import bm25, filtered, ranking, search, why
 from retrieval.search.search import Query
 from tests.conditions import condition_of
 
@@ -301,3 +301,35 @@ def test_the_places_of_a_chunk_in_both_lists_are_exact(library):
     assert found.score == pytest.approx(0.5 * found.semantic_score + 0.5 * found.keyword_score)
     blue = explained(DocumentFilter(metadata={"team": "blue"}))
     assert (blue.shown, blue.rank, blue.semantic_rank, blue.keyword_rank) == (True, 1, 1, 1)
+
+
+@pytest.mark.decision("H164")
+@pytest.mark.parametrize("share", [1, 2, 7, 100])
+def test_a_filtered_keyword_search_finds_what_the_database_finds(library, share, monkeypatch):
+    monkeypatch.setattr("retrieval.search.filtered.LOOK", 60)
+    for n in range(210):
+        text = " ".join(["wing"] * (1 + n % 5) + ["layer"] * (n % 3) + ["flow"] * (n % 7))
+        library.put([text], [axis(0.5)], stored=False, metadata={"kept": n % share == 0})
+    where = DocumentFilter(metadata={"kept": True})
+    for number in (1, 10, 300):
+        with library.db.transaction() as connection:
+            terms = bm25.terms(connection, library.partition, "wing layer", "english")
+            expected = bm25.best(connection, terms, number, where)
+            found = filtered.best(connection, terms, number, where, [])
+        assert [(one.chunk_id, one.rank) for one in found] == [(one.chunk_id, one.rank) for one in expected]
+        assert [one.score for one in found] == pytest.approx([one.score for one in expected])
+
+
+@pytest.mark.decision("H164")
+def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_part(library, find, monkeypatch):
+    monkeypatch.setattr("retrieval.search.hydration.FEW", 0)
+    monkeypatch.setattr("retrieval.search.search.MOST", 50)
+    library.put([f"red {n}" for n in range(60)], [axis(0.9)] * 60, metadata={"year": 2020})
+    library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"year": 2024})
+
+    class FiltersNothing:
+        def query(self, *args):
+            return library.store.query(*args[:3])
+
+    where = DocumentFilter(where=condition_of({"field": "metadata.year", "op": "gt", "value": 2020}))
+    assert [hit.metadata["year"] for hit in find(where=where, vectors=FiltersNothing())] == [2024] * 10
