@@ -23,7 +23,7 @@ import pytest
 from local import log_errors
 from retrieval.namespaces.namespaces import EMBEDDED
 from retrieval.sources import APPS
-from tests.standins import embedding_server, otlp_receiver
+from tests.standins import embedding_server
 
 COMMAND = Path(sys.executable).with_name("retrieval")
 
@@ -236,14 +236,7 @@ def openai():
 
 
 @pytest.fixture(scope="session")
-def traces():
-    """Where the shared service sends its spans."""
-    with otlp_receiver.running() as found:
-        yield found
-
-
-@pytest.fixture(scope="session")
-def shared_service(accounts, openai, traces):
+def shared_service(accounts, openai):
     """The service of all files that leave it as it was; its settings lead to the vendors on loopback."""
     endpoints, logins = {"OPENAI": {"base_url": openai.base_url}}, {}
     for account in accounts.values():
@@ -255,10 +248,7 @@ def shared_service(accounts, openai, traces):
         oauth_endpoints=json.dumps(logins),
         fetch_allow="127.0.0.0/8",
         fetch_host_delay="0",
-        metrics_port="0",
     )
-    made.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = traces.url
-    made.environment["OTEL_BSP_SCHEDULE_DELAY"] = "200"
     try:
         made.up()
         yield made
