@@ -153,12 +153,13 @@ _TERMS: LiteralString = """
             select * from unnest(%(terms)s::text[], %(times)s::int[])
         ) every group by term
     )
-    select q.term, q.times, sum(c.chunks) as chunks, s.chunks as total, s.terms as lengths
+    select q.term, q.times, c.chunks, s.chunks as total, s.terms as lengths
     from partitions s cross join words q
-    join term_counts c on c.partition_id = %(partition)s and c.term = q.term
-    where s.id = %(partition)s
-    group by q.term, q.times, s.chunks, s.terms having sum(c.chunks) > 0
-    order by sum(c.chunks), q.term limit %(limit)s
+    cross join lateral (
+        select sum(chunks) as chunks from term_counts where partition_id = %(partition)s and term = q.term
+    ) c
+    where s.id = %(partition)s and c.chunks > 0
+    order by c.chunks, q.term limit %(limit)s
 """
 
 _BEST: LiteralString = """

@@ -31,9 +31,9 @@ def bags_of(library):
 def oracle(bags, words):
     average = sum(bag.total() for bag in bags.values()) / len(bags)
     scores = Counter()
-    for word in words:
+    for word, times in words.items():
         df = sum(word in bag for bag in bags.values())
-        weight = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
+        weight = times * math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
         for key, bag in bags.items():
             if tf := bag[word]:
                 scores[key] += weight * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * bag.total() / average))
@@ -53,7 +53,7 @@ def test_packed_lists_give_the_scores_of_the_formula(library, monkeypatch, share
     assert len(bags) == len(texts)
     for query in lines(shared_data / "cranfield" / "queries.jsonl")[:60]:
         asked = LEXEMES.format(key="1", source="(select 1) one", text="%(text)s")
-        words = [row["lexeme"] for row in library.db.rows(asked, {"text": query["text"]})]
+        words = {row["lexeme"]: row["tf"] for row in library.db.rows(asked, {"text": query["text"]})}
         expected = oracle(bags, words)
         with library.db.transaction() as connection:
             terms = bm25.terms(connection, library.partition, query["text"], "english")
