@@ -295,7 +295,7 @@ def answers_in(home, name, db, space, made):
 
 
 @pytest.mark.shared
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 @pytest.mark.decision("D79")
 def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, shared_data, monkeypatch):
     """1,400 abstracts, 225 queries: the same hits, scores and spans."""
