@@ -56,7 +56,7 @@ def test_packed_lists_give_the_scores_of_the_formula(library, monkeypatch, share
         with library.db.transaction() as connection:
             terms = bm25.terms(connection, library.partition, query["text"], "english")
             found = ranking.rank(connection, terms).best(len(texts))
-        assert len(terms.names) > 2
+        assert terms.names
         idf = {word: rarity(bags, word) for word in terms.names}
         words = {word: round(weight / idf[word]) for word, weight in zip(terms.names, terms.weights, strict=True)}
         assert list(terms.weights) == pytest.approx([words[word] * idf[word] for word in terms.names])
