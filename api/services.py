@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 from api.links import Links
 from api.probe_threads import ProbeThreads
 from api.rendering_limit import RenderingLimit
+from api.run_waits import RunWaits
 from api.server_secret import ServerSecret
 from retrieval.accounts.audit import Writer
 from retrieval.database.database import Database
@@ -56,8 +57,12 @@ class Services:
     reranking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(RERANKING, "rerank"))
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""
+    waits: RunWaits = field(init=False)
     ready_at: dict[bool, float] = field(default_factory=dict)
     """When it was ready last, for requests only or for everything (`routes.health`)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "waits", RunWaits(self.db, self.ending))
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""

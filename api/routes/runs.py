@@ -17,6 +17,7 @@ from retrieval.jobs import control, queueing, runs
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 from retrieval.settings import Settings
+from retrieval.statuses import RunStatus
 
 _RUN = "/v1/ingest-job-runs/{ingest_job_run_id:str}"
 _EXAMPLE = {"namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"}
@@ -60,9 +61,18 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
     raises=_NOT_FOUND,
 )
 async def get_job_run(call: Call[None, RunQuery]) -> JobRunAnswer:
-    """QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards."""
+    """QUEUED, then PRE_PROCESSING, PROCESSING and COMPLETED, never backwards.
+
+    With `waitSeconds` the answer comes when the status is another than now, or than `since`, or at the end of that
+    time; of a COMPLETED run at once.
+    """
     query, said = call.query, "Ingestion job run fetched successfully"
-    return await _read(call, call.scope(query.namespace_id), said, most=query.document_limit)
+    scope = call.scope(query.namespace_id)
+    if query.wait_seconds:
+        now = await _found(call, scope, call.path["ingest_job_run_id"], most=0)
+        if now.status != RunStatus.COMPLETED and query.since in {None, now.status}:
+            await call.services.waits.past(now.id, RunStatus(now.status), seconds=query.wait_seconds)
+    return await _read(call, scope, said, most=query.document_limit)
 
 
 @_operation(
@@ -124,15 +134,19 @@ async def retry_job_run(call: Call[RunRequest, None]) -> Answer | bytes:
 HANDLERS = (list_job_runs, get_job_run, cancel_job_run, retry_job_run)
 
 
+async def _found(call: Call[Any, Any], scope: Scope, run_id: str, *, most: int | None) -> runs.JobRun:
+    try:
+        return await runs.read(call.services.db, scope, run_id, most=most)
+    except ServiceError:
+        await namespaces.require(call.services.db, scope.organization, scope.namespace)
+        raise
+
+
 async def _read(
     call: Call[Any, Any], scope: Scope, message: str, run_id: str | None = None, *, most: int | None = None
 ) -> JobRunAnswer:
     services = call.services
-    try:
-        run = await runs.read(services.db, scope, run_id or call.path["ingest_job_run_id"], most=most)
-    except ServiceError:
-        await namespaces.require(services.db, scope.organization, scope.namespace)
-        raise
+    run = await _found(call, scope, run_id or call.path["ingest_job_run_id"], most=most)
     waiting = await queueing.place(services.db, run.id) if run.waits else None
     url = prefect_url(services.settings, run.flow_run_id)
     return JobRunAnswer(message=message, data=JobRunData.of(run, url, waiting))

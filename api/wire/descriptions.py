@@ -229,6 +229,9 @@ WORDS: Mapping[str, str] = {
     "store": "Which store.",
     "readBackAt": "When the store was asked again and had nothing left; null before.",
     "valid": "Whether the receipt was signed here and not changed since.",
+    "keywordLanguage": "The one language that words are indexed in; each document's own where it is absent.",
+    "waitSeconds": "How long to wait for another status.",
+    "since": "The status that is known already.",
     # Evaluations
     "evaluation": "The evaluation.",
     "evaluations": "The evaluations.",

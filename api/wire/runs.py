@@ -24,10 +24,12 @@ class ListQuery(Struct, rename="camel"):
 
 
 class RunQuery(Struct, rename="camel"):
-    """Where the job run is, and how many of its documents to answer."""
+    """Where the job run is, how many of its documents to answer, and how long to wait for another status."""
 
     namespace_id: NamespaceId
     document_limit: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    wait_seconds: Annotated[int, Meta(ge=0, le=30)] | None = None
+    since: RunStatus | None = None
 
 
 class RunRequest(Struct, rename="camel"):
