@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from api.wire import connector_apps
+from api.wire import connector_apps, evaluations
 from api.wire.parameters import PARAMETERS
 
 
@@ -36,6 +36,7 @@ def is_described(content: Mapping[str, Any]) -> bool:
 
 WORDS: Mapping[str, str] = {
     **connector_apps.WORDS,
+    **evaluations.WORDS,
     # Envelope and errors
     "success": "Whether the request was done: true in every answer with status 200, false in every error.",
     "message": "What happened, for people; its words may change.",
@@ -232,40 +233,6 @@ WORDS: Mapping[str, str] = {
     "keywordLanguage": "The one language that words are indexed in; each document's own where it is absent.",
     "waitSeconds": "How long to wait for another status.",
     "since": "The status that is known already.",
-    # Evaluations
-    "evaluation": "The evaluation.",
-    "evaluations": "The evaluations.",
-    "evaluationId": "The evaluation that it is of.",
-    "questions": "Queries with the documents that answer them.",
-    "questionCount": "How many questions it has.",
-    "unresolved": "Judged external ids that the namespace does not have, 100 at most.",
-    "relevant": "The documents that answer.",
-    "Relevant.documentId": "The document's id.",
-    "Relevant.externalId": "The document's identity at its source.",
-    "Relevant.start": "Where the span that answers begins in the parsed text.",
-    "Relevant.end": "Where it ends.",
-    "add": "Questions to add.",
-    "remove": "Queries whose questions to remove, before others are added.",
-    "settings": "The settings that are compared; differences are from the first.",
-    "run": "The run.",
-    "runs": "The runs.",
-    "EvaluationRun.status": "How far the run is.",
-    "EvaluationRun.questions": "The ranks of each question; empty before the end.",
-    "EvaluationRun.error": "Why the run failed; null unless it did.",
-    "EvaluationRun.finishedAt": "When it ended; null before.",
-    "metrics": "What the setting achieved.",
-    "latencyMs": "How long its searches took after their queries were embedded.",
-    "SettingResult.reranked": "Searches that the reranker has ordered.",
-    "ranks": "By setting, the rank of each judged document; null where it was not found.",
-    "ndcgAt10": "Discounted gain of the first ten documents, of the best possible.",
-    "recallAt10": "Share of the judged documents among the first ten.",
-    "recallAt100": "The same among the first hundred.",
-    "mrr": "One divided by the rank of the first judged document, within a hundred.",
-    "spanRecallAt10": "Share of the judged spans that the first ten results cover; null without spans.",
-    "ci95": "Its 95 % interval.",
-    "deltaCi95": "The interval of the difference from the first setting; null for that one.",
-    "Latency.p50": "Milliseconds that half of them did not exceed.",
-    "Latency.p95": "Milliseconds that 95 of 100 did not exceed.",
     # Search
     "rerank": "Whether, and how, the reranker reads the best results again.",
     "query": "What to look for, up to 8 KB.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -18,6 +19,43 @@ INVALID = ErrorCode.INVALID_REQUEST
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Support questions"])]
 Id = Annotated[str, Meta(min_length=1, max_length=2048)]
 Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Characters from the beginning of the parsed text.")]
+
+WORDS: Mapping[str, str] = {
+    "evaluation": "The evaluation.",
+    "evaluations": "The evaluations.",
+    "evaluationId": "The evaluation that it is of.",
+    "questions": "Queries with the documents that answer them.",
+    "questionCount": "How many questions it has.",
+    "unresolved": "Judged external ids that the namespace does not have, 100 at most.",
+    "relevant": "The documents that answer.",
+    "Relevant.documentId": "The document's id.",
+    "Relevant.externalId": "The document's identity at its source.",
+    "Relevant.start": "Where the span that answers begins in the parsed text.",
+    "Relevant.end": "Where it ends.",
+    "add": "Questions to add.",
+    "remove": "Queries whose questions to remove, before others are added.",
+    "settings": "The settings that are compared; differences are from the first.",
+    "run": "The run.",
+    "runs": "The runs.",
+    "EvaluationRun.status": "How far the run is.",
+    "EvaluationRun.questions": "The ranks of each question; empty before the end.",
+    "EvaluationRun.error": "Why the run failed; null unless it did.",
+    "EvaluationRun.finishedAt": "When it ended; null before.",
+    "metrics": "What the setting achieved.",
+    "latencyMs": "How long its searches took after their queries were embedded.",
+    "SettingResult.reranked": "Searches that the reranker has ordered.",
+    "ranks": "By setting, the rank of each judged document; null where it was not found.",
+    "ndcgAt10": "Discounted gain of the first ten documents, of the best possible.",
+    "recallAt10": "Share of the judged documents among the first ten.",
+    "recallAt100": "The same among the first hundred.",
+    "mrr": "One divided by the rank of the first judged document, within a hundred.",
+    "spanRecallAt10": "Share of the judged spans that the first ten results cover; null without spans.",
+    "ci95": "Its 95 % interval.",
+    "deltaCi95": "The interval of the difference from the first setting; null for that one.",
+    "Latency.p50": "Milliseconds that half of them did not exceed.",
+    "Latency.p95": "Milliseconds that 95 of 100 did not exceed.",
+}
+"""What its properties mean, by name: for the OpenAPI document."""
 
 
 class Relevant(Struct, rename="camel", kw_only=True, omit_defaults=True):
