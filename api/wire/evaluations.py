@@ -175,12 +175,15 @@ class Evaluation(Struct, rename="camel", kw_only=True, omit_defaults=True):
         )
 
 
+Interval = Annotated[list[float], Meta(min_length=2, max_length=2, examples=[[0.31, 0.42]])]
+
+
 class Metric(Struct, rename="camel"):
     """A mean over the questions; 95 % intervals of it, and of its difference from the first setting."""
 
     value: float
-    ci95: tuple[float, float]
-    delta_ci95: tuple[float, float] | None
+    ci95: Interval
+    delta_ci95: Interval | None
 
 
 class Metrics(Struct, rename="camel"):
