@@ -74,11 +74,12 @@ async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) 
 
 async def evaluate(lane: Lane, client: PrefectClient) -> None:
     """Start runs of evaluations that wait, or whose worker was lost."""
-    for run in await lane.run(runs.waiting):
+    due = await lane.run(runs.waiting)
+    for place, run in enumerate(due):
         try:
-            await prefect_client.start_evaluation(client, run["id"], run["attempt"])
+            await prefect_client.start_evaluation(client, run["id"], run["attempt"], run["asked"])
         except prefect_client.AWAY:
-            await lane.run(runs.not_started, run["id"], run["attempt"])
+            await lane.run(runs.not_started, [one["id"] for one in due[place:]])
             raise
         log.info("evaluation.dispatched", run_id=run["id"], attempt=run["attempt"])
         await lane.run(notifications.tell, notifications.FLOW_RUNS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from prefect import flow, task
@@ -29,21 +29,32 @@ class _Lost(Exception):
     """Another flow run has the run, or it was deleted."""
 
 
-class _Lease:
-    """Renews the run's lease while its questions are asked. Safe for the threads of tasks."""
+@contextmanager
+def _held(claimed: Claimed) -> Iterator[Callable[[], None]]:
+    """Renew the run's lease from a thread, however long one request takes. What is given raises `_Lost` once it is
+    another's; threads may share it."""
+    lost, over = threading.Event(), threading.Event()
 
-    def __init__(self, claimed: Claimed) -> None:
-        self._claimed = claimed
-        self._next = 0.0
-        self._lock = threading.Lock()
+    def beat() -> None:
+        while not over.wait(RENEW_SECONDS):
+            try:
+                if not runs.renew(context.database(), claimed):
+                    lost.set()
+                    return
+            except endings.AWAY:
+                continue
 
-    def __call__(self) -> None:
-        with self._lock:
-            if time.monotonic() < self._next:
-                return
-            self._next = time.monotonic() + RENEW_SECONDS
-        if not runs.renew(context.database(), self._claimed):
+    def alive() -> None:
+        if lost.is_set():
             raise _Lost
+
+    thread = threading.Thread(target=beat, name="evaluation-lease", daemon=True)
+    thread.start()
+    try:
+        yield alive
+    finally:
+        over.set()
+        thread.join()
 
 
 @flow(name="evaluate", persist_result=False)
@@ -53,20 +64,21 @@ def evaluate(run_id: str, attempt: int) -> State[None]:
         claimed = runs.claim(context.database(), run_id, attempt)
         if claimed is None:
             return Cancelled(name="Superseded", message="The run has ended, or another flow run has it.")
-        return _evaluate(claimed)
+        with _held(claimed) as alive:
+            return _evaluate(claimed, alive)
     except endings.AWAY as error:
         return endings.away(error)
 
 
-def _evaluate(claimed: Claimed) -> State[None]:
-    db, lease = context.database(), _Lease(claimed)
+def _evaluate(claimed: Claimed, alive: Callable[[], None]) -> State[None]:
+    db = context.database()
     try:
         bench = _bench(claimed)
         questions = evaluations.questions(db, claimed.evaluation_id)
-        vectors = judge.vectors_of(bench, questions, claimed.settings, lease)
+        vectors = judge.vectors_of(bench, questions, claimed.settings, alive)
         judgements = [
             _judge.with_options(task_run_name=f"judge {setting['name']}")(
-                partial(judge.judge, bench, questions, vectors, setting, lease)
+                partial(judge.judge, bench, questions, vectors, setting, alive)
             )
             for setting in claimed.settings
         ]

@@ -74,14 +74,14 @@ async def start(client: PrefectClient, batch: Batch) -> str:
     return str(run.id)
 
 
-async def start_evaluation(client: PrefectClient, run_id: str, attempt: int) -> None:
-    """The same for a run of an evaluation."""
+async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, asked: int) -> None:
+    """The same for a run of an evaluation. `asked`: tells this request from earlier ones for the attempt."""
     deployment = await client.read_deployment_by_name("evaluate/evaluate")
     await client.create_flow_run_from_deployment(
         deployment.id,
         parameters={"run_id": run_id, "attempt": attempt},
         name=f"evaluation {run_id}",
-        idempotency_key=f"{run_id}-{attempt}",
+        idempotency_key=f"{run_id}-{attempt}-{asked}",
         work_queue_name=shares.DEFAULT,
     )
 

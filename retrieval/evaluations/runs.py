@@ -1,7 +1,7 @@
 """Runs of an evaluation: asked for by the API, started by the dispatcher, carried out by one flow run at a time.
 
-A run is held by a lease that its flow renews. One whose lease has run out is given to a new flow run; after three it
-has failed.
+A run is held by a lease that its flow renews. One whose lease has run out is given to a new flow run; once three have
+begun it and were lost, it has failed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from retrieval.statuses import EvaluationStatus
 ATTEMPTS = 3
 LEASE_SECONDS = 60
 START_SECONDS = 600
-"""How long a flow run may wait for a worker before another is asked for."""
+"""How long a flow run may wait for a worker before another is asked for; whichever comes first begins."""
+PATIENCE_SECONDS = 86_400
+"""How long a run may wait for a worker at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,43 +94,51 @@ async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part |
 
 
 def waiting(db: Database) -> list[Row]:
-    """`id` and `attempt` of runs that have no flow run, or whose flow run has not begun or has stopped answering."""
+    """`id`, `attempt` and `asked` of runs that are to be given to a flow run now: new ones, those whose flow run has
+    not begun for long, and those whose flow run has stopped answering. `asked` tells two requests of an attempt apart.
+
+    Attempts count what has begun: nobody was lost while a run waited for a worker.
+    """
     return db.rows(
         """
         with due as (
-            select id from evaluation_runs where finished_at is null and (lease_until is null or lease_until < now())
+            select id, status, attempt, case
+                when status = 'RUNNING' and attempt >= %(attempts)s
+                then 'Its worker was lost three times; start the run again.'
+                when status = 'QUEUED' and created_at < now() - make_interval(secs => %(patience)s)
+                then 'No worker has begun it for a day; start the run again.' end as hopeless
+            from evaluation_runs where finished_at is null and (lease_until is null or lease_until < now())
             order by created_at limit 50 for update skip locked
         ),
         failed as (
-            update evaluation_runs r set status = 'FAILED', finished_at = now(),
-                error = 'Its worker was lost three times; start the run again.'
-            from due where r.id = due.id and r.attempt >= %(attempts)s
+            update evaluation_runs r set status = 'FAILED', finished_at = now(), error = due.hopeless
+            from due where r.id = due.id and due.hopeless is not null
         )
-        update evaluation_runs r set attempt = r.attempt + 1, status = 'QUEUED',
-            lease_until = now() + make_interval(secs => %(seconds)s)
-        from due where r.id = due.id and r.attempt < %(attempts)s
-        returning r.id, r.attempt
+        update evaluation_runs r set status = 'QUEUED', lease_until = now() + make_interval(secs => %(seconds)s),
+            attempt = r.attempt + (due.status = 'RUNNING' or due.attempt = 0)::int
+        from due where r.id = due.id and due.hopeless is null
+        returning r.id, r.attempt, extract(epoch from r.lease_until)::bigint as asked
         """,
-        {"attempts": ATTEMPTS, "seconds": START_SECONDS},
+        {"attempts": ATTEMPTS, "seconds": START_SECONDS, "patience": PATIENCE_SECONDS},
     )
 
 
-def not_started(db: Database, run_id: str, attempt: int) -> None:
-    """Prefect did not take it: ask again soon, and do not count it."""
+def not_started(db: Database, run_ids: Sequence[str]) -> None:
+    """Prefect did not take them: ask again soon, unless they have begun all the same."""
     db.rows(
-        "update evaluation_runs set lease_until = now() + interval '5 seconds', attempt = attempt - 1"
-        " where id = %(id)s and attempt = %(attempt)s and finished_at is null",
-        {"id": run_id, "attempt": attempt},
+        "update evaluation_runs set lease_until = now() + interval '5 seconds'"
+        " where id = any(%(ids)s) and status = 'QUEUED' and finished_at is null",
+        {"ids": list(run_ids)},
     )
 
 
 def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
-    """Begin; None if it has ended, its namespace is gone, or a later attempt has it."""
+    """Begin; None if it has ended or begun, its namespace is gone, or a later attempt has it."""
     row = db.row(
         """
         update evaluation_runs r set status = 'RUNNING', lease_until = now() + make_interval(secs => %(seconds)s)
         from evaluations e, partitions p, namespaces n
-        where r.id = %(id)s and r.attempt = %(attempt)s and r.finished_at is null
+        where r.id = %(id)s and r.attempt = %(attempt)s and r.status = 'QUEUED' and r.finished_at is null
           and e.id = r.evaluation_id and p.id = e.partition_id and n.id = p.namespace_id and n.deleted_at is null
         returning r.id, r.attempt, r.evaluation_id, r.settings, n.organization_id, p.namespace_id, p.tenant
         """,
