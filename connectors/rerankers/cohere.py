@@ -53,7 +53,12 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
             raise late(TITLE, seconds) from error
         except (httpx.HTTPError, ValueError) as error:
             raise unreached(TITLE) from error
-        except (AttributeError, TypeError) as error:  # the SDK on JSON that is not its vendor's
+        except (
+            AttributeError,
+            TypeError,
+            OverflowError,
+            RecursionError,
+        ) as error:  # the SDK on JSON that is not its vendor's
             raise unreadable(TITLE) from error
         return pairs(TITLE, _entries(answer), "relevance_score")
 

@@ -117,5 +117,5 @@ class _Asker:
             return answer, None
         try:
             return answer, json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise unreadable(TITLE) from error

@@ -34,7 +34,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
             raise understand(TITLE, answer.status_code, answer.headers)
         try:
             found = answer.json()["results"]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise unreadable(TITLE) from error
         return pairs(TITLE, found, "relevance_score")
 

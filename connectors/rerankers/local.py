@@ -137,4 +137,5 @@ def _relevance(row: Any) -> float:
         raise Fatal(
             f"The graph in path gives {len(row)} numbers for a text; a reranker gives one or two.", field=PATH_FIELD
         )
-    return logistic(float(row[-1]) - (float(row[0]) if len(row) == 2 else 0.0))
+    logit = float(row[-1]) - (float(row[0]) if len(row) == 2 else 0.0)
+    return logit if math.isnan(logit) else logistic(logit)

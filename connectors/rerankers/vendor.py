@@ -85,7 +85,7 @@ def pairs(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
     """Number and score of each entry of an answer; Passing for what is no such list."""
     try:
         return [(int(entry["index"]), float(entry[score])) for entry in entries]
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise unreadable(title) from error
 
 

@@ -121,7 +121,14 @@ def _answers(body: Any) -> Callable[[Any], bool]:
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>", b"[]", b"{}", b'{"results": [{"index": 0, "relevance_score": 0.5}]}', b'{"results": [7]}', b"3"]
+    "body",
+    [
+        *(b"<html>", b"[]", b"{}", b'{"results": [{"index": 0, "relevance_score": 0.5}]}', b'{"results": [7]}', b"3"),
+        b'{"results": [{"index": Infinity, "relevance_score": 0.5}]}',
+        b'{"results": [{"index": 0, "relevance_score": 1' + b"0" * 400 + b"}]}",
+        b"[" * 100_000,
+    ],
+    ids=["html", "list", "object", "too few", "number in list", "number", "infinite index", "huge score", "deep"],
 )
 def test_an_answer_that_is_none_is_an_error_of_ours(place: Place, body: bytes) -> None:
     place.always = [_answers(body)]
