@@ -15,6 +15,9 @@ log = structlog.get_logger()
 
 LOOK_SECONDS = 0.25
 LONGEST_SECONDS = 30
+_GONE = "GONE"
+_ORDER = (*RunStatus, _GONE)
+"""How a run moves on."""
 
 
 class RunWaits:
@@ -38,7 +41,7 @@ class RunWaits:
             self._task = asyncio.create_task(self._look())
         try:
             async with asyncio.timeout(seconds), self._looked:
-                await self._looked.wait_for(lambda: self._ending.is_set() or self._seen.get(job_run_id) != status)
+                await self._looked.wait_for(lambda: self._ending.is_set() or self._is_past(job_run_id, status))
         except TimeoutError:
             return
         finally:
@@ -46,18 +49,24 @@ class RunWaits:
             if not self._wanted[job_run_id]:
                 del self._wanted[job_run_id], self._seen[job_run_id]
 
+    def _is_past(self, job_run_id: str, status: RunStatus) -> bool:
+        """What was seen last may be older than what the waiting request knows: a status never goes backwards."""
+        seen = self._seen.get(job_run_id)
+        return seen is None or _ORDER.index(seen) > _ORDER.index(status)
+
     async def _look(self) -> None:
         while self._wanted:
             await asyncio.sleep(LOOK_SECONDS)
+            asked = sorted(self._wanted)
             try:
                 rows = await self._db.async_rows(
-                    "select id, status from job_runs where id = any(%(ids)s)", {"ids": sorted(self._wanted)}
+                    "select id, status from job_runs where id = any(%(ids)s)", {"ids": asked}
                 )
             except AWAY as error:
                 log.warning("run_waits.waiting", reason=type(error).__name__)
                 continue
             found = {row["id"]: row["status"] for row in rows}
-            for job_run_id in self._seen:
-                self._seen[job_run_id] = found.get(job_run_id, "")
+            for job_run_id in self._seen.keys() & asked:  # others have come since, and are looked for next time
+                self._seen[job_run_id] = found.get(job_run_id, _GONE)
             async with self._looked:
                 self._looked.notify_all()
