@@ -147,10 +147,14 @@ def _held(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def check(before: Sequence[Use], after: Sequence[Use]) -> None:
-    """QUOTA_EXCEEDED if what was added in between goes beyond a limit, or the month's tokens were used up before."""
+    """QUOTA_EXCEEDED if what was added in between goes beyond a limit, or is to be embedded though the month's tokens
+    were used up before."""
     for was, now in zip(before, after, strict=True):
+        more = {name for name in NAMES if now.used[name] > was.used[name]}
+        if more & {DOCUMENTS, RUNS}:
+            more.add(TOKENS)
         for name, limit in now.limits.items():
-            grown = name == TOKENS or now.used[name] > was.used[name]
+            grown = name in more
             if grown and now.used[name] > limit - (name == TOKENS):
                 raise exceeded(was.owner, name, was.used[name], limit)
 

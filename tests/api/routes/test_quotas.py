@@ -128,6 +128,10 @@ def test_tokens_of_this_month(org, api_db):
     assert post(org, space, "a").status_code == 200
     spend(api_db, org, space, "(now() at time zone 'utc')::date", 1, model="other")
     assert_exceeded(post(org, space, "b"), "tokensPerMonth", 100, 100)
+    assert_exceeded(post(org, space, "a", text="Another."), "tokensPerMonth", 100, 100)
+    for path, body in (("keys", {"name": "more"}), ("tenants", {"id": "more"})):  # nothing of these is embedded
+        made = org.client.post(f"/v1/{path}", json=body)
+        assert made.status_code == 200, made.text
 
 
 def spend(db, org, space, day, tokens, *, model="small", tenant=""):
