@@ -11,9 +11,11 @@ from retrieval.database.database import Database, Row
 from retrieval.documents import connection_documents, receipts, vector_metadata
 from retrieval.documents.receipts import Notes
 from retrieval.errors import Retryable
+from retrieval.jobs import batches
 from retrieval.maintenance import reading_back
 from retrieval.ports import FileStore, Scope, VectorStore
 from retrieval.search import bm25, packing
+from retrieval.statuses import DocumentStatus
 
 PAGE = 1000
 CHUNKS = 200
@@ -55,8 +57,12 @@ def _generation(db: Database, stores: Stores, row: Row) -> None:
 
 
 def _document(db: Database, stores: Stores, row: Row) -> None:
-    """A deleted document: every generation, every file, then the row itself."""
+    """A deleted document: every generation, every file, then the row itself.
+
+    For a receipt, once no worker can write any more of it: what a step stores after it was deleted would be left.
+    """
     notes = Notes(db, row)
+    in_hand = notes.wanted and _is_in_hand(db, row)
     generations = db.rows("select distinct generation from chunks where document_id = %(document_id)s", row)
     for found in generations:
         _vectors_and_chunks(db, stores, row, found["generation"], notes)
@@ -70,10 +76,33 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
         row,
     )
     reading_back.delete_files(stores, row, notes, [file["key"] for file in files])
+    if in_hand:
+        again = "update sweeps set tries = 0, due_at = now() + make_interval(secs => %(seconds)s) where id = %(id)s"
+        db.rows(again, {**row, "seconds": IN_HAND_SECONDS})
+        raise Retryable("A job run is at work on the deleted document; it is cleared once more after that.")
     with db.transaction() as connection:
         connection.execute("delete from inbox where document_id = %(document_id)s", row)
         connection.execute("delete from connection_documents where document_id = %(document_id)s", row)
         connection.execute("delete from documents where id = %(document_id)s and deleted_at is not null", row)
+
+
+def _is_in_hand(db: Database, row: Row) -> bool:
+    """Whether a worker is at work on the document. Job runs that have not come to it leave it out."""
+    with db.transaction() as connection:
+        entries = connection.execute(_OPEN_ENTRIES, row).fetchall()
+        left_out = [(one["job_run_id"], row["document_id"], None) for one in entries if not one["in_hand"]]
+        batches.close_documents(connection, left_out, status=DocumentStatus.CANCELLED)
+    return len(left_out) < len(entries)
+
+
+IN_HAND_SECONDS = 5.0
+"""After which it is looked again whether a worker has done with a deleted document."""
+_OPEN_ENTRIES: LiteralString = """
+    select m.job_run_id, m.status = 'PROCESSING' and b.lease_until is not null and b.finished_at is null as in_hand
+    from run_documents m join job_runs r on r.id = m.job_run_id left join batches b on b.id = r.batch_id
+    where m.document_id = %(document_id)s and m.status in ('QUEUED', 'PROCESSING') and r.finished_at is null
+    order by m.job_run_id for update of m
+"""
 
 
 def _partition(db: Database, stores: Stores, row: Row) -> None:

@@ -6,6 +6,7 @@ from connectors import registry
 from retrieval import settings
 from retrieval.documents import receipts
 from retrieval.errors import Retryable
+from retrieval.ingestion import items
 from retrieval.namespaces import namespaces
 from retrieval.readiness import files_folder
 from tests.flows.configured import Configured
@@ -158,3 +159,42 @@ def test_a_sweep_that_is_repeated_counts_nothing_twice_and_forgets_nothing(quiet
     space.sweep()
     found = receipt(space)
     assert (found.status, found.chunks, found.vectors, found.files) == ("CONFIRMED", chunks, chunks, 1)
+
+
+def files_of(space, tmp_path):
+    return [path for path in (tmp_path / "files" / space.scope.namespace).rglob("*") if path.is_file()]
+
+
+@pytest.mark.decision("D79")
+@pytest.mark.decision("H189")
+def test_nothing_is_confirmed_while_a_worker_may_store_more_of_a_document(quiet, tmp_path):
+    space = Configured(quiet)
+    text, neighbour = space.text("Owls hunt mice at night.", "owls"), space.text("Mice eat corn.", "mice")
+    lease = space.lease()
+
+    def deleted(step):
+        if step == "fetch":
+            begun = items.windows(quiet, lease, documents=64, size=1 << 24)
+            items.start(quiet, lease, begun[0])
+            space.delete(text.document_id)
+            space.sweep()
+            assert receipt(space).status == "PENDING"
+
+    space.take(lease, before=deleted)
+    assert receipt(space).status == "PENDING"
+    space.sweep()
+    assert receipt(space).status == "CONFIRMED"
+    assert {path.parent.parent.name for path in files_of(space, tmp_path)} == {neighbour.document_id}
+
+
+@pytest.mark.decision("D79")
+@pytest.mark.decision("H189")
+def test_a_run_that_has_not_come_to_a_deleted_document_leaves_it_out(quiet, tmp_path):
+    space = Configured(quiet)
+    text = space.text("Owls hunt mice at night.", "owls")
+    space.delete(text.document_id)
+    space.sweep()
+    assert receipt(space).status == "CONFIRMED"
+    space.work()
+    assert files_of(space, tmp_path) == []
+    assert space.run(text.job_run_id).outcome == "CANCELLED"

@@ -231,6 +231,19 @@ def test_a_run_that_waits_too_long_ends_with_the_reason_and_later_ones_go_on_wai
     assert space.run(young.job_run_id).status == "QUEUED"
 
 
+def test_a_listing_that_waits_for_two_at_once_ends_with_one_reason(db, space):
+    run = listed(space, "https://slow.example/a")
+    partition = db.row("select partition_id from job_runs where id = %(id)s", {"id": run})["partition_id"]
+    for asked in (site(space), Asked(space.scope.organization, "OpenAI", {"apiKey": "x"}, 300)):
+        breakers.failed(db, asked, "bat_1", seconds=60, reason="It hangs.")
+        with db.transaction() as connection:
+            breakers.wait(connection, partition, [asked.key])
+    db.rows("update breakers set opened_at = now() - interval '2 hours'")
+    db.rows("update job_runs set created_at = now() - interval '2 hours' where id = %(id)s", {"id": run})
+    assert patience.expire(db) == 1
+    assert len(space.run(run).failed) == 1
+
+
 def test_a_cancelled_run_does_not_wait(db, vendor, space, monkeypatch):
     from retrieval.jobs import control
 
