@@ -29,7 +29,7 @@ CHARACTERS: Final = int(LIMIT)
 _LONGEST: Final = 64
 """Characters of a term that is joined from parts."""
 _PARTS: Final = 6
-_JOINED: Final = re.compile(r"[^\W_]+(?:[-\u2010\u2011\u2013._/:@][^\W_]+)+")
+_JOINED: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[-\u2010\u2011\u2013._/:@][^\W_]+)+")
 _DECIMAL: Final = re.compile(r"\d+\.\d+")
 _THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _SIGN: Final = re.compile(r"(?<!\w)[-+](?=\d)")

@@ -1,6 +1,7 @@
 """Keyword search in many languages at once: what is planted is found, as people type it."""
 
 import csv
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -171,3 +172,12 @@ def test_a_language_is_meant_by_postgresqls_name_or_by_its_code():
 
 def test_a_plain_text_is_left_as_it_is():
     assert words.of_text("the boundary layer of a wing", "english") == words.Prepared("the boundary layer of a wing")
+
+
+@pytest.mark.decision("H166")
+@pytest.mark.parametrize("run", ["a" * 8_192, "7" * 8_192, "é" * 4_096])
+def test_a_run_of_letters_without_an_end_takes_no_time_to_read(run):
+    start = time.process_time()
+    words.of_query(run, "english")
+    words.of_text(run * 4, "english")
+    assert time.process_time() - start < 1
