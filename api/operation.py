@@ -72,7 +72,7 @@ class Operation:
     def writes(self) -> bool:
         """Whether it changes something: some reads are POST for the sake of their body."""
         scope = self.permission.scope or ""
-        return self.method != "GET" and scope != "search" and not scope.endswith(":read")
+        return self.creates or (self.method != "GET" and scope != "search" and not scope.endswith(":read"))
 
 
 @dataclass(frozen=True, slots=True)
