@@ -66,7 +66,8 @@ def _import(db: Database, ring: KeyRing, settings: Settings, options: Options) -
         name, configs = importing.configs_of(found)
         lacks = _fill(configs, _secrets(options.secrets))
         validation.check_allowed(settings, configs)
-        config = importing.draft(organization, options.name or name, configs, destinations.of(settings, configs))
+        sent_to, language = destinations.of(settings, configs), importing.language_of(found)
+        config = importing.draft(organization, options.name or name, configs, sent_to, language)
         target = frame.Target(
             db,
             ring,

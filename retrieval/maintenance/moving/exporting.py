@@ -24,7 +24,7 @@ _PAGE = 500
 _PART = 1 << 20
 _SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read only"
 _NAMESPACE: LiteralString = """
-    select id, name, config - 'sentTo' as config, dimensions from namespaces
+    select id, name, config - 'sentTo' as config, dimensions, keyword_language from namespaces
     where id = %(namespace)s and deleted_at is null
 """
 _CHOSEN: LiteralString = """

@@ -25,7 +25,7 @@ from retrieval.maintenance.moving.frame import PAGE, Frame, Target
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope, Vector, VectorStore
-from retrieval.search import bm25
+from retrieval.search import bm25, languages
 from retrieval.statuses import DocumentStatus, Stage
 
 T = TypeVar("T")
@@ -58,6 +58,13 @@ def configs_of(archive: Archive) -> tuple[str, dict[str, Any]]:
     if not set(namespaces.REQUIRED) <= known.keys():
         raise ArchiveError("The export is damaged: namespace.json lacks a config that every namespace has.")
     return name, known
+
+
+def language_of(archive: Archive) -> str | None:
+    """The language that the archived namespace fixes for its keywords; None where it fixes none that is known here."""
+    said = archive.json(NAMESPACE)
+    language = said.get("keyword_language") if isinstance(said, dict) else None
+    return language if isinstance(language, str) and languages.fixed(language) is not None else None
 
 
 def run(target: Target, archive: Archive) -> Imported:
@@ -349,7 +356,11 @@ class _Import(Frame):
 
 
 def draft(
-    organization: str, name: str, configs: Mapping[str, Any], sent_to: Mapping[str, list[str]]
+    organization: str,
+    name: str,
+    configs: Mapping[str, Any],
+    sent_to: Mapping[str, list[str]],
+    keyword_language: str | None = None,
 ) -> NamespaceConfig:
     """The namespace that an import makes."""
     now = datetime.now(UTC)
@@ -358,6 +369,7 @@ def draft(
         organization_id=organization,
         name=name,
         dimensions=None,
+        keyword_language=keyword_language,
         created_at=now,
         updated_at=now,
         sent_to=sent_to,

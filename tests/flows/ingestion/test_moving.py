@@ -93,7 +93,7 @@ def imported(db, ring, file, organization=None, name="copy"):
     db.rows("insert into organizations (id, name) values (%(id)s, 'x') on conflict do nothing", {"id": organization})
     with archive.opened(file) as found:
         _, configs = importing.configs_of(found)
-        config = importing.draft(organization, name, configs, {})
+        config = importing.draft(organization, name, configs, {}, importing.language_of(found))
         target = frame.Target(
             db,
             ring,
@@ -135,6 +135,20 @@ def test_an_import_into_a_fresh_home_answers_as_before_and_embeds_nothing(two, h
         for db in two
     )
     assert new == old
+
+
+@pytest.mark.decision("D79")
+def test_the_language_that_a_namespace_fixes_travels(two, home, tmp_path):
+    home("old")
+    space = Configured(two[0])
+    two[0].rows("update namespaces set keyword_language = 'de'", {})
+    space.text("An owl.", "owl")
+    space.work()
+    file, _ = exported(space, tmp_path)
+    home("new")
+    made = imported(two[1], space.ring, file)
+    assert namespaces.load(two[1], space.ring, made.namespace).keyword_language == "de"
+    assert [row["keyword_language"] for row in two[1].rows("select keyword_language from documents", {})] == ["=german"]
 
 
 @pytest.mark.decision("H147")
