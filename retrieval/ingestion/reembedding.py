@@ -211,13 +211,12 @@ def drop(db: Database, lease: Lease) -> None:
         ).fetchall()
         ends: list[tuple[str, str, str | None]] = [(row["job_run_id"], row["document_id"], None) for row in rows]
         batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
-        if ends:
-            connection.execute(LEAVE_STORES, {"partition": lease.partition, "epoch": -1})
-        connection.execute(
+        ended = connection.execute(
             "update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now()"
-            " where batch_id = %(batch)s and finished_at is null",
+            " where batch_id = %(batch)s and finished_at is null returning id",
             {"batch": lease.batch_id},
-        )
+        ).fetchall()
+        batches.leave_stores(connection, [row["id"] for row in ended])
 
 
 def other_stores(db: Database, keys: KeyRing, now: NamespaceConfig) -> list[NamespaceConfig]:

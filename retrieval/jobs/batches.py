@@ -267,15 +267,29 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
         close_documents(connection, [(row["job_run_id"], row["document_id"], error) for row in rows], status=status)
         if error is not None:
             _refuse_undiscovered(connection, batch.id, error)
-        connection.execute(
+        ended = connection.execute(
             """
             update job_runs set status = 'COMPLETED', finished_at = now(), updated_at = now(),
                                 cancel_requested = cancel_requested or %(status)s = 'CANCELLED'
-            where batch_id = %(id)s and finished_at is null
+            where batch_id = %(id)s and finished_at is null returning id
             """,
             values,
-        )
+        ).fetchall()
+        leave_stores(connection, [row["id"] for row in ended])
     return True
+
+
+def leave_stores(connection: Connection[Row], job_runs: Sequence[str]) -> None:
+    """For those that were to move a namespace and ended from outside: have the store that they built in forgotten.
+
+    Deletions would go on asking it, whether it answers or not.
+    """
+    connection.execute(
+        "insert into sweeps (partition_id, kind, generation, due_at)"
+        " select partition_id, 'stores', -1, now() + interval '10 minutes' from job_runs"
+        " where id = any(%(runs)s) and source = 'REEMBED'",
+        {"runs": list(job_runs)},
+    )
 
 
 def refuse(connection: Connection[Row], job_run_id: str, error: str) -> None:

@@ -121,10 +121,12 @@ def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
         ).fetchall()
         ends = [(found["id"], row["document_id"], None) for row in rows]
         batches.close_documents(connection, ends, status=DocumentStatus.CANCELLED)
-        connection.execute(
-            "update job_runs set status = 'COMPLETED', finished_at = now() where id = %(id)s and finished_at is null",
+        ended = connection.execute(
+            "update job_runs set status = 'COMPLETED', finished_at = now() where id = %(id)s and finished_at is null"
+            " returning id",
             found,
-        )
+        ).fetchall()
+        batches.leave_stores(connection, [row["id"] for row in ended])
 
 
 _FIND: LiteralString = """

@@ -62,3 +62,4 @@ def _give_up(connection: Connection[Row], row: Row) -> None:
         " where id = %(id)s",
         row,
     )
+    batches.leave_stores(connection, [row["id"]])

@@ -1,12 +1,15 @@
 """Receipts of deletions: confirmed once every store was emptied and asked again, and not before."""
 
+from dataclasses import replace
+
 import pytest
 
 from connectors import registry
 from retrieval import settings
 from retrieval.documents import receipts
 from retrieval.errors import Retryable
-from retrieval.ingestion import items
+from retrieval.ingestion import items, reembedding
+from retrieval.jobs import batches, breakers, control, patience
 from retrieval.namespaces import namespaces
 from retrieval.readiness import files_folder
 from tests.flows.configured import Configured
@@ -198,3 +201,43 @@ def test_a_run_that_has_not_come_to_a_deleted_document_leaves_it_out(quiet, tmp_
     space.work()
     assert files_of(space, tmp_path) == []
     assert space.run(text.job_run_id).outcome == "CANCELLED"
+
+
+def cancelled(space, run):
+    control.cancel(space.db, space.scope, run)
+
+
+def given_up(space, run):
+    asked = breakers.Asked(space.scope.organization, "Pinecone", {"kind": "vectors"}, 60)
+    breakers.failed(space.db, asked, "bat_1", seconds=60, reason="It hangs.")
+    space.db.rows("update breakers set opened_at = now() - interval '1 hour' where key = %(key)s", {"key": asked.key})
+    space.db.rows(
+        "update job_runs set waits_for = %(key)s, created_at = now() - interval '1 hour' where id = %(id)s",
+        {"key": asked.key, "id": run},
+    )
+    assert patience.expire(space.db) == 1
+
+
+def cancelled_in_prefect(space, _run):
+    batches.form(space.db, size=64, batches=8)
+    for batch in batches.undispatched(space.db):
+        batches.dispatched(space.db, batch, "run")
+    (batch,) = batches.open_batches(space.db)
+    assert batches.end(space.db, batch, status="CANCELLED", error=None)
+
+
+@pytest.mark.parametrize("end", [cancelled, given_up, cancelled_in_prefect])
+def test_the_store_of_a_move_that_was_ended_from_outside_holds_up_no_deletion(quiet, pinecone_index, end):
+    index = pinecone_index(dimension=DIMENSIONS)
+    space = Configured(quiet)
+    text = space.text("Owls hunt mice at night.", "owls")
+    space.work()
+    now = space.config
+    _, run = space.call(reembedding.begin(quiet, space.ring, now, replace(now, vector_storage=index.config())))
+    end(space, run)
+    assert space.run(run).status == "COMPLETED"
+    index.always += [(path, status(503)) for path in ("/vectors/delete", "/vectors/list")]
+    space.sweep()
+    space.delete(text.document_id)
+    space.sweep()
+    assert receipt(space).status == "CONFIRMED"
