@@ -82,6 +82,13 @@ async def get(db: Database, scope: Scope, evaluation_id: str) -> Evaluation:
     return _opened(row, [one["external_id"] for one in unresolved])
 
 
+async def require(db: Database, scope: Scope, evaluation_id: str) -> None:
+    """NOT_FOUND unless the scope has it; what is unresolved, for which all questions are read, is not looked for."""
+    statement = "select e.id from evaluations e" + SCOPED + " where e.id = %(id)s"
+    if await db.async_row(statement, {**scopes.params(scope), "id": evaluation_id}) is None:
+        raise not_found()
+
+
 async def list_part(db: Database, scope: Scope, part: Part | None) -> Page[Evaluation]:
     """Newest first, without what is unresolved."""
     rows = await db.async_rows(
@@ -100,12 +107,14 @@ async def change(
     remove: Sequence[str],
 ) -> Evaluation:
     """Another name, questions added, and those with a query in `remove` removed first. INVALID_REQUEST above 10,000."""
-    await get(db, scope, evaluation_id)
+    await require(db, scope, evaluation_id)
     values = {"id": evaluation_id, "name": name, "remove": list(remove)}
     async with db.async_transaction() as connection:
-        await connection.execute(
+        kept = await connection.execute(
             "update evaluations set name = coalesce(%(name)s, name) where id = %(id)s returning id", values
         )
+        if await kept.fetchone() is None:
+            raise not_found()
         await connection.execute(
             "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
         )

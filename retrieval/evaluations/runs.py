@@ -55,14 +55,15 @@ class Claimed:
 
 
 _COLUMNS: LiteralString = "r.id, r.evaluation_id, r.status, r.settings, r.result, r.error, r.created_at, r.finished_at"
-_SELECT: LiteralString = (
-    "select " + _COLUMNS + " from evaluation_runs r join evaluations e on e.id = r.evaluation_id" + evaluations.SCOPED
-)
+_FROM: LiteralString = " from evaluation_runs r join evaluations e on e.id = r.evaluation_id" + evaluations.SCOPED
+_SELECT: LiteralString = "select " + _COLUMNS + _FROM
+_LISTED: LiteralString = "select " + _COLUMNS.replace("r.result", "r.result - 'questions' as result") + _FROM
+"""Without the ranks of each question, which are megabytes a run."""
 
 
 async def create(db: Database, scope: Scope, evaluation_id: str, settings: Sequence[Mapping[str, Any]]) -> Run:
     """A run that waits for its flow run."""
-    await evaluations.get(db, scope, evaluation_id)
+    await evaluations.require(db, scope, evaluation_id)
     made = ids.evaluation_run_id()
     await db.async_row(
         "insert into evaluation_runs (id, evaluation_id, settings)"
@@ -84,10 +85,10 @@ async def get(db: Database, scope: Scope, evaluation_id: str, run_id: str) -> Ru
 
 
 async def list_part(db: Database, scope: Scope, evaluation_id: str, part: Part | None) -> Page[Run]:
-    """Newest first."""
-    await evaluations.get(db, scope, evaluation_id)
+    """Newest first, without their questions."""
+    await evaluations.require(db, scope, evaluation_id)
     rows = await db.async_rows(
-        _SELECT + " where e.id = %(evaluation)s" + pages.older("r"),
+        _LISTED + " where e.id = %(evaluation)s" + pages.older("r"),
         {**scopes.params(scope), "evaluation": evaluation_id, **pages.part_by_age(part)},
     )
     return pages.part_cut([_opened(row) for row in rows], part)

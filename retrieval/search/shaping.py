@@ -149,8 +149,10 @@ class Shaper:
         if pick.text is None:
             return True
         pick.span = pick.text.trimmed(pick.row["start"], pick.row["end"])
-        pick.part = pick.text.around(pick.span, expansion.unit, expansion.max_tokens)
         same = [other for other in picked if other.text is pick.text]
+        if any(other.part[0] <= pick.span[0] and pick.span[1] <= other.part[1] for other in same):
+            return False  # it is shown there already; finding its own context would count thousands of tokens
+        pick.part = pick.text.around(pick.span, expansion.unit, expansion.max_tokens)
         better = next((other for other in same if _overlap(other.part, pick.part)), None)
         if better is None:
             return True

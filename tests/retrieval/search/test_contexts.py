@@ -162,3 +162,28 @@ def test_recency_moves_the_new_up_by_its_formula_and_the_threshold_is_on_the_sum
     assert [pick.row["document_id"] for pick in aged] == list(scores)
     assert len(shaper(threshold=0.75, recency=Recency(10, 0.5)).pick(rows)) == 2
     assert shaper(recency=Recency(5e-324, 1.0)).pick(rows)[-1].score == 0.0
+
+
+class Counting:
+    """The tokenizer, counting what it is asked."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def spans(self, texts):
+        self.asked += 1
+        return TOKENIZER.spans(texts)
+
+
+@pytest.mark.decision("D66")
+def test_candidates_that_a_better_context_shows_already_cost_no_tokens():
+    text = "Turn the key to the left and wait. " * 100
+    rows = [row("d", text, start, start + 30, 0.9 - start / 1e6, index=start) for start in range(0, 1400, 35)]
+    asked = []
+    for some in (rows[:1], rows):
+        tokenizer = Counting()
+        shape = Shape(expansion=Expansion(Unit.DOCUMENT, 512))
+        picked = Shaper(shape, 10, 0.0, Texts(tokenizer, lambda _: text)).pick(some)
+        assert [(pick.row["index"], pick.part[0]) for pick in picked] == [(0, 0)]
+        asked.append(tokenizer.asked)
+    assert asked[1] == asked[0]
