@@ -202,8 +202,8 @@ def _org_set(db: Database, _ring: KeyRing, options: Options) -> Outcome:
 def _limit(value: str) -> int | None:
     if value == "none":
         return None
-    if not value.isascii() or not value.isdecimal():
-        raise ValueError("A quota is a whole number, or none.")
+    if not value.isascii() or not value.isdecimal() or len(value) > 16 or int(value) > quotas.MOST:
+        raise ValueError(f"A quota is a whole number up to {quotas.MOST}, or none.")
     return int(value)
 
 

@@ -14,7 +14,7 @@ from retrieval.accounts import quotas, usage
 from retrieval.accounts.organizations import Organization as Owner
 from retrieval.accounts.quotas import Use
 
-_Limit = Annotated[int, Meta(ge=0, le=2**53)]
+_Limit = Annotated[int, Meta(ge=0, le=quotas.MOST)]
 
 
 class SetQuotas(Struct, rename="camel"):

@@ -29,6 +29,8 @@ WORDS: Mapping[str, str] = {
     TOKENS: "tokens embedded this month",
     RUNS: "job runs at the same time",
 }
+MOST = 2**53
+"""The highest limit: what every reader of JSON has as a whole number."""
 RECOUNT_MINUTES = 10
 """How old a count may be before everything is counted anew."""
 
