@@ -210,6 +210,17 @@ def of_connection(good: dict[str, Any]) -> list[Row]:
 UNKNOWN: Row = ({}, 404, "NAMESPACE_NOT_FOUND")
 WRONG_KEY: Row = ({"headers": {"Authorization": "Bearer wrong"}}, 401, "UNAUTHORIZED")
 IN_SPACE = {"namespaceId": SPACE}
+
+
+def wrong_quotas() -> list[Row]:
+    numbers = (-1, 0.5, "5", True, 2**70, [])
+    return [
+        *unreadable(REQUEST),
+        *(body({"quotas": bad}, 400, REQUEST) for bad in (5, "all", [])),
+        *(body({"quotas": {"documents": bad}}, 400, REQUEST) for bad in numbers),
+    ]
+
+
 WORDS = {"name": "words", "semanticWeight": 0, "keywordWeight": 1}
 EVALUATION = {**IN_SPACE, "name": "set", "questions": [{"query": "a", "relevant": [{"externalId": "e"}]}]}
 PAGE = {"url": "https://example.org/"}
@@ -527,7 +538,13 @@ ROWS: dict[str, list[Row]] = {
         body({}, 400, REQUEST),
     ],
     "DELETE /v1/tenants/{tenant_id}": [({}, 404, "NOT_FOUND")],
-    "GET /v1/usage": [WRONG_KEY],
+    "PATCH /v1/tenants/{tenant_id}": [*wrong_quotas(), body({"quotas": {"documents": 5}}, 404, "NOT_FOUND")],
+    "GET /v1/organization": [WRONG_KEY],
+    "PATCH /v1/organization": wrong_quotas(),
+    "GET /v1/usage": [
+        WRONG_KEY,
+        *(({"params": bad}, 400, REQUEST) for bad in ({"from": "x"}, {"to": "2026-13-01"}, {"by": "week"})),
+    ],
     "GET /metrics": [WRONG_KEY],
     "GET /v1/keys/current": [WRONG_KEY],
     "GET /v1/activity": [
