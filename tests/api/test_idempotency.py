@@ -19,6 +19,9 @@ from tests.api.support import EMBEDDED, assert_error
 NOT_CREATING = {
     "POST /v1/search",
     "POST /v1/search/hybrid",
+    "POST /v1/search/batch",
+    "POST /v1/search/why",
+    "POST /v1/deletions/verify",
     "POST /v1/documents",
     "POST /v1/ingest-job-runs/{ingest_job_run_id:str}/cancel",
     "POST /v1/connections/{connection_id:str}/revoke",
