@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+import structlog
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
@@ -16,11 +17,14 @@ from prefect.tasks import exponential_backoff
 from connectors import registry
 from flows import context, endings, tasks
 from retrieval import settings
-from retrieval.errors import ServiceError, StepError
+from retrieval.errors import ConfigChanged, ServiceError, StepError
 from retrieval.evaluations import evaluations, judge, runs
 from retrieval.evaluations.judge import Bench, Judgement
 from retrieval.evaluations.runs import Claimed
 from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
+
+log = structlog.get_logger()
 
 RENEW_SECONDS = 15.0
 
@@ -73,7 +77,8 @@ def evaluate(run_id: str, attempt: int) -> State[None]:
 def _evaluate(claimed: Claimed, alive: Callable[[], None]) -> State[None]:
     db = context.database()
     try:
-        bench = _bench(claimed)
+        config = namespaces.load(db, context.keys(), claimed.scope.namespace)
+        bench = _bench(claimed, config)
         questions = evaluations.questions(db, claimed.evaluation_id)
         vectors = judge.vectors_of(bench, questions, claimed.settings, alive)
         judgements = [
@@ -82,18 +87,25 @@ def _evaluate(claimed: Claimed, alive: Callable[[], None]) -> State[None]:
             )
             for setting in claimed.settings
         ]
+        if namespaces.load(db, context.keys(), claimed.scope.namespace).epoch != config.epoch:
+            raise ConfigChanged("The namespace got another model or vector store meanwhile; start the run again.")
     except _Lost:
         return Cancelled(name="Superseded", message="The run was deleted, or another flow run has it.")
     except (StepError, ServiceError) as error:
         runs.finish(db, claimed, None, str(error))
         return Failed(message=str(error))
+    except endings.AWAY:
+        raise
+    except Exception:
+        log.exception("evaluation.failed", run_id=claimed.id)
+        runs.finish(db, claimed, None, "The searches failed; the worker's log says why.")
+        raise
     runs.finish(db, claimed, judge.result(questions, claimed.settings, judgements))
     return Completed(message=f"{len(questions)} questions under {len(claimed.settings)} settings.")
 
 
-def _bench(claimed: Claimed) -> Bench:
+def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
     db = context.database()
-    config = namespaces.load(db, context.keys(), claimed.scope.namespace)
     return Bench(
         db,
         claimed.scope,
