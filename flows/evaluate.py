@@ -87,8 +87,7 @@ def _evaluate(claimed: Claimed, alive: Callable[[], None]) -> State[None]:
             )
             for setting in claimed.settings
         ]
-        if namespaces.load(db, context.keys(), claimed.scope.namespace).epoch != config.epoch:
-            raise ConfigChanged("The namespace got another model or vector store meanwhile; start the run again.")
+        _require_unchanged(claimed, config)
     except _Lost:
         return Cancelled(name="Superseded", message="The run was deleted, or another flow run has it.")
     except (StepError, ServiceError) as error:
@@ -102,6 +101,12 @@ def _evaluate(claimed: Claimed, alive: Callable[[], None]) -> State[None]:
         raise
     runs.finish(db, claimed, judge.result(questions, claimed.settings, judgements))
     return Completed(message=f"{len(questions)} questions under {len(claimed.settings)} settings.")
+
+
+def _require_unchanged(claimed: Claimed, config: NamespaceConfig) -> None:
+    """ConfigChanged where what was measured is no longer what is searched."""
+    if namespaces.load(context.database(), context.keys(), claimed.scope.namespace).epoch != config.epoch:
+        raise ConfigChanged("The namespace got another model or vector store meanwhile; start the run again.")
 
 
 def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:

@@ -19,6 +19,8 @@ from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
 MOST_QUESTIONS = 10_000
+MOST_JUDGED = 100_000
+"""Judged documents of all questions together: a run answers the rank of each under each setting."""
 
 Question = Mapping[str, Any]
 """`query`, `relevant`: a list of `{documentId | externalId, start?, end?, grade?}`, and `filter` as a search has it."""
@@ -70,6 +72,7 @@ async def create(db: Database, scope: Scope, name: str, questions: Sequence[Ques
             {"id": made, "partition": partition, "name": name},
         )
         await _add(connection, made, questions)
+        await _require_bounds(connection, made, "questions")
     return await get(db, scope, made)
 
 
@@ -119,17 +122,7 @@ async def change(
             "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
         )
         await _add(connection, evaluation_id, add)
-        found = await connection.execute(
-            "select count(*) as held from evaluation_questions where evaluation_id = %(id)s", values
-        )
-        held = await found.fetchone()
-        if held is not None and not 1 <= held["held"] <= MOST_QUESTIONS:
-            raise ServiceError(
-                ErrorCode.INVALID_REQUEST,
-                f"An evaluation has 1 to {MOST_QUESTIONS:,} questions; this change would make it {held['held']:,}.",
-                field="add",
-                reason="number_of_questions",
-            )
+        await _require_bounds(connection, evaluation_id, "add")
     return await get(db, scope, evaluation_id)
 
 
@@ -156,6 +149,30 @@ def questions(db: Database, evaluation_id: str) -> list[Row]:
 
 def not_found() -> ServiceError:
     return ServiceError(ErrorCode.NOT_FOUND, "There is no such evaluation.", reason="evaluation_not_found")
+
+
+async def _require_bounds(connection: AsyncConnection[Row], evaluation_id: str, field: str) -> None:
+    """INVALID_REQUEST where there are no or too many questions, or too many judged documents."""
+    found = await connection.execute(
+        "select count(*) as questions, coalesce(sum(jsonb_array_length(relevant)), 0) as judged"
+        " from evaluation_questions where evaluation_id = %(id)s",
+        {"id": evaluation_id},
+    )
+    held = await found.fetchone()
+    if held is None or not 1 <= held["questions"] <= MOST_QUESTIONS:
+        raise ServiceError(
+            ErrorCode.INVALID_REQUEST,
+            f"An evaluation has 1 to {MOST_QUESTIONS:,} questions; this change goes beyond that.",
+            field=field,
+            reason="number_of_questions",
+        )
+    if held["judged"] > MOST_JUDGED:
+        raise ServiceError(
+            ErrorCode.INVALID_REQUEST,
+            f"An evaluation has {MOST_JUDGED:,} judged documents at most; this one would have {held['judged']:,}.",
+            field=field,
+            reason="number_of_judged_documents",
+        )
 
 
 async def _add(connection: AsyncConnection[Row], evaluation_id: str, added: Sequence[Question]) -> None:

@@ -22,6 +22,8 @@ from retrieval.ports import Scope
 from retrieval.statuses import EvaluationStatus
 
 ATTEMPTS = 3
+MOST_OPEN = 10
+"""Unfinished runs of a namespace and tenant."""
 LEASE_SECONDS = 60
 START_SECONDS = 600
 """How long a flow run may wait for a worker before another is asked for; whichever comes first begins."""
@@ -65,11 +67,25 @@ async def create(db: Database, scope: Scope, evaluation_id: str, settings: Seque
     """A run that waits for its flow run."""
     await evaluations.require(db, scope, evaluation_id)
     made = ids.evaluation_run_id()
-    await db.async_row(
-        "insert into evaluation_runs (id, evaluation_id, settings)"
-        " values (%(id)s, %(evaluation)s, %(settings)s) returning id",
-        {"id": made, "evaluation": evaluation_id, "settings": json.dumps(list(settings))},
+    row = await db.async_row(
+        """
+        insert into evaluation_runs (id, evaluation_id, settings)
+        select %(id)s, %(evaluation)s, %(settings)s
+        where %(most)s > (
+            select count(*) from evaluations asked join evaluations e on e.partition_id = asked.partition_id
+            join evaluation_runs r on r.evaluation_id = e.id and r.finished_at is null
+            where asked.id = %(evaluation)s
+        )
+        returning id
+        """,
+        {"id": made, "evaluation": evaluation_id, "settings": json.dumps(list(settings)), "most": MOST_OPEN},
     )
+    if row is None:
+        raise ServiceError(
+            ErrorCode.INVALID_REQUEST,
+            f"{MOST_OPEN} runs of evaluations wait or go on here already; start this one when one of them has ended.",
+            reason="too_many_runs",
+        )
     return await get(db, scope, evaluation_id, made)
 
 

@@ -44,3 +44,40 @@ def test_runs_are_listed_without_reading_their_questions(org):
     assert_error(org.client.get(path, params={"namespaceId": other}), 404, "NOT_FOUND")
     changed = {"namespaceId": other, "name": "mine"}
     assert_error(org.client.patch(f"/v1/evaluations/{made['id']}", json=changed), 404, "NOT_FOUND")
+
+
+def asked(org, space, questions, name="set"):
+    return org.client.post("/v1/evaluations", json={"namespaceId": space, "name": name, "questions": questions})
+
+
+@pytest.mark.decision("D74")
+def test_ten_runs_at_most_wait_or_go_on_in_a_scope(org):
+    space, other = org.namespace(), org.namespace()
+    question = {"query": "owls", "relevant": [{"externalId": "x"}]}
+    ids = [asked(org, where, [question]).json()["data"]["evaluation"]["id"] for where in (space, space, other)]
+
+    def start(evaluation, where):
+        body = {"namespaceId": where, "settings": [SETTING]}
+        return org.client.post(f"/v1/evaluations/{evaluation}/runs", json=body)
+
+    assert [start(ids[number % 2], space).status_code for number in range(10)] == [200] * 10
+    refused = start(ids[0], space)
+    assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "too_many_runs"
+    assert start(ids[2], other).status_code == 200
+    org.db.rows(
+        "update evaluation_runs set finished_at = now() where evaluation_id = %(id)s returning id", {"id": ids[1]}
+    )
+    assert start(ids[0], space).status_code == 200
+
+
+@pytest.mark.decision("D74")
+def test_judged_documents_are_bounded(org, monkeypatch):
+    monkeypatch.setattr("retrieval.evaluations.evaluations.MOST_JUDGED", 5)
+    space = org.namespace()
+    question = {"query": "owls", "relevant": [{"externalId": str(number)} for number in range(3)]}
+    refused = asked(org, space, [question, question])
+    assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "number_of_judged_documents"
+    made = asked(org, space, [question]).json()["data"]["evaluation"]["id"]
+    body = {"namespaceId": space, "add": [question]}
+    assert_error(org.client.patch(f"/v1/evaluations/{made}", json=body), 400, "INVALID_REQUEST")
+    assert len(org.client.get("/v1/evaluations", params={"namespaceId": space}).json()["data"]["evaluations"]) == 1
