@@ -62,7 +62,7 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
         log.info("lease.released", batch_id=lease.batch_id)
         raise
     finally:
-        counts.write(db)
         over.set()
         thread.join()
         own.close()
+        counts.write(db)
