@@ -252,7 +252,10 @@ def test_every_setting_with_a_secret_reaches_only_roles_that_need_it(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-aws")
     resolved = Resolved("canary-database_url", "canary-secret_key", "http://127.0.0.1:1/api", "canary-login")
     for role, needs in environment.NEEDS.items():
-        values = environment.build(role, Settings.model_construct(home=home, prefect_api_url=None), resolved).values()
+        given = Settings.model_construct(
+            home=home, prefect_api_url=None, metrics_token=SecretStr("canary-metrics_token")
+        )
+        values = environment.build(role, given, resolved).values()
         canaries = {value.removeprefix("canary-") for value in values if "canary" in value}
         allowed = needs.secrets | ({"login"} if needs.prefect else set()) | ({"log_level"} if needs.settings else set())
         assert canaries == allowed, role
