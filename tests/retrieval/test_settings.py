@@ -159,6 +159,7 @@ SECRETS = {
     "RETRIEVAL_PREFECT_DATABASE_URL": "postgresql://user:canary@host/prefect",
     "RETRIEVAL_PREFECT_LOGIN": "retrieval:canary",
     "RETRIEVAL_PREFECT_API_KEY": "canary",
+    "RETRIEVAL_METRICS_TOKEN": "canary",
 }
 
 

@@ -58,7 +58,7 @@ def _head(run: Json) -> None:
         )
     facts = [("removed", "gone at the source and removed"), ("awaitingConfirmation", "waiting to be removed")]
     told = [f"{progress[name]:,} {what}" for name, what in facts if progress.get(name)]
-    if run["queuePosition"]:
+    if run.get("queuePosition"):
         told.append(f"place {run['queuePosition']:,} in its queue")
     if told:
         st.caption(" · ".join(told))

@@ -240,8 +240,16 @@ def test_a_scope_that_is_deleted_while_it_is_packed_leaves_no_blocks(library, da
     many(library, 2_000, random.Random(6))
     packing.prune(library.db)
     values = {"partition_id": library.partition, "organization_id": library.scope.organization}
-    row = {**values, "id": 0, "namespace_id": library.scope.namespace, "tenant": library.scope.tenant}
-    nothing = SimpleNamespace(vectors=library.store, others=(), files=Mock(), end=Mock())
+    row = {
+        **values,
+        "id": 0,
+        "vector_store": "PGVECTOR",
+        "file_store": "LOCAL",
+        "document_id": None,
+        "namespace_id": library.scope.namespace,
+        "tenant": library.scope.tenant,
+    }
+    nothing = SimpleNamespace(vectors=library.store, others=(), files=Mock(**{"keys.return_value": []}), end=Mock())
     with psycopg.connect(database_url) as packer:
         packer.execute(packing._TRY, {"partition": library.partition})
         packer.execute(packing._PACK, {"partition": library.partition, "terms": ["term0"], "base": 0})
