@@ -6,6 +6,9 @@ the handler's look-ups.
 
 from __future__ import annotations
 
+import asyncio
+import random
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -33,6 +36,8 @@ from retrieval.ports import Scope
 
 B = TypeVar("B")
 Q = TypeVar("Q")
+_TURN_SECONDS = 10.0
+"""How long a write waits for others of its organization."""
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
@@ -114,9 +119,12 @@ class Call(Generic[B, Q]):
         self, act: Callable[[], Awaitable[Answer]], asked: IdempotentRequest | None = None
     ) -> Answer | bytes:
         """Do what creates something: once for each Idempotency-Key, straight away without one."""
-        asked = asked or self.asked
-        if self.caller.counted:
-            act = partial(self._within_quotas, act)
+        once = partial(self._for_the_key, asked or self.asked, act)
+        return await (self._within_quotas(once) if self.caller.counted else once())
+
+    async def _for_the_key(
+        self, asked: IdempotentRequest | None, act: Callable[[], Awaitable[Answer]]
+    ) -> Answer | bytes:
         if asked is None:
             return await act()
 
@@ -125,15 +133,26 @@ class Call(Generic[B, Q]):
 
         return await idempotency.once(self.services.db, self.services.ring, asked, encoded)
 
-    async def _within_quotas(self, act: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Do it, and undo it with QUOTA_EXCEEDED if it went beyond a quota; one of an organization at a time."""
+    async def _within_quotas(self, act: Callable[[], Awaitable[Answer | bytes]]) -> Answer | bytes:
+        """Do it, and undo it with QUOTA_EXCEEDED if it went beyond a quota; one of an organization at a time.
+
+        Whoever waits for its turn holds no connection: an organization's own burst keeps nobody else's requests.
+        """
         db, organization = self.services.db, self.caller.organization
-        async with db.async_together(), db.async_transaction() as connection:
-            before = await sync_async.async_run(connection, quotas.read(organization, self.tenant, lock=True))
-            answer = await act()
-            if quotas.limited(before):
-                quotas.check(before, await sync_async.async_run(connection, quotas.read(organization, self.tenant)))
-            return answer
+        end = time.monotonic() + _TURN_SECONDS
+        while True:
+            async with db.async_together(), db.async_transaction() as connection:
+                if await sync_async.async_run(connection, quotas.turn(organization)):
+                    before = await sync_async.async_run(connection, quotas.read(organization, self.tenant))
+                    answer = await act()
+                    if quotas.limited(before):
+                        after = await sync_async.async_run(connection, quotas.read(organization, self.tenant))
+                        quotas.check(before, after)
+                    return answer
+            if time.monotonic() > end:
+                message = "Other writes of this organization, whose quotas are counted, take too long. Try again later."
+                raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="busy", headers={"Retry-After": "2"})
+            await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311 - spreads requests, hides nothing
 
     async def place(self, cursor: str | None, namespace_id: str = "", *, field: str = "cursor") -> str | None:
         """Where this listing goes on; the area's `INVALID_*` for a cursor that it has not given."""

@@ -118,10 +118,16 @@ _DUE: LiteralString = """
 """
 
 
+def turn(organization: str) -> Statements[bool]:
+    """Whether nobody else adds from now on until the transaction ends; False, at once, if another does."""
+    rows = yield "select pg_try_advisory_xact_lock(%(lock)s) as ours", {"lock": lock_of(organization)}
+    return bool(rows[0]["ours"])
+
+
 def read(organization: str, tenant: str, *, lock: bool = False) -> Statements[tuple[Use, ...]]:
     """What the organization and its tenant use of what they may. lock: nobody else adds until the transaction ends."""
     if lock:
-        yield _LOCK, {"lock": _lock(organization)}
+        yield _LOCK, {"lock": lock_of(organization)}
     rows = yield _READ, {"organization": organization, "tenant": tenant}
     return _uses(rows[0]) if rows else ()
 
@@ -212,7 +218,7 @@ def set_tenant(db: Database, organization: str, tenant: str, quotas: Mapping[str
 def recount(db: Database, organization: str) -> None:
     """Count an organization's documents anew, and fold what was counted since."""
     with db.transaction() as connection:
-        connection.execute(_LOCK, {"lock": _lock(organization)})
+        connection.execute(_LOCK, {"lock": lock_of(organization)})
         connection.execute(_RECOUNT, {"organization": organization})
 
 
@@ -233,7 +239,7 @@ def _counted(db: Database, organization: str, row: Row | None) -> Limits | None:
     return limits
 
 
-def _lock(organization: str) -> int:
+def lock_of(organization: str) -> int:
     return int.from_bytes(hashlib.sha256(f"quotas/{organization}".encode()).digest()[:8], signed=True)
 
 

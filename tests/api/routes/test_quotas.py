@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -250,3 +251,23 @@ def test_usage_by_day_namespace_and_tenant(org, api_db):
     for wrong in ({"by": "hour"}, {"from": "2026-11-01"}, {"from": "2020-01-01"}, {"from": "yesterday"}):
         answer = org.client.get("/v1/usage", params={"to": "2026-10-31", **wrong})
         assert_error(answer, 400, "INVALID_REQUEST")
+
+
+def test_who_waits_for_a_quota_keeps_no_connection_from_others(org, organization, api_db):
+    """More writes of one organization than the API has connections wait; another one is answered meanwhile."""
+    space, other = org.namespace(), organization()
+    elsewhere = other.namespace()
+    set_quotas(org, documents=100)
+    with ThreadPoolExecutor(12) as pool:
+        with api_db.transaction() as connection:
+            connection.execute("select pg_advisory_xact_lock(%(lock)s)", {"lock": quotas.lock_of(org.id)})
+            keyed = [{}, *({"Idempotency-Key": f"key-{number}"} for number in range(5))]
+            waiting = [pool.submit(post, org, space, f"waits {number}", **keyed[number % 6]) for number in range(12)]
+            time.sleep(1)
+            for number in range(5):
+                start = time.monotonic()
+                assert post(other, elsewhere, f"goes on {number}").status_code == 200
+                assert time.monotonic() - start < 3
+            assert not any(one.done() for one in waiting)
+        assert {one.result().status_code for one in waiting} <= {200, 409}
+        assert sum(one.result().status_code == 200 for one in waiting) >= 7
