@@ -64,9 +64,9 @@ class RunWaits:
                 )
             except AWAY as error:
                 log.warning("run_waits.waiting", reason=type(error).__name__)
-                continue
-            found = {row["id"]: row["status"] for row in rows}
-            for job_run_id in self._seen.keys() & asked:  # others have come since, and are looked for next time
-                self._seen[job_run_id] = found.get(job_run_id, _GONE)
+            else:
+                found = {row["id"]: row["status"] for row in rows}
+                for job_run_id in self._seen.keys() & asked:  # others have come since, and are looked for next time
+                    self._seen[job_run_id] = found.get(job_run_id, _GONE)
             async with self._looked:
                 self._looked.notify_all()

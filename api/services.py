@@ -19,7 +19,7 @@ from retrieval.accounts.audit import Writer
 from retrieval.database.database import Database
 from retrieval.jobs.activity import SearchTimes
 from retrieval.jobs.notifications import Notifications
-from retrieval.metrics.figures import Figures
+from retrieval.metrics.figures import Figures, Reading
 from retrieval.security.secrets import KeyRing
 from retrieval.settings import Settings
 
@@ -57,12 +57,18 @@ class Services:
     reranking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(RERANKING, "rerank"))
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""
+    counting: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "figures"))
+    """Reads figures: a slow count keeps no search from its thread."""
     waits: RunWaits = field(init=False)
     ready_at: dict[bool, float] = field(default_factory=dict)
     """When it was ready last, for requests only or for everything (`routes.health`)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "waits", RunWaits(self.db, self.ending))
+
+    async def count(self, organization: str) -> Reading:
+        """The organization's figures; one is read at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self.counting, self.figures.read, organization)
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks; waits while all threads are busy."""

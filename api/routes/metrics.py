@@ -22,7 +22,7 @@ async def read_metrics(call: Call[None, None]) -> bytes:
     `RETRIEVAL_METRICS_PORT`."""
     services = call.services
     await counts.async_write(services.db)
-    reading = await services.in_thread(services.figures.read, call.caller.organization)
+    reading = await services.count(call.caller.organization)
     return exposition.text(reading, of_organization=True)
 
 
