@@ -1,12 +1,11 @@
 """Authenticated GET and POST of a text, against the same two routes by hand with FastAPI, SQLModel and Uvicorn.
 
-    .venv/bin/python bench/api.py [--rounds 5] [--seconds 4] [--clients 8] [--only ours] [--processes 2]
+    .venv/bin/python bench/api.py [--rounds 5] [--seconds 4] [--clients 8] [--only ours]
 
 Both servers are one process with uvloop and httptools, on one embedded PostgreSQL, with the settings that people use
 and their log in a file; ours has every protection on. The load comes from a process of its own over connections that
 are kept. Rounds alternate between the two; told are requests a second and the CPU time of a request: of the API
-process, and with PostgreSQL. With --processes it is instead one API process beside several on the same PostgreSQL,
-each with its part of the clients. Results go to bench/results/api.json. On a busy machine trust CPU time and ratios.
+process, and with PostgreSQL. Results go to bench/results/api.json. On a busy machine trust CPU time and ratios.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -243,40 +241,6 @@ def ours(stack: ExitStack, home: Path, url: str) -> Server:
     return Server("ours", port, started.pid, key, made.raise_for_status().json()["data"]["namespace"]["id"])
 
 
-def another(stack: ExitStack, home: Path, first: Server) -> Server:
-    """One more API process with the settings of the first."""
-    port = free_port()
-    mine = Path(f"/proc/{first.pid}/environ").read_bytes().decode().split("\0")
-    environment = dict(one.split("=", 1) for one in mine if "=" in one) | {"RETRIEVAL_API_PORT": str(port)}
-    started = stack.enter_context(process([sys.executable, "-m", "api"], environment, home / f"{port}.log", port))
-    return Server("ours", port, started.pid, first.key, first.namespace)
-
-
-def beside(servers: list[Server], kind: str, postgres: int, clients: int, seconds: float) -> dict[str, float]:
-    """Requests a second of all together, and CPU of one: each server has its part of the clients."""
-    with ThreadPoolExecutor(len(servers)) as pool:
-        rounds = list(pool.map(lambda one: measure(one, kind, postgres, clients // len(servers), seconds), servers))
-    count = sum(one.requests for one in rounds)
-    own = sum(one.cpu * one.requests for one in rounds) / count
-    return {"per_second": sum(one.per_second for one in rounds), "cpu_ms": own, "p95_ms": max(r.p95 for r in rounds)}
-
-
-def scale(stack: ExitStack, home: Path, first: Server, postmaster: int, told: argparse.Namespace) -> None:
-    """One process and several, in turn."""
-    servers = [first, *(another(stack, home, first) for _ in range(told.processes - 1))]
-    rows: dict[str, dict[str, list[dict[str, float]]]] = {}
-    for kind in KINDS:
-        rows[kind] = {"1": [], str(told.processes): []}
-        beside(servers, kind, postmaster, told.clients, 1)
-        for _ in range(told.rounds):
-            for name, some in (("1", servers[:1]), (str(told.processes), servers)):
-                rows[kind][name].append(beside(some, kind, postmaster, told.clients, told.seconds))
-                print(f"{kind} {name}: {rows[kind][name][-1]['per_second']:.0f}/s", flush=True)
-        one, more = (statistics.median(row["per_second"] for row in part) for part in rows[kind].values())
-        print(f"{kind}: 1 process {one:.0f}/s, {told.processes} processes {more:.0f}/s: {more / one:.2f} times")
-    report.write("api_processes", {"processes": told.processes, "rounds": rows})
-
-
 def baseline(stack: ExitStack, home: Path, url: str) -> Server:
     """bench/api_baseline.py in a database of its own of the same PostgreSQL."""
     import psycopg
@@ -304,13 +268,25 @@ def baseline(stack: ExitStack, home: Path, url: str) -> Server:
     return Server("baseline", port, started.pid, key, done.stdout.strip())
 
 
+def database(stack: ExitStack) -> tuple[Path, str, int]:
+    """A home of its own with an embedded PostgreSQL: the folder, the database's address, the postmaster's pid."""
+    from local import postgres
+    from retrieval.database.database import migrate
+
+    home = Path(tempfile.mkdtemp(prefix="rt-"))
+    stack.callback(shutil.rmtree, home, ignore_errors=True)
+    url = postgres.start(home)
+    stack.callback(postgres.stop, home)
+    migrate(url)
+    return home, url, int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--seconds", type=float, default=4)
     options.add_argument("--clients", type=int, default=8)
     options.add_argument("--only", choices=("ours", "baseline"))
-    options.add_argument("--processes", type=int, default=1)
     options.add_argument("--load", nargs=3, help=argparse.SUPPRESS)
     told = options.parse_args()
     if told.load:
@@ -320,18 +296,7 @@ def main() -> None:
     rounds: list[Round] = []
     resident: dict[str, float] = {}
     with ExitStack() as stack:
-        home = Path(tempfile.mkdtemp(prefix="rt-"))
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
-        from local import postgres
-        from retrieval.database import database
-
-        url = postgres.start(home)
-        stack.callback(postgres.stop, home)
-        database.migrate(url)
-        postmaster = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
-        if told.processes > 1:
-            scale(stack, home, ours(stack, home, url), postmaster, told)
-            return
+        home, url, postmaster = database(stack)
         servers = [made(stack, home, url) for name, made in MAKERS.items() if told.only in {None, name}]
         for kind in KINDS:
             for server in servers:
