@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from connectors import cohere_sdk
+from connectors.cohere_sdk import PROVIDER, TITLE
 from connectors.embedders.packing import Limits
 from connectors.embedders.vendor import VendorEmbedder, understand
-from connectors.http import sessions
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from retrieval.ports import Embedder, TextKind
     from retrieval.settings import Settings
 
-PROVIDER: Final = "COHERE"
-TITLE: Final = "Cohere"
-BASE_URL: Final = "https://api.cohere.com"
 SECONDS: Final = 60.0
 DIMENSIONS: Final[Mapping[str, int]] = {
     "embed-v4.0": 1536,
@@ -41,19 +39,10 @@ KINDS: Final[Mapping[TextKind, str]] = {"document": "search_document", "query": 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     """The model of an `embeddingModelConfig`, at the operator's endpoint or at Cohere's own."""
-    import cohere
     import httpx
     from cohere.core.api_error import ApiError
 
-    sessions.quiet("cohere")
-    endpoint = settings.endpoints.get(PROVIDER)
-    web = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=SECONDS)
-    client = cohere.ClientV2(
-        api_key=config["apiKey"],
-        base_url=sessions.base_url(endpoint, BASE_URL),
-        httpx_client=web,
-        log_warning_experimental_features=False,
-    )
+    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS)
     model = config["model"]
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:

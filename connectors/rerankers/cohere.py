@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from connectors.http import sessions
+from connectors import cohere_sdk
+from connectors.cohere_sdk import TITLE
 from connectors.http.responses import late, unreached, unreadable
 from connectors.rerankers.vendor import VendorReranker, pairs, understand
 
@@ -16,27 +17,15 @@ if TYPE_CHECKING:
     from retrieval.ports import Reranker
     from retrieval.settings import Settings
 
-PROVIDER: Final = "COHERE"
-TITLE: Final = "Cohere"
-BASE_URL: Final = "https://api.cohere.com"
 SECONDS: Final = 10.0
 
 
 def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     """The model of a `rerankConfig`, at the operator's endpoint or at Cohere's own."""
-    import cohere
     import httpx
     from cohere.core.api_error import ApiError
 
-    sessions.quiet("cohere")
-    endpoint = settings.endpoints.get(PROVIDER)
-    web = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=SECONDS)
-    client = cohere.ClientV2(
-        api_key=config["apiKey"],
-        base_url=sessions.base_url(endpoint, BASE_URL),
-        httpx_client=web,
-        log_warning_experimental_features=False,
-    )
+    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS)
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         try:

@@ -36,6 +36,7 @@ TRUSTED = {
     "connectors/http/sessions.py": "none of its own: it makes clients for the modules that are named here",
     "connectors/http/responses.py": "none: it tells failures of clients in our words",
     "connectors/http/oauth.py": "a content service's own endpoints, or those that the operator names",
+    "connectors/cohere_sdk.py": "a model provider's own endpoint, or the one that the operator names",
     "connectors/microsoft_graph/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/sources/*.py": "a content service's own endpoint, or the one that the operator names",
     "connectors/embedders/*.py": "a model provider's own endpoint, or the one that the operator names",
