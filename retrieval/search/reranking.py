@@ -39,8 +39,8 @@ class Rerank:
     budget_ms: int = BUDGET_MS
 
     def widened(self, query: Query) -> Query:
-        """The search for what is read again: at least as many as were asked for, whatever their score."""
-        return replace(query, top_k=max(self.candidates, query.top_k), threshold=0.0)
+        """The search for what is read again: as many as were asked for or more, whatever their score, 200 at most."""
+        return replace(query, top_k=min(max(self.candidates, query.top_k), MOST_CANDIDATES), threshold=0.0)
 
 
 @dataclass(slots=True)
