@@ -29,6 +29,7 @@ RUN --mount=type=cache,target=/var/cache/uv \
 COPY deploy/prune.py /build/
 RUN python3 /build/prune.py .venv
 COPY api api
+COPY clients clients
 COPY connectors connectors
 COPY flows flows
 COPY local local

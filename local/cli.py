@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from local.errors import LocalError
 from retrieval.settings import Settings, WrongSetting
@@ -52,6 +54,10 @@ def _run(options: argparse.Namespace) -> int:
 
     if home := os.environ.get("RETRIEVAL_HOME"):
         os.environ["RETRIEVAL_HOME"] = str(Path(home).absolute())
+    options.cwd = Path.cwd()
+    for name in ("file", "directory", "secrets"):  # as they were meant where the command was given
+        if getattr(options, name, None):
+            setattr(options, name, str(Path(getattr(options, name)).absolute()))
     os.chdir(PROJECT)  # where `.env` lies, for us and for every role
     settings = load()
     match options.command:
@@ -69,15 +75,19 @@ def _run(options: argparse.Namespace) -> int:
             from local import single_role
 
             return single_role.run(options.command, settings, check=getattr(options, "check", False))
-        case "fsck" | "export" | "import" | "backup" | "restore":
-            return _care(options, settings)
+        case "ingest" | "search" | "runs" | "documents" | "fsck" | "export" | "import" | "backup" | "restore":
+            return _content(options, settings)
         case _:
             from local import admin
 
             return admin.run(options, settings)
 
 
-def _care(options: argparse.Namespace, settings: Settings) -> int:
+def _content(options: argparse.Namespace, settings: Settings) -> int:
+    if options.command in {"ingest", "search", "runs", "documents"}:
+        from local import client_commands
+
+        return client_commands.run(options, settings)
     if options.command == "fsck":
         from local import fsck
 
@@ -155,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         ("metrics", "the port for Prometheus"),
     ):
         commands.add_parser(role, help=f"run {does} alone, in the foreground")
+    _add_client(commands)
     _add_admin(commands)
     return parser
 
@@ -200,6 +211,33 @@ def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     rotate.set_defaults(verb="")
 
 
+def _add_client(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    ingest = commands.add_parser("ingest", help="ingest files, folders and URLs, and wait until they can be searched")
+    ingest.add_argument("what", nargs="+", metavar="PATH|URL", help="a folder means all files below it")
+    ingest.add_argument("--as", dest="kind", choices=("sitemap", "website"), help="what the URLs are; pages without it")
+    ingest.add_argument("--metadata", type=_object, help="JSON object attached to the documents")
+    ingest.add_argument("--no-wait", action="store_true", help="return when everything is queued")
+    search = commands.add_parser("search", help="search a namespace")
+    search.add_argument("query")
+    search.add_argument("--top-k", type=int, default=5, help="results at most (5)")
+    search.add_argument("--semantic", action="store_true", help="by meaning alone; by meaning and words without it")
+    search.add_argument("--where", type=_object, help="a condition, as JSON")
+    runs = commands.add_parser("runs", help="list job runs, or show one and what failed in it")
+    runs.add_argument("id", nargs="?", help="a job run's id")
+    runs.add_argument("--wait", action="store_true", help="until that job run is COMPLETED")
+    documents = commands.add_parser("documents", help="list documents")
+    documents.add_argument("--status", help="such as FAILED or SUCCESS")
+    documents.add_argument("--where", type=_object, help="a condition, as JSON")
+    for command in (ingest, search, runs, documents):
+        command.add_argument("--namespace", help="its id or its name; may be left out if there is only one")
+        command.add_argument("--url", help="the API; RETRIEVAL_API_URL, else the instance of this home without it")
+        command.add_argument(
+            "--key", help="an API key; RETRIEVAL_API_KEY, else that of this home's instance without it"
+        )
+        command.add_argument("--tenant", help="act for this tenant")
+        command.add_argument("--json", action="store_true", help="print JSON, a line each")
+
+
 def _verbs(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], noun: str, what: str
 ) -> argparse._SubParsersAction[argparse.ArgumentParser]:
@@ -213,6 +251,16 @@ def _org_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--namespaces", type=int, help="most namespaces")
     parser.add_argument("--tenants", choices=("open", "registered"), help="whether unknown tenants are accepted")
     parser.add_argument("--tenant-required", choices=("yes", "no"), help="whether every request must name a tenant")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("not a JSON object")
+    return value
 
 
 if __name__ == "__main__":

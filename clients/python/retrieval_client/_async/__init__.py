@@ -1,0 +1,1 @@
+"""The asynchronous client; `_sync` is written from it by `generate.py`."""

@@ -1,0 +1,192 @@
+"""Putting content in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Unpack, overload
+
+from retrieval_client import models
+from retrieval_client._async.operations import AsyncOperations
+from retrieval_client._async.runs import Runs
+from retrieval_client.options import FileOptions, Options, SiteOptions, TextOptions, WebOptions
+from retrieval_client.wire import body_of, close_upload, given, upload_of
+
+Accepted = models.IngestData
+Ended = models.JobRunData
+_ELSEWHERE = frozenset({"chunk_config", "config", "dry_run", "idempotency_key", "timeout", "progress"})
+"""Options that do not stand in `ingestConfig.config`."""
+
+
+class Ingest:
+    """Requests are queued durably and answered at once: `ingest_job_run_id` names the job run, `documents` what is
+    known of it. With wait=True the answer is the job run when it is COMPLETED: read `outcome`, and `documents.failed`
+    for what failed and why. Every method takes `Options` too.
+    """
+
+    def __init__(self, api: AsyncOperations, runs: Runs) -> None:
+        self._api = api
+        self._runs = runs
+
+    @overload
+    async def text(
+        self, namespace_id: str, text: str, *, wait: Literal[True], **options: Unpack[TextOptions]
+    ) -> Ended: ...
+
+    @overload
+    async def text(
+        self, namespace_id: str, text: str, *, wait: Literal[False] = False, **options: Unpack[TextOptions]
+    ) -> Accepted: ...
+
+    async def text(
+        self, namespace_id: str, text: str, *, wait: bool = False, **options: Unpack[TextOptions]
+    ) -> Accepted | Ended:
+        """A text."""
+        return await self._ingest("text", "TEXT", namespace_id, {"text": text}, wait, options)
+
+    @overload
+    async def urls(
+        self, namespace_id: str, urls: Sequence[str], *, wait: Literal[True], **options: Unpack[WebOptions]
+    ) -> Ended: ...
+
+    @overload
+    async def urls(
+        self, namespace_id: str, urls: Sequence[str], *, wait: Literal[False] = False, **options: Unpack[WebOptions]
+    ) -> Accepted: ...
+
+    async def urls(
+        self, namespace_id: str, urls: Sequence[str], *, wait: bool = False, **options: Unpack[WebOptions]
+    ) -> Accepted | Ended:
+        """Web pages by their URLs, up to 1,000."""
+        return await self._ingest("urls", "URLS_LIST", namespace_id, {"urls": [*urls]}, wait, options)
+
+    @overload
+    async def sitemap(
+        self, namespace_id: str, url: str, *, wait: Literal[True], **options: Unpack[SiteOptions]
+    ) -> Ended: ...
+
+    @overload
+    async def sitemap(
+        self, namespace_id: str, url: str, *, wait: Literal[False] = False, **options: Unpack[SiteOptions]
+    ) -> Accepted: ...
+
+    async def sitemap(
+        self, namespace_id: str, url: str, *, wait: bool = False, **options: Unpack[SiteOptions]
+    ) -> Accepted | Ended:
+        """The pages that a sitemap names."""
+        return await self._ingest("sitemap", "SITEMAP", namespace_id, {"url": url}, wait, options)
+
+    @overload
+    async def website(
+        self, namespace_id: str, url: str, *, wait: Literal[True], **options: Unpack[SiteOptions]
+    ) -> Ended: ...
+
+    @overload
+    async def website(
+        self, namespace_id: str, url: str, *, wait: Literal[False] = False, **options: Unpack[SiteOptions]
+    ) -> Accepted: ...
+
+    async def website(
+        self, namespace_id: str, url: str, *, wait: bool = False, **options: Unpack[SiteOptions]
+    ) -> Accepted | Ended:
+        """The pages of a site, found by following links from `url`."""
+        return await self._ingest("website", "WEBSITE", namespace_id, {"url": url}, wait, options)
+
+    @overload
+    async def connection(
+        self, namespace_id: str, source: str, connection_id: str, *, wait: Literal[True], **options: Unpack[Options]
+    ) -> Ended: ...
+
+    @overload
+    async def connection(
+        self,
+        namespace_id: str,
+        source: str,
+        connection_id: str,
+        *,
+        wait: Literal[False] = False,
+        **options: Unpack[Options],
+    ) -> Accepted: ...
+
+    async def connection(
+        self, namespace_id: str, source: str, connection_id: str, *, wait: bool = False, **options: Unpack[Options]
+    ) -> Accepted | Ended:
+        """What a connection gives access to. source: its connector, such as GOOGLE_DRIVE."""
+        path = source.lower().replace("_", "-")
+        return await self._ingest(path, source, namespace_id, {"connectionId": connection_id}, wait, options)
+
+    @overload
+    async def file(
+        self,
+        namespace_id: str,
+        file: str | Path | bytes | BinaryIO,
+        *,
+        wait: Literal[True],
+        **options: Unpack[FileOptions],
+    ) -> Ended: ...
+
+    @overload
+    async def file(
+        self,
+        namespace_id: str,
+        file: str | Path | bytes | BinaryIO,
+        *,
+        wait: Literal[False] = False,
+        **options: Unpack[FileOptions],
+    ) -> Accepted: ...
+
+    async def file(
+        self,
+        namespace_id: str,
+        file: str | Path | bytes | BinaryIO,
+        *,
+        wait: bool = False,
+        **options: Unpack[FileOptions],
+    ) -> Accepted | Ended:
+        """A file: its path, its bytes, or a file that is open for reading bytes."""
+        ocr = options.get("ocr_strategy")
+        beside = {"name", "media_type", "ocr_strategy", *_ELSEWHERE}
+        fields = body_of(
+            namespace_id=namespace_id,
+            source="FILE",
+            chunk_config=options.get("chunk_config"),
+            ocr_config={"strategy": ocr} if ocr else None,
+            dry_run=options.get("dry_run") or None,
+            **{name: value for name, value in options.items() if name not in beside},
+        )
+        form = {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
+        upload = upload_of(file, options.get("name"), options.get("media_type"))
+        try:
+            accepted = await self._api.ingest_file(form, upload, idempotency_key=options.get("idempotency_key"))
+        finally:
+            close_upload(file, upload)
+        return await self._ended(namespace_id, accepted, wait, options)
+
+    async def _ingest(
+        self,
+        path: str,
+        source: str,
+        namespace_id: str,
+        content: Mapping[str, Any],
+        wait: bool,
+        options: Mapping[str, Any],
+    ) -> Accepted | Ended:
+        config = body_of(**{name: value for name, value in options.items() if name not in _ELSEWHERE})
+        config |= {**content, **(options.get("config") or {})}
+        ingest_config = {"source": source, "config": config} | given(chunkConfig=options.get("chunk_config"))
+        body = body_of(namespace_id=namespace_id, ingest_config=ingest_config, dry_run=options.get("dry_run") or None)
+        answer = await self._api.ingest(path, body, idempotency_key=options.get("idempotency_key"))
+        return await self._ended(namespace_id, answer, wait, options)
+
+    async def _ended(
+        self, namespace_id: str, accepted: Accepted, wait: bool, options: Mapping[str, Any]
+    ) -> Accepted | Ended:
+        if not wait:
+            return accepted
+        return await self._runs.wait(
+            namespace_id,
+            accepted.ingest_job_run_id,
+            timeout=options.get("timeout"),
+            progress=options.get("progress"),
+        )

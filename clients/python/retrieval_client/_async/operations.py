@@ -1,0 +1,564 @@
+"""Every operation of the API as a method. Written by `generate.py` from the API's description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from retrieval_client import bodies, models
+from retrieval_client._async.transport import AsyncTransport, Upload
+from retrieval_client.requests import segment
+
+
+class AsyncOperations:
+    """Every operation of the API, with the names of its description; `data` of the answer is what comes back.
+
+    RetrievalError: what the service refuses.
+    """
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def ingest(
+        self, source: str, body: Mapping[str, Any], *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest from any source but a file, by the last part of its path: `POST /v1/ingest/{source}`."""
+        path = f"/v1/ingest/{segment(source)}"
+        answer = await self._transport.json(
+            "POST", path, body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def create_namespace(
+        self, body: bodies.CreateNamespace, *, idempotency_key: str | None = None
+    ) -> models.NamespaceData:
+        """Create a namespace: `POST /v1/namespaces`."""
+        answer = await self._transport.json(
+            "POST", "/v1/namespaces", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.NamespaceData(answer["data"])
+
+    async def list_namespaces(
+        self, *, cursor: str | None = None, page_size: int | None = None
+    ) -> models.NamespacesData:
+        """List namespaces: `GET /v1/namespaces`."""
+        answer = await self._transport.json(
+            "GET", "/v1/namespaces", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
+        )
+        return models.NamespacesData(answer["data"])
+
+    async def get_namespace(self, namespace_id: str) -> models.NamespaceData:
+        """Get a namespace: `GET /v1/namespaces/{namespace_id}`."""
+        answer = await self._transport.json("GET", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
+        return models.NamespaceData(answer["data"])
+
+    async def update_namespace(self, namespace_id: str, body: bodies.UpdateNamespace) -> models.NamespaceData:
+        """Change a namespace: `PATCH /v1/namespaces/{namespace_id}`."""
+        answer = await self._transport.json(
+            "PATCH", f"/v1/namespaces/{segment(namespace_id)}", body=body, repeatable=True
+        )
+        return models.NamespaceData(answer["data"])
+
+    async def delete_namespace(self, namespace_id: str) -> models.NamespaceDeletedAnswer:
+        """Delete a namespace: `DELETE /v1/namespaces/{namespace_id}`."""
+        answer = await self._transport.json("DELETE", f"/v1/namespaces/{segment(namespace_id)}", repeatable=True)
+        return models.NamespaceDeletedAnswer(answer)
+
+    async def ingest_text(self, body: bodies.IngestText, *, idempotency_key: str | None = None) -> models.IngestData:
+        """Ingest a text: `POST /v1/ingest/text`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/text", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_file(
+        self, form: dict[str, str], file: Upload, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest a file: `POST /v1/ingest/file`."""
+        answer = await self._transport.json(
+            "POST",
+            "/v1/ingest/file",
+            form=form,
+            file=file,
+            repeatable=False,
+            keyed=True,
+            idempotency_key=idempotency_key,
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_urls(self, body: bodies.IngestUrls, *, idempotency_key: str | None = None) -> models.IngestData:
+        """Ingest a list of URLs: `POST /v1/ingest/urls`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/urls", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_sitemap(
+        self, body: bodies.IngestSitemap, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest the pages of a sitemap: `POST /v1/ingest/sitemap`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/sitemap", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_website(
+        self, body: bodies.IngestWebsite, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest the pages of a website: `POST /v1/ingest/website`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/website", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_notion(
+        self, body: bodies.IngestNotion, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest from Notion: `POST /v1/ingest/notion`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/notion", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_google_drive(
+        self, body: bodies.IngestGoogleDrive, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest from Google Drive: `POST /v1/ingest/google-drive`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/google-drive", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_dropbox(
+        self, body: bodies.IngestDropbox, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest from Dropbox: `POST /v1/ingest/dropbox`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/dropbox", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_onedrive(
+        self, body: bodies.IngestOnedrive, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest from OneDrive: `POST /v1/ingest/onedrive`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/onedrive", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_sharepoint(
+        self, body: bodies.IngestSharepoint, *, idempotency_key: str | None = None
+    ) -> models.IngestData:
+        """Ingest from SharePoint: `POST /v1/ingest/sharepoint`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/sharepoint", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def ingest_box(self, body: bodies.IngestBox, *, idempotency_key: str | None = None) -> models.IngestData:
+        """Ingest from Box: `POST /v1/ingest/box`."""
+        answer = await self._transport.json(
+            "POST", "/v1/ingest/box", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.IngestData(answer["data"])
+
+    async def list_job_runs(
+        self,
+        *,
+        namespace_id: str,
+        status: Literal["COMPLETED", "PRE_PROCESSING", "PROCESSING", "QUEUED"] | None = None,
+        outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None = None,
+        cursor: str | None = None,
+        page_size: int | None = None,
+    ) -> models.JobRunsData:
+        """List ingestion job runs: `GET /v1/ingest-job-runs`."""
+        answer = await self._transport.json(
+            "GET",
+            "/v1/ingest-job-runs",
+            query={
+                "namespaceId": namespace_id,
+                "status": status,
+                "outcome": outcome,
+                "cursor": cursor,
+                "pageSize": page_size,
+            },
+            repeatable=True,
+        )
+        return models.JobRunsData(answer["data"])
+
+    async def get_job_run(
+        self,
+        ingest_job_run_id: str,
+        *,
+        namespace_id: str,
+        document_limit: int | None = None,
+        wait_seconds: int | None = None,
+        since: Literal["COMPLETED", "PRE_PROCESSING", "PROCESSING", "QUEUED"] | None = None,
+    ) -> models.JobRunData:
+        """Get an ingestion job run: `GET /v1/ingest-job-runs/{ingest_job_run_id}`."""
+        answer = await self._transport.json(
+            "GET",
+            f"/v1/ingest-job-runs/{segment(ingest_job_run_id)}",
+            query={
+                "namespaceId": namespace_id,
+                "documentLimit": document_limit,
+                "waitSeconds": wait_seconds,
+                "since": since,
+            },
+            repeatable=True,
+        )
+        return models.JobRunData(answer["data"])
+
+    async def cancel_job_run(self, ingest_job_run_id: str, body: bodies.RunRequest) -> models.JobRunData:
+        """Cancel an ingestion job run: `POST /v1/ingest-job-runs/{ingest_job_run_id}/cancel`."""
+        answer = await self._transport.json(
+            "POST", f"/v1/ingest-job-runs/{segment(ingest_job_run_id)}/cancel", body=body, repeatable=False
+        )
+        return models.JobRunData(answer["data"])
+
+    async def retry_job_run(
+        self, ingest_job_run_id: str, body: bodies.RunRequest, *, idempotency_key: str | None = None
+    ) -> models.JobRunData:
+        """Run the failed documents of a job run again: `POST /v1/ingest-job-runs/{ingest_job_run_id}/retry`."""
+        answer = await self._transport.json(
+            "POST",
+            f"/v1/ingest-job-runs/{segment(ingest_job_run_id)}/retry",
+            body=body,
+            repeatable=False,
+            keyed=True,
+            idempotency_key=idempotency_key,
+        )
+        return models.JobRunData(answer["data"])
+
+    async def semantic_search(self, body: bodies.SearchRequest) -> models.SearchData:
+        """Search by meaning: `POST /v1/search`."""
+        answer = await self._transport.json("POST", "/v1/search", body=body, repeatable=True)
+        return models.SearchData(answer["data"])
+
+    async def hybrid_search(self, body: bodies.HybridSearchRequest) -> models.SearchData:
+        """Search by meaning and words: `POST /v1/search/hybrid`."""
+        answer = await self._transport.json("POST", "/v1/search/hybrid", body=body, repeatable=True)
+        return models.SearchData(answer["data"])
+
+    async def batch_search(self, body: bodies.SearchBatchRequest) -> models.SearchBatchData:
+        """Search several times at once: `POST /v1/search/batch`."""
+        answer = await self._transport.json("POST", "/v1/search/batch", body=body, repeatable=True)
+        return models.SearchBatchData(answer["data"])
+
+    async def why_search(self, body: bodies.WhyRequest) -> models.WhyData:
+        """Ask why a document is found, or is not: `POST /v1/search/why`."""
+        answer = await self._transport.json("POST", "/v1/search/why", body=body, repeatable=True)
+        return models.WhyData(answer["data"])
+
+    async def create_evaluation(
+        self, body: bodies.CreateEvaluation, *, idempotency_key: str | None = None
+    ) -> models.EvaluationData:
+        """Create an evaluation: `POST /v1/evaluations`."""
+        answer = await self._transport.json(
+            "POST", "/v1/evaluations", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.EvaluationData(answer["data"])
+
+    async def list_evaluations(
+        self, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
+    ) -> models.EvaluationsData:
+        """List evaluations: `GET /v1/evaluations`."""
+        answer = await self._transport.json(
+            "GET",
+            "/v1/evaluations",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.EvaluationsData(answer["data"])
+
+    async def get_evaluation(self, evaluation_id: str, *, namespace_id: str) -> models.EvaluationData:
+        """Get an evaluation: `GET /v1/evaluations/{evaluation_id}`."""
+        answer = await self._transport.json(
+            "GET", f"/v1/evaluations/{segment(evaluation_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.EvaluationData(answer["data"])
+
+    async def update_evaluation(self, evaluation_id: str, body: bodies.UpdateEvaluation) -> models.EvaluationData:
+        """Change an evaluation: `PATCH /v1/evaluations/{evaluation_id}`."""
+        answer = await self._transport.json(
+            "PATCH", f"/v1/evaluations/{segment(evaluation_id)}", body=body, repeatable=True
+        )
+        return models.EvaluationData(answer["data"])
+
+    async def delete_evaluation(self, evaluation_id: str, *, namespace_id: str) -> models.EvaluationDeletedAnswer:
+        """Delete an evaluation: `DELETE /v1/evaluations/{evaluation_id}`."""
+        answer = await self._transport.json(
+            "DELETE", f"/v1/evaluations/{segment(evaluation_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.EvaluationDeletedAnswer(answer)
+
+    async def start_run(
+        self, evaluation_id: str, body: bodies.StartRun, *, idempotency_key: str | None = None
+    ) -> models.RunData:
+        """Compare settings: `POST /v1/evaluations/{evaluation_id}/runs`."""
+        answer = await self._transport.json(
+            "POST",
+            f"/v1/evaluations/{segment(evaluation_id)}/runs",
+            body=body,
+            repeatable=False,
+            keyed=True,
+            idempotency_key=idempotency_key,
+        )
+        return models.RunData(answer["data"])
+
+    async def list_runs(
+        self, evaluation_id: str, *, cursor: str | None = None, page_size: int | None = None, namespace_id: str
+    ) -> models.RunsData:
+        """List runs: `GET /v1/evaluations/{evaluation_id}/runs`."""
+        answer = await self._transport.json(
+            "GET",
+            f"/v1/evaluations/{segment(evaluation_id)}/runs",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.RunsData(answer["data"])
+
+    async def get_run(self, evaluation_id: str, run_id: str, *, namespace_id: str) -> models.RunData:
+        """Get a run: `GET /v1/evaluations/{evaluation_id}/runs/{run_id}`."""
+        answer = await self._transport.json(
+            "GET",
+            f"/v1/evaluations/{segment(evaluation_id)}/runs/{segment(run_id)}",
+            query={"namespaceId": namespace_id},
+            repeatable=True,
+        )
+        return models.RunData(answer["data"])
+
+    async def draw_document_page(
+        self, document_id: str, page: str, *, namespace_id: str, chunk: int | None = None
+    ) -> bytes:
+        """Draw a page of a document: `GET /v1/documents/{document_id}/pages/{page}`."""
+        return await self._transport.content(
+            "GET",
+            f"/v1/documents/{segment(document_id)}/pages/{segment(page)}",
+            query={"namespaceId": namespace_id, "chunk": chunk},
+        )
+
+    async def fetch_documents(self, body: bodies.FetchDocuments) -> models.DocumentsData:
+        """List documents: `POST /v1/documents`."""
+        answer = await self._transport.json("POST", "/v1/documents", body=body, repeatable=True)
+        return models.DocumentsData(answer["data"])
+
+    async def update_documents(self, body: bodies.UpdateDocuments) -> models.UpdatedDocumentsData:
+        """Change metadata of documents: `PATCH /v1/documents`."""
+        answer = await self._transport.json("PATCH", "/v1/documents", body=body, repeatable=True)
+        return models.UpdatedDocumentsData(answer["data"])
+
+    async def delete_documents(self, body: bodies.DeleteDocuments) -> models.DocumentsDeletedAnswer:
+        """Delete documents: `DELETE /v1/documents`."""
+        answer = await self._transport.json("DELETE", "/v1/documents", body=body, repeatable=True)
+        return models.DocumentsDeletedAnswer(answer)
+
+    async def resync_documents(
+        self, body: bodies.ResyncDocuments, *, idempotency_key: str | None = None
+    ) -> models.ResyncData:
+        """Ingest documents again: `POST /v1/documents/resync`."""
+        answer = await self._transport.json(
+            "POST", "/v1/documents/resync", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.ResyncData(answer["data"])
+
+    async def get_deletion(self, deletion_id: str) -> models.DeletionData:
+        """Get the receipt of a deletion: `GET /v1/deletions/{deletion_id}`."""
+        answer = await self._transport.json("GET", f"/v1/deletions/{segment(deletion_id)}", repeatable=True)
+        return models.DeletionData(answer["data"])
+
+    async def verify_deletion(self, body: bodies.VerifyDeletion) -> models.VerifiedDeletion:
+        """Check the receipt of a deletion: `POST /v1/deletions/verify`."""
+        answer = await self._transport.json("POST", "/v1/deletions/verify", body=body, repeatable=True)
+        return models.VerifiedDeletion(answer["data"])
+
+    async def create_connection(
+        self, body: bodies.CreateConnection, *, idempotency_key: str | None = None
+    ) -> models.CreatedConnectionData:
+        """Create a connection: `POST /v1/connections`."""
+        answer = await self._transport.json(
+            "POST", "/v1/connections", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.CreatedConnectionData(answer["data"])
+
+    async def list_connections(
+        self,
+        *,
+        cursor: str | None = None,
+        page_size: int | None = None,
+        namespace_id: str,
+        connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"] | None = None,
+    ) -> models.ConnectionsData:
+        """List connections: `GET /v1/connections`."""
+        answer = await self._transport.json(
+            "GET",
+            "/v1/connections",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id, "connector": connector},
+            repeatable=True,
+        )
+        return models.ConnectionsData(answer["data"])
+
+    async def get_connection(self, connection_id: str, *, namespace_id: str | None = None) -> models.ConnectionData:
+        """Get a connection: `GET /v1/connections/{connection_id}`."""
+        answer = await self._transport.json(
+            "GET", f"/v1/connections/{segment(connection_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.ConnectionData(answer["data"])
+
+    async def update_connection(
+        self, connection_id: str, body: bodies.UpdateConnection
+    ) -> models.UpdatedConnectionData:
+        """Change or re-authorize a connection: `PATCH /v1/connections/{connection_id}`."""
+        answer = await self._transport.json(
+            "PATCH", f"/v1/connections/{segment(connection_id)}", body=body, repeatable=True
+        )
+        return models.UpdatedConnectionData(answer["data"])
+
+    async def revoke_connection(
+        self, connection_id: str, body: bodies.RevokeConnection
+    ) -> models.RevokedConnectionData:
+        """Revoke a connection: `POST /v1/connections/{connection_id}/revoke`."""
+        answer = await self._transport.json(
+            "POST", f"/v1/connections/{segment(connection_id)}/revoke", body=body, repeatable=False
+        )
+        return models.RevokedConnectionData(answer["data"])
+
+    async def list_chunks(
+        self,
+        document_id: str,
+        *,
+        namespace_id: str,
+        cursor: str | None = None,
+        first_index: int | None = None,
+        page_size: int | None = None,
+    ) -> models.ChunksData:
+        """List the chunks of a document: `GET /v1/documents/{document_id}/chunks`."""
+        answer = await self._transport.json(
+            "GET",
+            f"/v1/documents/{segment(document_id)}/chunks",
+            query={"namespaceId": namespace_id, "cursor": cursor, "firstIndex": first_index, "pageSize": page_size},
+            repeatable=True,
+        )
+        return models.ChunksData(answer["data"])
+
+    async def list_history(
+        self, document_id: str, *, namespace_id: str, cursor: str | None = None, page_size: int | None = None
+    ) -> models.HistoryData:
+        """List the job runs that held a document: `GET /v1/documents/{document_id}/history`."""
+        answer = await self._transport.json(
+            "GET",
+            f"/v1/documents/{segment(document_id)}/history",
+            query={"namespaceId": namespace_id, "cursor": cursor, "pageSize": page_size},
+            repeatable=True,
+        )
+        return models.HistoryData(answer["data"])
+
+    async def read_activity(self, *, namespace_id: str) -> models.ActivityData:
+        """What goes on in a namespace: `GET /v1/activity`."""
+        answer = await self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
+        return models.ActivityData(answer["data"])
+
+    async def list_keys(self, *, cursor: str | None = None, page_size: int | None = None) -> models.KeysData:
+        """List API keys: `GET /v1/keys`."""
+        answer = await self._transport.json(
+            "GET", "/v1/keys", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
+        )
+        return models.KeysData(answer["data"])
+
+    async def create_key(self, body: bodies.CreateKey, *, idempotency_key: str | None = None) -> models.MadeKeyData:
+        """Create an API key: `POST /v1/keys`."""
+        answer = await self._transport.json(
+            "POST", "/v1/keys", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.MadeKeyData(answer["data"])
+
+    async def current_key(self) -> models.KeyData:
+        """The key that asks: `GET /v1/keys/current`."""
+        answer = await self._transport.json("GET", "/v1/keys/current", repeatable=True)
+        return models.KeyData(answer["data"])
+
+    async def revoke_key(self, key_id: str) -> models.KeyData:
+        """Revoke an API key: `DELETE /v1/keys/{key_id}`."""
+        answer = await self._transport.json("DELETE", f"/v1/keys/{segment(key_id)}", repeatable=True)
+        return models.KeyData(answer["data"])
+
+    async def list_tenants(self, *, cursor: str | None = None, page_size: int | None = None) -> models.TenantsData:
+        """List tenants: `GET /v1/tenants`."""
+        answer = await self._transport.json(
+            "GET", "/v1/tenants", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
+        )
+        return models.TenantsData(answer["data"])
+
+    async def create_tenant(
+        self, body: bodies.CreateTenant, *, idempotency_key: str | None = None
+    ) -> models.TenantData:
+        """Make a tenant known: `POST /v1/tenants`."""
+        answer = await self._transport.json(
+            "POST", "/v1/tenants", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.TenantData(answer["data"])
+
+    async def delete_tenant(self, tenant_id: str) -> models.ForgottenTenant:
+        """Forget a tenant: `DELETE /v1/tenants/{tenant_id}`."""
+        answer = await self._transport.json("DELETE", f"/v1/tenants/{segment(tenant_id)}", repeatable=True)
+        return models.ForgottenTenant(answer["data"])
+
+    async def update_tenant(self, tenant_id: str, body: bodies.UpdateTenant) -> models.TenantData:
+        """Set a tenant's quotas: `PATCH /v1/tenants/{tenant_id}`."""
+        answer = await self._transport.json("PATCH", f"/v1/tenants/{segment(tenant_id)}", body=body, repeatable=True)
+        return models.TenantData(answer["data"])
+
+    async def read_usage(
+        self,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        by: Literal["day", "namespace", "tenant"] | None = None,
+    ) -> models.UsageData:
+        """Read the usage: `GET /v1/usage`."""
+        answer = await self._transport.json(
+            "GET", "/v1/usage", query={"from": from_, "to": to, "by": by}, repeatable=True
+        )
+        return models.UsageData(answer["data"])
+
+    async def get_organization(self) -> models.OrganizationData:
+        """Get the organization: `GET /v1/organization`."""
+        answer = await self._transport.json("GET", "/v1/organization", repeatable=True)
+        return models.OrganizationData(answer["data"])
+
+    async def update_organization(self, body: bodies.UpdateOrganization) -> models.OrganizationData:
+        """Set the organization's quotas: `PATCH /v1/organization`."""
+        answer = await self._transport.json("PATCH", "/v1/organization", body=body, repeatable=True)
+        return models.OrganizationData(answer["data"])
+
+    async def list_audit_entries(self, *, cursor: str | None = None, page_size: int | None = None) -> models.AuditData:
+        """Read the audit log: `GET /v1/audit`."""
+        answer = await self._transport.json(
+            "GET", "/v1/audit", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
+        )
+        return models.AuditData(answer["data"])
+
+    async def read_metrics(self) -> bytes:
+        """Figures for Prometheus: `GET /metrics`."""
+        return await self._transport.content("GET", "/metrics", query={})
+
+    async def health(self) -> models.Health:
+        """The process answers: `GET /health`."""
+        answer = await self._transport.json("GET", "/health", repeatable=True)
+        return models.Health(answer)
+
+    async def ready(self) -> models.Readiness:
+        """Requests are served and accepted work is on its way: `GET /ready`."""
+        answer = await self._transport.json("GET", "/ready", repeatable=True)
+        return models.Readiness(answer)
+
+    async def read_file(
+        self, document_id: str, kind: Literal["raw", "parsed"], *, expires: str, signature: str
+    ) -> bytes:
+        """Read a file by its signed link: `GET /v1/files/{document_id}/{kind}`."""
+        return await self._transport.content(
+            "GET",
+            f"/v1/files/{segment(document_id)}/{segment(kind)}",
+            query={"expires": expires, "signature": signature},
+        )

@@ -1,0 +1,79 @@
+"""Sends calls, again where `requests` says so, and reads answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import httpx
+
+from retrieval_client.requests import Call, Retries
+
+Upload = tuple[str, bytes | BinaryIO, str]
+"""A file's name, its content and its media type."""
+
+
+class AsyncTransport:
+    """One connection pool to one service, with one key. RetrievalError carries what it refused."""
+
+    def __init__(self, http: httpx.AsyncClient, retries: Retries) -> None:
+        self._http = http
+        self._retries = retries
+
+    async def json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        form: Mapping[str, Any] | None = None,
+        file: Upload | None = None,
+        repeatable: bool,
+        keyed: bool = False,
+        idempotency_key: str | None = None,
+        seconds: float | None = None,
+    ) -> dict[str, Any]:
+        """The answer's JSON object."""
+        options: dict[str, Any] = {}
+        if body is not None:
+            options["json"] = dict(body)
+        if form is not None:
+            options["data"] = {name: value for name, value in form.items() if value is not None}
+        if file is not None:
+            options["files"] = {"file": file}
+        call = Call(
+            method,
+            path,
+            self._retries,
+            repeatable=repeatable,
+            keyed=keyed,
+            key=idempotency_key,
+            query=dict(query or {}),
+            options=options,
+            seconds=seconds,
+        )
+        answer = (await self._send(call)).json()
+        return answer if isinstance(answer, dict) else {"data": answer}
+
+    async def content(self, method: str, path: str, *, query: Mapping[str, Any] | None = None) -> bytes:
+        """The answer's bytes, where it is no JSON."""
+        call = Call(method, path, self._retries, repeatable=True, query=dict(query or {}))
+        return (await self._send(call)).content
+
+    async def _send(self, call: Call) -> httpx.Response:
+        while True:
+            try:
+                response = await self._http.send(call.request(self._http))
+            except httpx.TransportError as error:
+                wait = call.wait_after_error(error)
+                if wait is None:
+                    raise call.unanswered(error) from error
+            else:
+                if response.is_success:
+                    return response
+                wait = call.wait_after_answer(response)
+                if wait is None:
+                    raise call.refused(response)
+            await asyncio.sleep(wait)

@@ -1,0 +1,790 @@
+"""Bodies of requests, with the wire's names. Written by `generate.py` from the API's description."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class CreateNamespace(TypedDict):
+    """A namespace to create. Credentials are stored encrypted."""
+
+    name: str
+    fileStorageConfig: S3Storage | LocalStorage
+    vectorStorageConfig: PineconeStore | PgvectorStore
+    embeddingModelConfig: OpenAIModel | CohereModel | JinaModel | LocalModel
+    webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
+    rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
+    keywordLanguage: NotRequired[str | None]
+    notionConfig: NotRequired[NotionApp | None]
+    googleDriveConfig: NotRequired[GoogleDriveApp | None]
+    dropboxConfig: NotRequired[ConnectorApp | None]
+    onedriveConfig: NotRequired[MicrosoftApp | None]
+    sharepointConfig: NotRequired[MicrosoftApp | None]
+    boxConfig: NotRequired[ConnectorApp | None]
+
+
+class S3Storage(TypedDict):
+    """A bucket of any S3-compatible storage."""
+
+    type: Literal["S3_COMPATIBLE"]
+    bucket: str
+    region: str
+    endpoint: str
+    credentials: S3Credentials
+
+
+class S3Credentials(TypedDict):
+    """An access key that may read, write and delete in the bucket."""
+
+    accessKeyId: str
+    secretAccessKey: str
+
+
+class LocalStorage(TypedDict):
+    """A folder beside the service; needs no account."""
+
+    type: Literal["LOCAL"]
+
+
+class PineconeStore(TypedDict):
+    """A Pinecone index."""
+
+    provider: Literal["PINECONE"]
+    apiKey: str
+    indexHost: str
+
+
+class PgvectorStore(TypedDict):
+    """The service's own PostgreSQL; needs no account."""
+
+    provider: Literal["PGVECTOR"]
+
+
+class OpenAIModel(TypedDict):
+    """An embedding model of OpenAI."""
+
+    provider: Literal["OPENAI"]
+    model: Literal["text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"]
+    apiKey: str
+
+
+class CohereModel(TypedDict):
+    """An embedding model of Cohere."""
+
+    provider: Literal["COHERE"]
+    model: Literal[
+        "embed-english-v3.0",
+        "embed-multilingual-v3.0",
+        "embed-english-light-v3.0",
+        "embed-multilingual-light-v3.0",
+        "embed-v4.0",
+        "embed-english-v2.0",
+        "embed-english-light-v2.0",
+        "embed-multilingual-v2.0",
+    ]
+    apiKey: str
+
+
+class JinaModel(TypedDict):
+    """An embedding model of Jina."""
+
+    provider: Literal["JINA"]
+    model: Literal["jina-embeddings-v3", "jina-embeddings-v4"]
+    apiKey: str
+
+
+class LocalModel(TypedDict):
+    """A model that runs inside the service; needs no account."""
+
+    provider: Literal["LOCAL"]
+    model: Literal["all-MiniLM-L6-v2", "wordllama-l2-supercat-256"]
+
+
+class FirecrawlScraper(TypedDict):
+    """Firecrawl."""
+
+    provider: Literal["FIRECRAWL"]
+    apiKey: str
+
+
+class JinaScraper(TypedDict):
+    """Jina Reader."""
+
+    provider: Literal["JINA"]
+    apiKey: str
+
+
+class ScrapingBeeScraper(TypedDict):
+    """ScrapingBee."""
+
+    provider: Literal["SCRAPINGBEE"]
+    apiKey: str
+
+
+class BuiltinScraper(TypedDict):
+    """The service's own crawler; a key is not needed and not used."""
+
+    provider: Literal["BUILTIN"]
+    apiKey: NotRequired[str]
+
+
+class CohereReranker(TypedDict):
+    """A reranker of Cohere."""
+
+    provider: Literal["COHERE"]
+    model: str
+    apiKey: str
+
+
+class JinaReranker(TypedDict):
+    """A reranker of Jina."""
+
+    provider: Literal["JINA"]
+    model: str
+    apiKey: str
+
+
+class EndpointReranker(TypedDict):
+    """A server with the `/rerank` of text-embeddings-inference, vLLM and Infinity; `model` where it has several."""
+
+    provider: Literal["ENDPOINT"]
+    url: str
+    model: NotRequired[str]
+    apiKey: NotRequired[str]
+
+
+class LocalReranker(TypedDict):
+    """A folder with an ONNX cross-encoder and its tokenizer, below the one that the operator has set."""
+
+    provider: Literal["LOCAL"]
+    path: str
+    model: NotRequired[str]
+
+
+class NotionApp(TypedDict):
+    """The Notion integration that users authorize."""
+
+    clientId: str
+    clientSecret: str
+    authorizationUrl: NotRequired[str]
+
+
+class GoogleDriveApp(TypedDict):
+    """The Google Cloud app that users authorize."""
+
+    clientId: str
+    clientSecret: str
+    apiKey: str
+
+
+class ConnectorApp(TypedDict):
+    """The app of Dropbox or Box that users authorize."""
+
+    clientId: str
+    clientSecret: str
+
+
+class MicrosoftApp(TypedDict):
+    """The app of OneDrive or SharePoint that users authorize."""
+
+    clientId: str
+    clientSecret: str
+    tenantId: NotRequired[str]
+
+
+class UpdateNamespace(TypedDict):
+    """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
+
+    name: NotRequired[str]
+    fileStorageConfig: NotRequired[S3Storage | LocalStorage]
+    vectorStorageConfig: NotRequired[PineconeStore | PgvectorStore]
+    embeddingModelConfig: NotRequired[OpenAIModel | CohereModel | JinaModel | LocalModel]
+    webScraperConfig: NotRequired[FirecrawlScraper | JinaScraper | ScrapingBeeScraper | BuiltinScraper | None]
+    rerankConfig: NotRequired[CohereReranker | JinaReranker | EndpointReranker | LocalReranker | None]
+    keywordLanguage: NotRequired[str | None]
+    notionConfig: NotRequired[NotionApp | None]
+    googleDriveConfig: NotRequired[GoogleDriveApp | None]
+    dropboxConfig: NotRequired[ConnectorApp | None]
+    onedriveConfig: NotRequired[MicrosoftApp | None]
+    sharepointConfig: NotRequired[MicrosoftApp | None]
+    boxConfig: NotRequired[ConnectorApp | None]
+    reembed: NotRequired[bool]
+
+
+class IngestText(TypedDict):
+    """A text to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: TextIngestion
+
+
+class TextIngestion(TypedDict):
+    """A text with how to cut it. A `chunkConfig` within `config` is honoured where there is none beside it."""
+
+    source: Literal["TEXT"]
+    config: TextConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
+class TextConfig(TypedDict):
+    """A text. Its identity is `externalId`, else `name`, else the text itself: the same identity again replaces
+    it.
+    """
+
+    text: str
+    metadata: NotRequired[dict[str, Any] | None]
+    name: NotRequired[str | None]
+    externalId: NotRequired[str | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    modifiedAt: NotRequired[str | None]
+
+
+class ChunkConfig(TypedDict):
+    """How to cut documents, in tokens of the embedding model. What is above the model's limit is lowered to it."""
+
+    chunkSize: int
+    chunkOverlap: int
+
+
+class OcrConfig(TypedDict):
+    """How to find the text of a file."""
+
+    strategy: NotRequired[Literal["BASIC_PARSER", "STANDARD_OCR"]]
+
+
+class IngestUrls(TypedDict):
+    """URLs to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: UrlsIngestion
+
+
+class UrlsIngestion(TypedDict):
+    """Pages with how to cut them. A `chunkConfig` within `config` is honoured where there is none beside it."""
+
+    source: Literal["URLS_LIST"]
+    config: UrlsConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
+class UrlsConfig(TypedDict):
+    """Pages by their URLs, up to 1000. The same URL again replaces its document."""
+
+    scrapeOptions: NotRequired[ScrapeOptions | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    urls: list[str]
+
+
+class ScrapeOptions(TypedDict):
+    """CSS selectors of what to keep and what to leave out of each page; up to 50 of 200 characters each."""
+
+    includeSelectors: NotRequired[list[str] | None]
+    excludeSelectors: NotRequired[list[str] | None]
+
+
+class IngestSitemap(TypedDict):
+    """A sitemap to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: SitemapIngestion
+
+
+class SitemapIngestion(TypedDict):
+    """A sitemap with how to cut its pages."""
+
+    source: Literal["SITEMAP"]
+    config: SitemapConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
+class SitemapConfig(TypedDict):
+    """The pages that a sitemap names. `excludePaths` wins over `includePaths`."""
+
+    scrapeOptions: NotRequired[ScrapeOptions | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    url: str
+    maxLinks: NotRequired[int | None]
+    includePaths: NotRequired[list[str] | None]
+    excludePaths: NotRequired[list[str] | None]
+
+
+class IngestWebsite(TypedDict):
+    """A website to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: WebsiteIngestion
+
+
+class WebsiteIngestion(TypedDict):
+    """A website with how to cut its pages."""
+
+    source: Literal["WEBSITE"]
+    config: WebsiteConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
+class WebsiteConfig(TypedDict):
+    """The pages of a site, found by following its links. `maxDepth` counts links from the start page."""
+
+    scrapeOptions: NotRequired[ScrapeOptions | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    url: str
+    maxDepth: NotRequired[int | None]
+    maxLinks: NotRequired[int | None]
+    includePaths: NotRequired[list[str] | None]
+    excludePaths: NotRequired[list[str] | None]
+
+
+class IngestNotion(TypedDict):
+    """A Notion workspace to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: NotionIngestion
+
+
+class NotionIngestion(TypedDict):
+    """Pages of a Notion workspace."""
+
+    config: ConnectorConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["NOTION"]
+
+
+class ConnectorConfig(TypedDict):
+    """All that the connection gives access to. `metadata` is attached to the resulting documents."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+
+
+class IngestGoogleDrive(TypedDict):
+    """A Google Drive to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: GoogleDriveIngestion
+
+
+class GoogleDriveIngestion(TypedDict):
+    """Files of a Google Drive."""
+
+    config: ConnectorConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["GOOGLE_DRIVE"]
+
+
+class IngestDropbox(TypedDict):
+    """A Dropbox to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: DropboxIngestion
+
+
+class DropboxIngestion(TypedDict):
+    """Files of a Dropbox."""
+
+    config: ConnectorConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["DROPBOX"]
+
+
+class IngestOnedrive(TypedDict):
+    """A OneDrive to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: OnedriveIngestion
+
+
+class OnedriveIngestion(TypedDict):
+    """Files of a OneDrive."""
+
+    config: ConnectorConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["ONEDRIVE"]
+
+
+class IngestSharepoint(TypedDict):
+    """Document libraries of SharePoint to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: SharepointIngestion
+
+
+class SharepointIngestion(TypedDict):
+    """Files of document libraries of SharePoint."""
+
+    config: SharepointConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["SHAREPOINT"]
+
+
+class SharepointConfig(TypedDict):
+    """All libraries of the sites that the person follows, or those of `include`, followed or not."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    include: NotRequired[list[Place] | None]
+
+
+class Place(TypedDict):
+    """A site or a document library: its id at Microsoft Graph, or the path of its address. One of them."""
+
+    id: NotRequired[str]
+    path: NotRequired[str]
+
+
+class IngestBox(TypedDict):
+    """A Box to ingest into a namespace."""
+
+    namespaceId: str
+    ingestConfig: BoxIngestion
+
+
+class BoxIngestion(TypedDict):
+    """Files of a Box."""
+
+    config: ConnectorConfig
+    chunkConfig: NotRequired[ChunkConfig | None]
+    source: Literal["BOX"]
+
+
+class RunRequest(TypedDict):
+    """Where the job run is."""
+
+    namespaceId: str
+
+
+class SearchRequest(TypedDict):
+    """A semantic search."""
+
+    query: str
+    namespaceId: NotRequired[str | None]
+    namespaceIds: NotRequired[list[str] | None]
+    topK: NotRequired[int | None]
+    scoreThreshold: NotRequired[float | None]
+    filter: NotRequired[SearchFilter | None]
+    searchType: NotRequired[Literal["SEMANTIC"] | None]
+    explain: NotRequired[bool | None]
+    rerank: NotRequired[bool | RerankOptions | None]
+    perDocument: NotRequired[int | None]
+    expand: NotRequired[Expand | None]
+    recency: NotRequired[RecencyConfig | None]
+    groupBy: NotRequired[Literal["document"] | None]
+
+
+class SearchFilter(TypedDict):
+    """Every metadata key must match: a value or any of a list; against a list in the document: contains.
+    `documents` restricts by everything that documents are listed by, `where` by a condition; all three must
+    hold.
+    """
+
+    metadata: NotRequired[dict[str, Any] | None]
+    documents: NotRequired[FilterConfig | None]
+    where: NotRequired[dict[str, Any] | None]
+
+
+class FilterConfig(TypedDict):
+    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
+
+    documentIds: NotRequired[list[str] | None]
+    documentExternalIds: NotRequired[list[str] | None]
+    documentTypes: NotRequired[list[str] | None]
+    documentConnectionIds: NotRequired[list[str] | None]
+    documentArchiveIds: NotRequired[list[str] | None]
+    documentIngestionSources: NotRequired[list[str] | None]
+    documentIngestionStatuses: NotRequired[list[str] | None]
+    metadata: NotRequired[dict[str, Any] | None]
+    awaitingRemoval: NotRequired[bool | None]
+    where: NotRequired[dict[str, Any] | None]
+
+
+class RerankOptions(TypedDict):
+    """How many of the best are read again, and for how long the answer may wait for it."""
+
+    candidates: NotRequired[int]
+    budgetMs: NotRequired[int]
+
+
+class Expand(TypedDict):
+    """What surrounds each result: its unit of the document, in tokens of the embedding model at most."""
+
+    unit: Literal["CHUNK", "DOCUMENT", "PAGE", "SECTION"]
+    maxTokens: NotRequired[int | None]
+
+
+class RecencyConfig(TypedDict):
+    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the
+    score halves every `halfLifeDays`.
+    """
+
+    halfLifeDays: float
+    weight: float
+
+
+class HybridSearchRequest(TypedDict):
+    """A hybrid search."""
+
+    query: str
+    namespaceId: NotRequired[str | None]
+    namespaceIds: NotRequired[list[str] | None]
+    hybridConfig: HybridConfig
+    topK: NotRequired[int | None]
+    scoreThreshold: NotRequired[float | None]
+    filter: NotRequired[SearchFilter | None]
+    searchType: NotRequired[Literal["HYBRID"] | None]
+    explain: NotRequired[bool | None]
+    rerank: NotRequired[bool | RerankOptions | None]
+    perDocument: NotRequired[int | None]
+    expand: NotRequired[Expand | None]
+    recency: NotRequired[RecencyConfig | None]
+    groupBy: NotRequired[Literal["document"] | None]
+
+
+class HybridConfig(TypedDict):
+    """How much meaning and how much words count; the two sum to 1.0."""
+
+    semanticWeight: float
+    keywordWeight: float
+
+
+class SearchBatchRequest(TypedDict):
+    """Searches in one namespace, or in the same several ones."""
+
+    namespaceId: NotRequired[str | None]
+    namespaceIds: NotRequired[list[str] | None]
+    queries: list[dict[str, Any]]
+
+
+class WhyRequest(TypedDict):
+    """A search, hybrid with `hybridConfig`, and the document that is asked about: by its id or its external id."""
+
+    query: str
+    namespaceId: str
+    documentId: NotRequired[str | None]
+    externalId: NotRequired[str | None]
+    hybridConfig: NotRequired[HybridConfig | None]
+    topK: NotRequired[int | None]
+    scoreThreshold: NotRequired[float | None]
+    filter: NotRequired[SearchFilter | None]
+    perDocument: NotRequired[int | None]
+    recency: NotRequired[RecencyConfig | None]
+    searchType: NotRequired[Literal["HYBRID", "SEMANTIC"] | None]
+    explain: NotRequired[bool | None]
+
+
+class CreateEvaluation(TypedDict):
+    """A set of judged questions."""
+
+    namespaceId: str
+    name: str
+    questions: list[Question]
+
+
+class Question(TypedDict):
+    """A query as users ask it, with everything that answers it."""
+
+    query: str
+    relevant: list[Relevant]
+    filter: NotRequired[SearchFilter | None]
+
+
+class Relevant(TypedDict):
+    """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
+
+    documentId: NotRequired[str]
+    externalId: NotRequired[str]
+    start: NotRequired[int]
+    end: NotRequired[int]
+    grade: NotRequired[int]
+
+
+class UpdateEvaluation(TypedDict):
+    """Another name; questions to add; queries whose questions are removed, before the others are added."""
+
+    namespaceId: str
+    name: NotRequired[str]
+    add: NotRequired[list[Question]]
+    remove: NotRequired[list[str]]
+
+
+class StartRun(TypedDict):
+    """Settings to compare; differences are told from the first."""
+
+    namespaceId: str
+    settings: list[Setting]
+
+
+class Setting(TypedDict):
+    """One way to search, under a name; the two weights sum to 1.0."""
+
+    name: str
+    semanticWeight: float
+    keywordWeight: float
+    topK: NotRequired[int]
+    rerank: NotRequired[bool | RerankOptions]
+    perDocument: NotRequired[int]
+    recency: NotRequired[RecencyConfig]
+
+
+class FetchDocuments(TypedDict):
+    """Which documents to list. Without pagination up to 1000 and a cursor."""
+
+    namespaceId: str
+    filterConfig: FilterConfig
+    pagination: NotRequired[Pagination | None]
+    includeConfig: NotRequired[IncludeConfig | None]
+    facets: NotRequired[list[str] | None]
+
+
+class Pagination(TypedDict):
+    """A page of a listing; `cursor` is the `nextCursor` of the page before."""
+
+    pageSize: NotRequired[int | None]
+    cursor: NotRequired[str | None]
+
+
+class IncludeConfig(TypedDict):
+    """What an answer holds beside or instead of the documents."""
+
+    documents: NotRequired[bool | None]
+    rawFileUrl: NotRequired[bool | None]
+    parsedTextFileUrl: NotRequired[bool | None]
+    statsBySource: NotRequired[bool | None]
+    statsByStatus: NotRequired[bool | None]
+
+
+class UpdateDocuments(TypedDict):
+    """Which documents to change, and how. A filter that restricts nothing is refused."""
+
+    namespaceId: str
+    filterConfig: FilterConfig
+    data: MetadataMerge | MetadataChange
+
+
+MetadataOperators = TypedDict(
+    "MetadataOperators",
+    {
+        "$set": "NotRequired[dict[str, Any] | None]",
+        "$append": "NotRequired[dict[str, Any] | None]",
+        "$remove": "NotRequired[dict[str, Any] | None]",
+    },
+)
+"""`$set` replaces by key, `$append` adds values to lists, `$remove` takes values out of lists."""
+
+
+class DeleteDocuments(TypedDict):
+    """Which documents to delete. A filter that restricts nothing is refused."""
+
+    namespaceId: str
+    filterConfig: FilterConfig
+
+
+class ResyncDocuments(TypedDict):
+    """Which documents to ingest again from their source. A filter that restricts nothing is refused."""
+
+    namespaceId: str
+    filterConfig: FilterConfig
+    confirmDeletions: NotRequired[bool | None]
+
+
+class VerifyDeletion(TypedDict):
+    """A receipt as it was answered; its fields may also stand in the body itself."""
+
+    deletion: NotRequired[dict[str, Any]]
+
+
+class CreateConnection(TypedDict):
+    """A connection to create. The namespace must have the connector's app."""
+
+    namespaceId: str
+    name: str
+    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
+    clientRedirectUrl: NotRequired[str | None]
+    syncIntervalMinutes: NotRequired[int | None]
+
+
+class UpdateConnection(TypedDict):
+    """What to change; without anything it only asks for a new authorization. Null takes a value away."""
+
+    namespaceId: str
+    name: NotRequired[str]
+    clientRedirectUrl: NotRequired[str | None]
+    syncIntervalMinutes: NotRequired[int | None]
+
+
+class RevokeConnection(TypedDict):
+    """Which namespace the connection is in, and what becomes of its documents."""
+
+    namespaceId: str
+    documents: NotRequired[Literal["DELETE", "KEEP"]]
+
+
+class CreateKey(TypedDict):
+    """A key to make. Without `scopes` it may do all but administer; it may be bound to a namespace or a tenant."""
+
+    name: str
+    scopes: NotRequired[
+        list[
+            Literal[
+                "namespaces:read",
+                "namespaces:write",
+                "documents:read",
+                "documents:write",
+                "ingest:read",
+                "ingest:write",
+                "search",
+                "connections:read",
+                "connections:write",
+                "admin",
+            ]
+        ]
+        | None
+    ]
+    namespaceId: NotRequired[str | None]
+    tenantId: NotRequired[str | None]
+
+
+class CreateTenant(TypedDict):
+    """A tenant to make known, by the name that clients send in X-Tenant-ID."""
+
+    id: str
+
+
+class UpdateOrganization(TypedDict):
+    """What to change of the organization."""
+
+    quotas: NotRequired[SetQuotas]
+
+
+class SetQuotas(TypedDict):
+    """Limits to set; null removes one, and what is absent stays."""
+
+    documents: NotRequired[int | None]
+    storedBytes: NotRequired[int | None]
+    tokensPerMonth: NotRequired[int | None]
+    concurrentRuns: NotRequired[int | None]
+
+
+class UpdateTenant(TypedDict):
+    """What to change of a tenant."""
+
+    quotas: NotRequired[SetQuotas]
+
+
+class MetadataMerge(TypedDict):
+    """Merges by key: keys that are not named stay."""
+
+    metadata: dict[str, Any] | None
+
+
+MetadataChange = TypedDict(
+    "MetadataChange",
+    {
+        "$metadata": "MetadataOperators | None",
+    },
+)
+"""Changes by operators; it may stand beside `metadata`."""

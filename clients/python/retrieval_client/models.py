@@ -1,0 +1,1880 @@
+"""Records of answers. Written by `generate.py` from the API's description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from retrieval_client.record import Record
+
+
+class ErrorInfo(Record):
+    """The code, in the words of the contract."""
+
+    code: Literal[
+        "CONNECTION_NOT_FOUND",
+        "CREATE_CONNECTION_FAILED",
+        "DELETE_DOCUMENTS_FAILED",
+        "DOCUMENTS_NOT_FOUND",
+        "EMBEDDING_CONFIG_ERROR",
+        "FETCH_CONNECTIONS_FAILED",
+        "FORBIDDEN",
+        "IDEMPOTENCY_CONFLICT",
+        "INGESTION_FAILED",
+        "INGEST_JOB_RUN_NOT_FOUND",
+        "INTERNAL_ERROR",
+        "INVALID_CHUNK_CONFIG",
+        "INVALID_FILTER_CONFIG",
+        "INVALID_HYBRID_CONFIG",
+        "INVALID_INGEST_CONFIG",
+        "INVALID_NAMESPACE_CONFIG",
+        "INVALID_REQUEST",
+        "INVALID_SCRAPE_OPTIONS",
+        "INVALID_SEARCH_REQUEST",
+        "METHOD_NOT_ALLOWED",
+        "NAMESPACE_LIMIT_EXCEEDED",
+        "NAMESPACE_NOT_FOUND",
+        "NOT_FOUND",
+        "PAYLOAD_TOO_LARGE",
+        "QUOTA_EXCEEDED",
+        "RATE_LIMIT_EXCEEDED",
+        "REQUEST_TIMEOUT",
+        "SEARCH_FAILED",
+        "SERVICE_UNAVAILABLE",
+        "STORAGE_CONFIG_ERROR",
+        "UNAUTHORIZED",
+        "UNSUPPORTED_MEDIA_TYPE",
+        "UPDATE_DOCUMENTS_FAILED",
+        "VECTOR_DB_CONFIG_ERROR",
+        "WEB_SCRAPER_CONFIG_NOT_SET",
+        "invalid_tenant_id",
+        "missing_tenant_id",
+    ]
+    message: str
+    details: ErrorDetails
+    _fields = frozenset(["code", "details", "message"])
+    _records: ClassVar[Mapping[str, str]] = {"details": "ErrorDetails"}
+
+
+class ErrorDetails(Record):
+    """`reason` is stable and meant for programs; `field` is the dotted path of what is wrong, where one is.
+    `quota`, `used` and `limit` stand with QUOTA_EXCEEDED alone.
+    """
+
+    reason: str
+    field: str | None
+    quota: str | None
+    used: int | None
+    limit: int | None
+    _fields = frozenset(["field", "limit", "quota", "reason", "used"])
+
+
+class Health(Record):
+    """The process answers."""
+
+    status: Literal["ok"]
+    _fields = frozenset(["status"])
+
+
+class Readiness(Record):
+    """Whether work goes on; `reason` says why not, a sentence for each cause."""
+
+    status: Literal["ready", "unavailable"]
+    reason: str | None
+    _fields = frozenset(["reason", "status"])
+
+
+class NamespaceAnswer(Record):
+    """One namespace."""
+
+    success: Literal[True]
+    message: str
+    data: NamespaceData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "NamespaceData"}
+
+
+class NamespaceData(Record):
+    """One namespace; `ingestJobRunId` where its documents are embedded again."""
+
+    namespace: Namespace
+    ingest_job_run_id: str | None
+    _fields = frozenset(["ingestJobRunId", "namespace"])
+    _records: ClassVar[Mapping[str, str]] = {"namespace": "Namespace"}
+
+
+class Namespace(Record):
+    """A namespace as answers show it; a bound key is shown `id`, `identifier` and `name` alone."""
+
+    id: str
+    identifier: str
+    name: str
+    organization: Identified | None
+    file_storage_config: FileStorageView | None
+    vector_storage_config: VectorStorageView | None
+    embedding_model_config: EmbeddingModelView | None
+    web_scraper_config: WebScraperView | None
+    rerank_config: RerankConfigView | None
+    keyword_language: str | None
+    notion_config: ConnectorAppView | None
+    google_drive_config: ConnectorAppView | None
+    dropbox_config: ConnectorAppView | None
+    onedrive_config: ConnectorAppView | None
+    sharepoint_config: ConnectorAppView | None
+    box_config: ConnectorAppView | None
+    created_at: Timestamp | None
+    updated_at: Timestamp | None
+    _fields = frozenset(
+        [
+            "boxConfig",
+            "createdAt",
+            "dropboxConfig",
+            "embeddingModelConfig",
+            "fileStorageConfig",
+            "googleDriveConfig",
+            "id",
+            "identifier",
+            "keywordLanguage",
+            "name",
+            "notionConfig",
+            "onedriveConfig",
+            "organization",
+            "rerankConfig",
+            "sharepointConfig",
+            "updatedAt",
+            "vectorStorageConfig",
+            "webScraperConfig",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "organization": "Identified",
+        "fileStorageConfig": "FileStorageView",
+        "vectorStorageConfig": "VectorStorageView",
+        "embeddingModelConfig": "EmbeddingModelView",
+        "webScraperConfig": "WebScraperView",
+        "rerankConfig": "RerankConfigView",
+        "notionConfig": "ConnectorAppView",
+        "googleDriveConfig": "ConnectorAppView",
+        "dropboxConfig": "ConnectorAppView",
+        "onedriveConfig": "ConnectorAppView",
+        "sharepointConfig": "ConnectorAppView",
+        "boxConfig": "ConnectorAppView",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+    }
+
+
+class Identified(Record):
+    """Another object, by its id."""
+
+    id: str
+    _fields = frozenset(["id"])
+
+
+class FileStorageView(Record):
+    """File storage without its credentials."""
+
+    type: str
+    bucket: str | None
+    region: str | None
+    endpoint: str | None
+    _fields = frozenset(["bucket", "endpoint", "region", "type"])
+
+
+class VectorStorageView(Record):
+    """Vector storage without its key."""
+
+    provider: str
+    index_host: str | None
+    _fields = frozenset(["indexHost", "provider"])
+
+
+class EmbeddingModelView(Record):
+    """The embedding model without its key."""
+
+    provider: str
+    model: str
+    _fields = frozenset(["model", "provider"])
+
+
+class WebScraperView(Record):
+    """The web scraper with its key masked."""
+
+    provider: str
+    api_key: str | None
+    _fields = frozenset(["apiKey", "provider"])
+
+
+class RerankConfigView(Record):
+    """The reranker with its key masked."""
+
+    provider: str
+    model: str | None
+    url: str | None
+    path: str | None
+    api_key: str | None
+    _fields = frozenset(["apiKey", "model", "path", "provider", "url"])
+
+
+class ConnectorAppView(Record):
+    """A connector app with its secrets masked."""
+
+    client_id: str
+    client_secret: str
+    api_key: str | None
+    authorization_url: str | None
+    tenant_id: str | None
+    _fields = frozenset(["apiKey", "authorizationUrl", "clientId", "clientSecret", "tenantId"])
+
+
+class Timestamp(Record):
+    """A moment in UTC, ISO 8601 with milliseconds."""
+
+    iso_string: str
+    _fields = frozenset(["isoString"])
+
+
+class NamespacesAnswer(Record):
+    """Every namespace that the key may see."""
+
+    success: Literal[True]
+    message: str
+    data: NamespacesData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "NamespacesData"}
+
+
+class NamespacesData(Record):
+    """All namespaces, or a part of them, newest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    namespaces: list[Namespace]
+    _fields = frozenset(["hasNextPage", "namespaces", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"namespaces": "Namespace"}
+
+
+class NamespaceDeletedAnswer(Record):
+    """The namespace is gone from every answer; what it stored follows in the background."""
+
+    success: Literal[True]
+    message: str
+    deletion_id: str
+    data: DeletedNamespace
+    _fields = frozenset(["data", "deletionId", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeletedNamespace"}
+
+
+class DeletedNamespace(Record):
+    """The id of what is gone, under both of its names."""
+
+    id: str
+    identifier: str
+    _fields = frozenset(["id", "identifier"])
+
+
+class IngestAnswer(Record):
+    """The request is queued, durably."""
+
+    success: Literal[True]
+    message: str
+    data: IngestData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "IngestData"}
+
+
+class IngestData(Record):
+    """The receipt: read the job run to follow its progress."""
+
+    ingest_job_run_id: str
+    documents: list[JobRunDocument]
+    _fields = frozenset(["documents", "ingestJobRunId"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "JobRunDocument"}
+
+
+class JobRunDocument(Record):
+    """A document within a job run. `error` is null unless it failed."""
+
+    id: str
+    status: Literal["BACKLOG", "QUEUED", "QUEUED_FOR_RESYNC", "PROCESSING", "SUCCESS", "FAILED", "CANCELLED"]
+    error: str | None
+    _fields = frozenset(["error", "id", "status"])
+
+
+class JobRunsAnswer(Record):
+    """The job runs of the namespace and tenant, newest first."""
+
+    success: Literal[True]
+    message: str
+    data: JobRunsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "JobRunsData"}
+
+
+class JobRunsData(Record):
+    """A page of job runs, newest first."""
+
+    ingest_job_runs: list[JobRunSummary]
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    _fields = frozenset(["hasNextPage", "ingestJobRuns", "itemsReturned", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"ingestJobRuns": "JobRunSummary"}
+
+
+class JobRunSummary(Record):
+    """A job run without its documents."""
+
+    id: str
+    name: str
+    status: Literal["COMPLETED", "PRE_PROCESSING", "PROCESSING", "QUEUED"]
+    outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None
+    source: str
+    ingest_job: Identified
+    created_at: Timestamp
+    updated_at: Timestamp
+    progress: RunProgress
+    notices: list[RunNotice]
+    timings: dict[str, float]
+    prefect_url: str | None
+    _fields = frozenset(
+        [
+            "createdAt",
+            "id",
+            "ingestJob",
+            "name",
+            "notices",
+            "outcome",
+            "prefectUrl",
+            "progress",
+            "source",
+            "status",
+            "timings",
+            "updatedAt",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "ingestJob": "Identified",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+        "progress": "RunProgress",
+        "notices": "RunNotice",
+    }
+
+
+class RunProgress(Record):
+    """How many documents have come how far. An unchanged one was fetched and needed no more; skipped ones were
+    found and left out, with the reasons. Removed ones are gone at the content service; of many at once the
+    removal awaits a person's confirmation.
+    """
+
+    found: int
+    fetched: int
+    parsed: int
+    chunked: int
+    embedded: int
+    upserted: int
+    failed: int
+    skipped: int | None
+    skipped_reasons: dict[str, int] | None
+    removed: int | None
+    awaiting_confirmation: int | None
+    _fields = frozenset(
+        [
+            "awaitingConfirmation",
+            "chunked",
+            "embedded",
+            "failed",
+            "fetched",
+            "found",
+            "parsed",
+            "removed",
+            "skipped",
+            "skippedReasons",
+            "upserted",
+        ]
+    )
+
+
+class RunNotice(Record):
+    """What a person is to know of a run beside its documents, and of how many things it is true."""
+
+    reason: str
+    count: int
+    _fields = frozenset(["count", "reason"])
+
+
+class JobRunAnswer(Record):
+    """A job run as it stands."""
+
+    success: Literal[True]
+    message: str
+    data: JobRunData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "JobRunData"}
+
+
+class JobRunData(Record):
+    """A job run. COMPLETED when every document is at its end, failed ones too; its outcome says how it ended."""
+
+    id: str
+    name: str
+    status: Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
+    outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None
+    source: str
+    connection: Identified | None
+    documents: JobRunDocuments
+    created_at: Timestamp
+    updated_at: Timestamp
+    queue_position: int | None
+    estimated_start: Timestamp | None
+    progress: RunProgress
+    notices: list[RunNotice]
+    timings: dict[str, float]
+    prefect_url: str | None
+    _fields = frozenset(
+        [
+            "connection",
+            "createdAt",
+            "documents",
+            "estimatedStart",
+            "id",
+            "name",
+            "notices",
+            "outcome",
+            "prefectUrl",
+            "progress",
+            "queuePosition",
+            "source",
+            "status",
+            "timings",
+            "updatedAt",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "connection": "Identified",
+        "documents": "JobRunDocuments",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+        "estimatedStart": "Timestamp",
+        "progress": "RunProgress",
+        "notices": "RunNotice",
+    }
+
+
+class JobRunDocuments(Record):
+    """The documents of a run by how far they have come."""
+
+    queued: list[JobRunDocument]
+    processing: list[JobRunDocument]
+    completed: list[JobRunDocument]
+    failed: list[JobRunDocument]
+    cancelled: list[JobRunDocument]
+    _fields = frozenset(["cancelled", "completed", "failed", "processing", "queued"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "queued": "JobRunDocument",
+        "processing": "JobRunDocument",
+        "completed": "JobRunDocument",
+        "failed": "JobRunDocument",
+        "cancelled": "JobRunDocument",
+    }
+
+
+class SearchAnswer(Record):
+    """What was found, best first."""
+
+    success: Literal[True]
+    message: str
+    data: SearchData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "SearchData"}
+
+
+class SearchData(Record):
+    """Best first; `timings` if `explain` was asked for."""
+
+    results: list[SearchResult]
+    timings: SearchTimings | None
+    reranked: bool | None
+    _fields = frozenset(["reranked", "results", "timings"])
+    _records: ClassVar[Mapping[str, str]] = {"results": "SearchResult", "timings": "SearchTimings"}
+
+
+class SearchResult(Record):
+    """A piece of a document that matches."""
+
+    content: str
+    score: float
+    metadata: dict[str, Any]
+    document: ResultDocument
+    chunk: ResultChunk
+    explanation: Explanation | None
+    context: ResultContext | None
+    namespace_id: str | None
+    more: list[SearchResult] | None
+    _fields = frozenset(
+        ["chunk", "content", "context", "document", "explanation", "metadata", "more", "namespaceId", "score"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "document": "ResultDocument",
+        "chunk": "ResultChunk",
+        "explanation": "Explanation",
+        "context": "ResultContext",
+        "more": "SearchResult",
+    }
+
+
+class ResultDocument(Record):
+    """The document that a result is from."""
+
+    id: str
+    name: str
+    external_id: str
+    document_type: str
+    _fields = frozenset(["documentType", "externalId", "id", "name"])
+
+
+class ResultChunk(Record):
+    """Which piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
+
+    index: int
+    start: int
+    end: int
+    page: int | None
+    _fields = frozenset(["end", "index", "page", "start"])
+
+
+class Explanation(Record):
+    """How a score came about: its two parts before they are weighed, and the place in each list, null outside of
+    it. `recencyScore`, where `recency` was asked for: what the age adds, before it is weighed.
+    """
+
+    semantic_score: float
+    keyword_score: float
+    semantic_rank: int | None
+    keyword_rank: int | None
+    rerank_score: float | None
+    rank_before: int | None
+    recency_score: float | None
+    _fields = frozenset(
+        ["keywordRank", "keywordScore", "rankBefore", "recencyScore", "rerankScore", "semanticRank", "semanticScore"]
+    )
+
+
+class ResultContext(Record):
+    """What surrounds a result: `parsed[start:end] == content`."""
+
+    content: str
+    start: int
+    end: int
+    _fields = frozenset(["content", "end", "start"])
+
+
+class SearchTimings(Record):
+    """Milliseconds by step; null for a step that was not needed."""
+
+    embed: float | None
+    vector: float | None
+    keyword: float | None
+    hydrate: float | None
+    _fields = frozenset(["embed", "hydrate", "keyword", "vector"])
+
+
+class RerankOptions(Record):
+    """How many of the best are read again, and for how long the answer may wait for it."""
+
+    candidates: int | None
+    budget_ms: int | None
+    _fields = frozenset(["budgetMs", "candidates"])
+
+
+class RecencyConfig(Record):
+    """How much the age of a document counts. It is that of `modifiedAt`, else of `createdAt`; its part of the
+    score halves every `halfLifeDays`.
+    """
+
+    half_life_days: float
+    weight: float
+    _fields = frozenset(["halfLifeDays", "weight"])
+
+
+class SearchBatchAnswer(Record):
+    """What each of the searches found."""
+
+    success: Literal[True]
+    message: str
+    data: SearchBatchData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "SearchBatchData"}
+
+
+class SearchBatchData(Record):
+    """One for each query, in their order."""
+
+    results: list[SearchBatchResult]
+    _fields = frozenset(["results"])
+    _records: ClassVar[Mapping[str, str]] = {"results": "SearchBatchResult"}
+
+
+class SearchBatchResult(Record):
+    """What one of the searches answers, `results` or `error`."""
+
+    results: list[SearchResult] | None
+    timings: SearchTimings | None
+    reranked: bool | None
+    error: ErrorInfo | None
+    _fields = frozenset(["error", "reranked", "results", "timings"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "results": "SearchResult",
+        "timings": "SearchTimings",
+        "error": "ErrorInfo",
+    }
+
+
+class WhyAnswer(Record):
+    """Why the document is shown, or is not."""
+
+    success: Literal[True]
+    message: str
+    data: WhyData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "WhyData"}
+
+
+class WhyData(Record):
+    """What the search makes of the document; scores, ranks and words are those of its best chunk."""
+
+    document: WhyDocument
+    shown: bool
+    rank: int | None
+    score: float | None
+    semantic_rank: int | None
+    keyword_rank: int | None
+    semantic_score: float | None
+    keyword_score: float | None
+    last_shown_score: float | None
+    reasons: list[WhyReason]
+    matched_terms: list[str]
+    missing_terms: list[str]
+    _fields = frozenset(
+        [
+            "document",
+            "keywordRank",
+            "keywordScore",
+            "lastShownScore",
+            "matchedTerms",
+            "missingTerms",
+            "rank",
+            "reasons",
+            "score",
+            "semanticRank",
+            "semanticScore",
+            "shown",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"document": "WhyDocument", "reasons": "WhyReason"}
+
+
+class WhyDocument(Record):
+    """The document that was asked about."""
+
+    id: str
+    name: str
+    status: str
+    visible_generation: int | None
+    _fields = frozenset(["id", "name", "status", "visibleGeneration"])
+
+
+class WhyReason(Record):
+    """What keeps it from being shown."""
+
+    kind: Literal["ACCESS", "FILTER", "RANK", "STATUS", "THRESHOLD"]
+    detail: str
+    _fields = frozenset(["detail", "kind"])
+
+
+class EvaluationAnswer(Record):
+    """One evaluation."""
+
+    success: Literal[True]
+    message: str
+    data: EvaluationData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "EvaluationData"}
+
+
+class EvaluationData(Record):
+    """One evaluation."""
+
+    evaluation: Evaluation
+    _fields = frozenset(["evaluation"])
+    _records: ClassVar[Mapping[str, str]] = {"evaluation": "Evaluation"}
+
+
+class Evaluation(Record):
+    """A set of questions; `unresolved`: judged external ids that the namespace does not have (not in listings)."""
+
+    id: str
+    name: str
+    namespace_id: str
+    question_count: int
+    unresolved: list[str] | None
+    created_at: Timestamp
+    _fields = frozenset(["createdAt", "id", "name", "namespaceId", "questionCount", "unresolved"])
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
+
+
+class EvaluationsAnswer(Record):
+    """All evaluations of the scope, or a part of them."""
+
+    success: Literal[True]
+    message: str
+    data: EvaluationsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "EvaluationsData"}
+
+
+class EvaluationsData(Record):
+    """Evaluations, newest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    evaluations: list[Evaluation]
+    _fields = frozenset(["evaluations", "hasNextPage", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"evaluations": "Evaluation"}
+
+
+class EvaluationDeletedAnswer(Record):
+    """It is gone, with its runs."""
+
+    success: Literal[True]
+    message: str
+    data: None
+    _fields = frozenset(["data", "message", "success"])
+
+
+class RunAnswer(Record):
+    """One run."""
+
+    success: Literal[True]
+    message: str
+    data: RunData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "RunData"}
+
+
+class RunData(Record):
+    """One run."""
+
+    run: EvaluationRun
+    _fields = frozenset(["run"])
+    _records: ClassVar[Mapping[str, str]] = {"run": "EvaluationRun"}
+
+
+class EvaluationRun(Record):
+    """A run; `questions` are there from its end on, `error` where it FAILED."""
+
+    id: str
+    evaluation_id: str
+    status: Literal["COMPLETED", "FAILED", "QUEUED", "RUNNING"]
+    settings: list[SettingResult]
+    questions: list[QuestionResult]
+    error: str | None
+    created_at: Timestamp
+    finished_at: Timestamp | None
+    _fields = frozenset(["createdAt", "error", "evaluationId", "finishedAt", "id", "questions", "settings", "status"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "settings": "SettingResult",
+        "questions": "QuestionResult",
+        "createdAt": "Timestamp",
+        "finishedAt": "Timestamp",
+    }
+
+
+class SettingResult(Record):
+    """A setting, and from the end of the run on what came of it."""
+
+    name: str
+    semantic_weight: float
+    keyword_weight: float
+    top_k: int | None
+    rerank: bool | RerankOptions | None
+    per_document: int | None
+    recency: RecencyConfig | None
+    metrics: Metrics | None
+    latency_ms: Latency | None
+    reranked: int | None
+    _fields = frozenset(
+        [
+            "keywordWeight",
+            "latencyMs",
+            "metrics",
+            "name",
+            "perDocument",
+            "recency",
+            "rerank",
+            "reranked",
+            "semanticWeight",
+            "topK",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "rerank": "RerankOptions",
+        "recency": "RecencyConfig",
+        "metrics": "Metrics",
+        "latencyMs": "Latency",
+    }
+
+
+class Metrics(Record):
+    """As trec_eval has them; `spanRecallAt10` is null where no span is judged."""
+
+    ndcg_at10: Metric
+    recall_at10: Metric
+    recall_at100: Metric
+    mrr: Metric
+    span_recall_at10: Metric | None
+    _fields = frozenset(["mrr", "ndcgAt10", "recallAt10", "recallAt100", "spanRecallAt10"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "ndcgAt10": "Metric",
+        "recallAt10": "Metric",
+        "recallAt100": "Metric",
+        "mrr": "Metric",
+        "spanRecallAt10": "Metric",
+    }
+
+
+class Metric(Record):
+    """A mean over the questions; 95 % intervals of it, and of its difference from the first setting."""
+
+    value: float
+    ci95: list[float]
+    delta_ci95: list[float] | None
+    _fields = frozenset(["ci95", "deltaCi95", "value"])
+
+
+class Latency(Record):
+    """Milliseconds of a search after its query was embedded."""
+
+    p50: float
+    p95: float
+    _fields = frozenset(["p50", "p95"])
+
+
+class QuestionResult(Record):
+    """For each setting the rank of each judged document, in the order of `relevant`; null if it was not found."""
+
+    query: str
+    ranks: dict[str, list[int | None]]
+    _fields = frozenset(["query", "ranks"])
+
+
+class RunsAnswer(Record):
+    """All runs of an evaluation, or a part of them."""
+
+    success: Literal[True]
+    message: str
+    data: RunsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "RunsData"}
+
+
+class RunsData(Record):
+    """Runs, newest first, without their questions."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    runs: list[EvaluationRun]
+    _fields = frozenset(["hasNextPage", "nextCursor", "runs"])
+    _records: ClassVar[Mapping[str, str]] = {"runs": "EvaluationRun"}
+
+
+class DocumentsAnswer(Record):
+    """The documents that match, newest first."""
+
+    success: Literal[True]
+    message: str
+    data: DocumentsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DocumentsData"}
+
+
+class DocumentsData(Record):
+    """A page of documents, newest first; statistics, if they were asked for, count all that match."""
+
+    documents: list[Document] | None
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    stats_by_source: list[SourceCount] | None
+    stats_by_status: list[StatusCount] | None
+    facets: dict[str, list[FacetCount]] | None
+    _fields = frozenset(
+        ["documents", "facets", "hasNextPage", "itemsReturned", "nextCursor", "statsBySource", "statsByStatus"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "documents": "Document",
+        "statsBySource": "SourceCount",
+        "statsByStatus": "StatusCount",
+    }
+    _maps: ClassVar[Mapping[str, str]] = {"facets": "FacetCount"}
+
+
+class Document(Record):
+    """An ingested unit."""
+
+    id: str
+    external_id: str
+    name: str
+    document_type: Literal[
+        "BOX_DOCUMENT",
+        "DROPBOX_DOCUMENT",
+        "FILE",
+        "GOOGLE_DRIVE_DOCUMENT",
+        "NOTION_DOCUMENT",
+        "ONEDRIVE_DOCUMENT",
+        "SHAREPOINT_DOCUMENT",
+        "TEXT",
+        "URL",
+    ]
+    metadata: dict[str, Any]
+    ingestion_source: Literal[
+        "BOX",
+        "DROPBOX",
+        "GOOGLE_DRIVE",
+        "LOCAL_FILE",
+        "NOTION",
+        "ONEDRIVE",
+        "SHAREPOINT",
+        "SITEMAP",
+        "TEXT",
+        "URLS_LIST",
+        "WEBSITE",
+    ]
+    ingestion_status: Literal["BACKLOG", "CANCELLED", "FAILED", "PROCESSING", "QUEUED", "QUEUED_FOR_RESYNC", "SUCCESS"]
+    ingestion_error: str | None
+    ingest_job: Identified
+    ingest_job_run: Identified
+    connection: Identified | None
+    connection_ids: list[str]
+    archive: Identified | None
+    awaiting_removal: bool
+    document_properties: DocumentProperties
+    embedding_config: EmbeddingConfig
+    providers: Providers
+    tenant_id: str | None
+    namespace: NamespaceReference
+    organization: Identified
+    created_at: Timestamp
+    updated_at: Timestamp
+    last_synced_at: Timestamp | None
+    raw_file_url: str | None
+    parsed_text_file_url: str | None
+    _fields = frozenset(
+        [
+            "archive",
+            "awaitingRemoval",
+            "connection",
+            "connectionIds",
+            "createdAt",
+            "documentProperties",
+            "documentType",
+            "embeddingConfig",
+            "externalId",
+            "id",
+            "ingestJob",
+            "ingestJobRun",
+            "ingestionError",
+            "ingestionSource",
+            "ingestionStatus",
+            "lastSyncedAt",
+            "metadata",
+            "name",
+            "namespace",
+            "organization",
+            "parsedTextFileUrl",
+            "providers",
+            "rawFileUrl",
+            "tenantId",
+            "updatedAt",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "ingestJob": "Identified",
+        "ingestJobRun": "Identified",
+        "connection": "Identified",
+        "archive": "Identified",
+        "documentProperties": "DocumentProperties",
+        "embeddingConfig": "EmbeddingConfig",
+        "providers": "Providers",
+        "namespace": "NamespaceReference",
+        "organization": "Identified",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+        "lastSyncedAt": "Timestamp",
+    }
+
+
+class DocumentProperties(Record):
+    """What was found out about a document's content; null while it is not known."""
+
+    mime_type: str | None
+    file_size: int | None
+    character_count: int | None
+    token_count: int | None
+    embedding_count: int | None
+    title: str | None
+    author: str | None
+    language: str | None
+    page_count: int | None
+    created_at: Timestamp | None
+    modified_at: Timestamp | None
+    url: str | None
+    path: str | None
+    owner: str | None
+    _fields = frozenset(
+        [
+            "author",
+            "characterCount",
+            "createdAt",
+            "embeddingCount",
+            "fileSize",
+            "language",
+            "mimeType",
+            "modifiedAt",
+            "owner",
+            "pageCount",
+            "path",
+            "title",
+            "tokenCount",
+            "url",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "modifiedAt": "Timestamp"}
+
+
+class EmbeddingConfig(Record):
+    """How a document was cut and embedded: the values used, which may be lower than those asked for."""
+
+    provider: str | None
+    model: str | None
+    dimensions: int | None
+    chunk_size: int | None
+    chunk_overlap: int | None
+    _fields = frozenset(["chunkOverlap", "chunkSize", "dimensions", "model", "provider"])
+
+
+class Providers(Record):
+    """Who serves the namespace."""
+
+    file_storage: str
+    vector_storage: str
+    embedding_model: str
+    web_scraper: str | None
+    _fields = frozenset(["embeddingModel", "fileStorage", "vectorStorage", "webScraper"])
+
+
+class NamespaceReference(Record):
+    """The owning namespace."""
+
+    identifier: str
+    _fields = frozenset(["identifier"])
+
+
+class SourceCount(Record):
+    """Documents of one source."""
+
+    source: str
+    total_count: int
+    _fields = frozenset(["source", "totalCount"])
+
+
+class StatusCount(Record):
+    """Documents of one status."""
+
+    status: str
+    total_count: int
+    _fields = frozenset(["status", "totalCount"])
+
+
+class FacetCount(Record):
+    """A value of a field, and how many documents have it."""
+
+    value: str | float | bool
+    count: int
+    _fields = frozenset(["count", "value"])
+
+
+class DocumentsUpdatedAnswer(Record):
+    """The documents that were changed."""
+
+    success: Literal[True]
+    message: str
+    data: UpdatedDocumentsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "UpdatedDocumentsData"}
+
+
+class UpdatedDocumentsData(Record):
+    """The documents as they are now."""
+
+    documents: list[Document]
+    items_updated: int
+    _fields = frozenset(["documents", "itemsUpdated"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "Document"}
+
+
+class DocumentsDeletedAnswer(Record):
+    """The documents are gone from every answer; the message says how many."""
+
+    success: Literal[True]
+    message: str
+    deletion_id: str
+    data: None
+    _fields = frozenset(["data", "deletionId", "message", "success"])
+
+
+class ResyncAnswer(Record):
+    """The eligible documents are queued; until they are done everything stays as it is."""
+
+    success: Literal[True]
+    message: str
+    data: ResyncData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ResyncData"}
+
+
+class ResyncData(Record):
+    """One job run for each job that the queued documents came from; `ingestJobRunId` is the first, null without
+    one.
+    """
+
+    items_queued: int
+    items_skipped: int
+    documents: list[ResyncedDocument]
+    ingest_job_run_id: str | None
+    ingest_job_run_ids: list[str]
+    _fields = frozenset(["documents", "ingestJobRunId", "ingestJobRunIds", "itemsQueued", "itemsSkipped"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "ResyncedDocument"}
+
+
+class ResyncedDocument(Record):
+    """What became of a document that matched. `error` says why it is not eligible."""
+
+    id: str
+    status: Literal["QUEUED_FOR_RESYNC", "NOT_ELIGIBLE_FOR_RESYNC", "REMOVED"]
+    error: str | None
+    _fields = frozenset(["error", "id", "status"])
+
+
+class DeletionAnswer(Record):
+    """A receipt, as far as the deletion has come."""
+
+    success: Literal[True]
+    message: str
+    data: DeletionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeletionData"}
+
+
+class DeletionData(Record):
+    """One receipt."""
+
+    deletion: Deletion
+    _fields = frozenset(["deletion"])
+    _records: ClassVar[Mapping[str, str]] = {"deletion": "Deletion"}
+
+
+class Deletion(Record):
+    """What a DELETE has removed, and where it was looked for afterwards."""
+
+    id: str
+    status: Literal["CONFIRMED", "FAILED", "PENDING"]
+    requested_at: Timestamp
+    confirmed_at: Timestamp | None
+    documents: int
+    chunks: int
+    vectors: int
+    files: int
+    stores: list[DeletionStore]
+    signature: str | None
+    _fields = frozenset(
+        ["chunks", "confirmedAt", "documents", "files", "id", "requestedAt", "signature", "status", "stores", "vectors"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "requestedAt": "Timestamp",
+        "confirmedAt": "Timestamp",
+        "stores": "DeletionStore",
+    }
+
+
+class DeletionStore(Record):
+    """What one store has lost."""
+
+    store: str
+    removed: int
+    read_back_at: Timestamp | None
+    _fields = frozenset(["readBackAt", "removed", "store"])
+    _records: ClassVar[Mapping[str, str]] = {"readBackAt": "Timestamp"}
+
+
+class DeletionVerifiedAnswer(Record):
+    """Whether the receipt is ours, and unchanged."""
+
+    success: Literal[True]
+    message: str
+    data: VerifiedDeletion
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "VerifiedDeletion"}
+
+
+class VerifiedDeletion(Record):
+    """What is known of a receipt."""
+
+    valid: bool
+    _fields = frozenset(["valid"])
+
+
+class ConnectionCreatedAnswer(Record):
+    """The connection is PENDING until it is authorized."""
+
+    success: Literal[True]
+    message: str
+    data: CreatedConnectionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "CreatedConnectionData"}
+
+
+class CreatedConnectionData(Record):
+    """The new connection, and where a person authorizes it within ten minutes."""
+
+    connection: Identified
+    authorization_url: str
+    _fields = frozenset(["authorizationUrl", "connection"])
+    _records: ClassVar[Mapping[str, str]] = {"connection": "Identified"}
+
+
+class ConnectionsAnswer(Record):
+    """Every connection of the namespace and tenant."""
+
+    success: Literal[True]
+    message: str
+    data: ConnectionsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ConnectionsData"}
+
+
+class ConnectionsData(Record):
+    """All connections, or a part of them, newest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    connections: list[Connection]
+    _fields = frozenset(["connections", "hasNextPage", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"connections": "Connection"}
+
+
+class Connection(Record):
+    """An authorization of a content service."""
+
+    id: str
+    name: str
+    connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
+    status: Literal["PENDING", "ACTIVE", "FAILED", "REVOKED"]
+    status_reason: str | None
+    config: ConnectionConfig
+    client_redirect_url: str | None
+    sync_interval_minutes: int | None
+    tenant_id: str | None
+    namespace: NamespaceReference
+    organization: Identified
+    created_at: Timestamp
+    updated_at: Timestamp
+    _fields = frozenset(
+        [
+            "clientRedirectUrl",
+            "config",
+            "connector",
+            "createdAt",
+            "id",
+            "name",
+            "namespace",
+            "organization",
+            "status",
+            "statusReason",
+            "syncIntervalMinutes",
+            "tenantId",
+            "updatedAt",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "config": "ConnectionConfig",
+        "namespace": "NamespaceReference",
+        "organization": "Identified",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+    }
+
+
+class ConnectionConfig(Record):
+    """How the access was given. No credentials before the authorization, and none after the revocation."""
+
+    auth_type: Literal["OAUTH2"] | None
+    credentials: ConnectionCredentials | None
+    _fields = frozenset(["authType", "credentials"])
+    _records: ClassVar[Mapping[str, str]] = {"credentials": "ConnectionCredentials"}
+
+
+class ConnectionCredentials(Record):
+    """The tokens, masked."""
+
+    access_token: str
+    refresh_token: str | None
+    _fields = frozenset(["accessToken", "refreshToken"])
+
+
+class ConnectionAnswer(Record):
+    """One connection."""
+
+    success: Literal[True]
+    message: str
+    data: ConnectionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ConnectionData"}
+
+
+class ConnectionData(Record):
+    """One connection, with what it has."""
+
+    connection: Connection
+    documents: ConnectionDocuments
+    _fields = frozenset(["connection", "documents"])
+    _records: ClassVar[Mapping[str, str]] = {"connection": "Connection", "documents": "ConnectionDocuments"}
+
+
+class ConnectionDocuments(Record):
+    """How many documents the connection alone has, and how many that others have too."""
+
+    own: int
+    shared: int
+    _fields = frozenset(["own", "shared"])
+
+
+class ConnectionUpdatedAnswer(Record):
+    """The connection as it is now."""
+
+    success: Literal[True]
+    message: str
+    data: UpdatedConnectionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "UpdatedConnectionData"}
+
+
+class UpdatedConnectionData(Record):
+    """The connection, and where a person authorizes it anew within ten minutes."""
+
+    authorization_url: str
+    connection: Connection
+    _fields = frozenset(["authorizationUrl", "connection"])
+    _records: ClassVar[Mapping[str, str]] = {"connection": "Connection"}
+
+
+class ConnectionRevokedAnswer(Record):
+    """The connection is REVOKED."""
+
+    success: Literal[True]
+    message: str
+    data: RevokedConnectionData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "RevokedConnectionData"}
+
+
+class RevokedConnectionData(Record):
+    """The connection as it is for good, and what becomes of its documents."""
+
+    connection: Connection
+    documents: RevokedDocuments
+    _fields = frozenset(["connection", "documents"])
+    _records: ClassVar[Mapping[str, str]] = {"connection": "Connection", "documents": "RevokedDocuments"}
+
+
+class RevokedDocuments(Record):
+    """What becomes of the documents; those that are `shared` stay with the other connections that have them."""
+
+    kept: int
+    deleted: int
+    shared: int
+    _fields = frozenset(["deleted", "kept", "shared"])
+
+
+class ChunksAnswer(Record):
+    """The searchable chunks of the document, in their order."""
+
+    success: Literal[True]
+    message: str
+    data: ChunksData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ChunksData"}
+
+
+class ChunksData(Record):
+    """A page of chunks in their order."""
+
+    chunks: list[Chunk]
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    _fields = frozenset(["chunks", "hasNextPage", "itemsReturned", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"chunks": "Chunk"}
+
+
+class Chunk(Record):
+    """A piece of the parsed document: `parsed[start:end] == content`; pages count from 1, null without pages."""
+
+    index: int
+    start: int
+    end: int
+    page: int | None
+    tokens: int
+    content: str
+    _fields = frozenset(["content", "end", "index", "page", "start", "tokens"])
+
+
+class HistoryAnswer(Record):
+    """The job runs that held the document, newest first."""
+
+    success: Literal[True]
+    message: str
+    data: HistoryData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "HistoryData"}
+
+
+class HistoryData(Record):
+    """A page of the history, newest first."""
+
+    history: list[HistoryEntry]
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    _fields = frozenset(["hasNextPage", "history", "itemsReturned", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"history": "HistoryEntry"}
+
+
+class HistoryEntry(Record):
+    """The document in one job run."""
+
+    ingest_job_run: Identified
+    source: str
+    status: str
+    error: str | None
+    unchanged: bool
+    active: bool
+    chunks: int | None
+    file_size: int | None
+    created_at: Timestamp
+    finished_at: Timestamp | None
+    _fields = frozenset(
+        [
+            "active",
+            "chunks",
+            "createdAt",
+            "error",
+            "fileSize",
+            "finishedAt",
+            "ingestJobRun",
+            "source",
+            "status",
+            "unchanged",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "ingestJobRun": "Identified",
+        "createdAt": "Timestamp",
+        "finishedAt": "Timestamp",
+    }
+
+
+class ActivityAnswer(Record):
+    """What goes on in the namespace and tenant."""
+
+    success: Literal[True]
+    message: str
+    data: ActivityData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ActivityData"}
+
+
+class ActivityData(Record):
+    """Runs, failures of the last day, tokens of the searchable documents, and searches."""
+
+    runs: OpenRuns
+    documents_failed_last_day: int
+    tokens: int
+    searches: SearchActivity
+    _fields = frozenset(["documentsFailedLastDay", "runs", "searches", "tokens"])
+    _records: ClassVar[Mapping[str, str]] = {"runs": "OpenRuns", "searches": "SearchActivity"}
+
+
+class OpenRuns(Record):
+    """Job runs under way, by status, and since when the oldest one waits."""
+
+    queued: int
+    pre_processing: int
+    processing: int
+    oldest_queued_at: Timestamp | None
+    _fields = frozenset(["oldestQueuedAt", "preProcessing", "processing", "queued"])
+    _records: ClassVar[Mapping[str, str]] = {"oldestQueuedAt": "Timestamp"}
+
+
+class SearchActivity(Record):
+    """Searches of the last 24 hours. Times in milliseconds, null without any search."""
+
+    count: int
+    p50: float | None
+    p95: float | None
+    times: list[SearchTimeCount]
+    _fields = frozenset(["count", "p50", "p95", "times"])
+    _records: ClassVar[Mapping[str, str]] = {"times": "SearchTimeCount"}
+
+
+class SearchTimeCount(Record):
+    """So many searches took about so long."""
+
+    milliseconds: float
+    count: int
+    _fields = frozenset(["count", "milliseconds"])
+
+
+class KeysAnswer(Record):
+    """The API keys of the organization, newest first."""
+
+    success: Literal[True]
+    message: str
+    data: KeysData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "KeysData"}
+
+
+class KeysData(Record):
+    """Newest first, revoked ones too."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    keys: list[Key]
+    _fields = frozenset(["hasNextPage", "keys", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"keys": "Key"}
+
+
+class Key(Record):
+    """An API key without the key itself: `hint` is its last four characters."""
+
+    id: str
+    name: str
+    hint: str
+    scopes: list[
+        Literal[
+            "namespaces:read",
+            "namespaces:write",
+            "documents:read",
+            "documents:write",
+            "ingest:read",
+            "ingest:write",
+            "search",
+            "connections:read",
+            "connections:write",
+            "admin",
+        ]
+    ]
+    namespace_id: str | None
+    tenant_id: str | None
+    created_at: Timestamp
+    revoked_at: Timestamp | None
+    _fields = frozenset(["createdAt", "hint", "id", "name", "namespaceId", "revokedAt", "scopes", "tenantId"])
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "revokedAt": "Timestamp"}
+
+
+class KeyAnswer(Record):
+    """The API key as it is now."""
+
+    success: Literal[True]
+    message: str
+    data: KeyData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "KeyData"}
+
+
+class KeyData(Record):
+    """One API key."""
+
+    key: Key
+    _fields = frozenset(["key"])
+    _records: ClassVar[Mapping[str, str]] = {"key": "Key"}
+
+
+class KeyMadeAnswer(Record):
+    """The new API key, shown this once."""
+
+    success: Literal[True]
+    message: str
+    data: MadeKeyData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "MadeKeyData"}
+
+
+class MadeKeyData(Record):
+    """The key is shown here and never again."""
+
+    key: Key
+    api_key: str
+    _fields = frozenset(["apiKey", "key"])
+    _records: ClassVar[Mapping[str, str]] = {"key": "Key"}
+
+
+class TenantsAnswer(Record):
+    """The tenants that the organization knows, oldest first."""
+
+    success: Literal[True]
+    message: str
+    data: TenantsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "TenantsData"}
+
+
+class TenantsData(Record):
+    """Oldest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    tenants: list[Tenant]
+    _fields = frozenset(["hasNextPage", "nextCursor", "tenants"])
+    _records: ClassVar[Mapping[str, str]] = {"tenants": "Tenant"}
+
+
+class Tenant(Record):
+    """A tenant that the organization knows, with its quotas."""
+
+    id: str
+    created_at: Timestamp
+    quotas: Quotas
+    _fields = frozenset(["createdAt", "id", "quotas"])
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "quotas": "Quotas"}
+
+
+class Quotas(Record):
+    """A number for each quota; null where there is no limit."""
+
+    documents: int | None
+    stored_bytes: int | None
+    tokens_per_month: int | None
+    concurrent_runs: int | None
+    _fields = frozenset(["concurrentRuns", "documents", "storedBytes", "tokensPerMonth"])
+
+
+class TenantAnswer(Record):
+    """The tenant is known."""
+
+    success: Literal[True]
+    message: str
+    data: TenantData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "TenantData"}
+
+
+class TenantData(Record):
+    """One tenant."""
+
+    tenant: Tenant
+    _fields = frozenset(["tenant"])
+    _records: ClassVar[Mapping[str, str]] = {"tenant": "Tenant"}
+
+
+class TenantDeletedAnswer(Record):
+    """The tenant is not known any more; its data stays."""
+
+    success: Literal[True]
+    message: str
+    data: ForgottenTenant
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ForgottenTenant"}
+
+
+class ForgottenTenant(Record):
+    """The tenant's name."""
+
+    id: str
+    _fields = frozenset(["id"])
+
+
+class UsageAnswer(Record):
+    """What the organization uses of what it may use."""
+
+    success: Literal[True]
+    message: str
+    data: UsageData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "UsageData"}
+
+
+class UsageData(Record):
+    """`storageBytes` sums the documents' sizes as they were sent; `requests` are those of this calendar minute.
+    What follows `namespaces` is there where days or groups were asked for.
+    """
+
+    documents: int
+    chunks: int
+    storage_bytes: int
+    requests: Allowance
+    namespaces: Allowance
+    from_: str | None
+    to: str | None
+    by: str | None
+    used: Quotas | None
+    limit: Quotas | None
+    currency: str | None
+    usage: list[UsageGroup] | None
+    _fields = frozenset(
+        [
+            "by",
+            "chunks",
+            "currency",
+            "documents",
+            "from",
+            "limit",
+            "namespaces",
+            "requests",
+            "storageBytes",
+            "to",
+            "usage",
+            "used",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "requests": "Allowance",
+        "namespaces": "Allowance",
+        "used": "Quotas",
+        "limit": "Quotas",
+        "usage": "UsageGroup",
+    }
+
+
+class Allowance(Record):
+    """How much of a limit is used."""
+
+    used: int
+    limit: int
+    _fields = frozenset(["limit", "used"])
+
+
+class UsageGroup(Record):
+    """What belongs to a day, a namespace or a tenant. `used` and `limit` stand with tenants that have quotas."""
+
+    day: str | None
+    namespace_id: str | None
+    tenant_id: str | None
+    documents: int
+    stored_bytes: int
+    tokens: int
+    cost: float | None
+    models: list[ModelUsage]
+    used: Quotas | None
+    limit: Quotas | None
+    _fields = frozenset(
+        ["cost", "day", "documents", "limit", "models", "namespaceId", "storedBytes", "tenantId", "tokens", "used"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"models": "ModelUsage", "used": "Quotas", "limit": "Quotas"}
+
+
+class ModelUsage(Record):
+    """Tokens of one model. `cost` is null for a model without a price."""
+
+    provider: str
+    model: str
+    tokens: int
+    cost: float | None
+    _fields = frozenset(["cost", "model", "provider", "tokens"])
+
+
+class OrganizationAnswer(Record):
+    """The organization as it is now."""
+
+    success: Literal[True]
+    message: str
+    data: OrganizationData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "OrganizationData"}
+
+
+class OrganizationData(Record):
+    """The organization."""
+
+    organization: OrganizationDetails
+    _fields = frozenset(["organization"])
+    _records: ClassVar[Mapping[str, str]] = {"organization": "OrganizationDetails"}
+
+
+class OrganizationDetails(Record):
+    """The organization of the key."""
+
+    id: str
+    name: str
+    plan: str
+    created_at: Timestamp
+    quotas: Quotas
+    _fields = frozenset(["createdAt", "id", "name", "plan", "quotas"])
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "quotas": "Quotas"}
+
+
+class AuditAnswer(Record):
+    """The organization's writes, newest first."""
+
+    success: Literal[True]
+    message: str
+    data: AuditData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "AuditData"}
+
+
+class AuditData(Record):
+    """A part of the log, newest first."""
+
+    entries: list[AuditEntry]
+    items_returned: int
+    has_next_page: bool
+    next_cursor: str | None
+    _fields = frozenset(["entries", "hasNextPage", "itemsReturned", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"entries": "AuditEntry"}
+
+
+class AuditEntry(Record):
+    """A write, done or refused. `objectId` is null where no object was known, as in a refusal."""
+
+    id: str
+    at: Timestamp
+    key_id: str | None
+    key_name: str | None
+    principal: str | None
+    method: str
+    route: str
+    object_type: str
+    object_id: str | None
+    status: int
+    request_id: str | None
+    source: Literal["API", "CLI"]
+    _fields = frozenset(
+        [
+            "at",
+            "id",
+            "keyId",
+            "keyName",
+            "method",
+            "objectId",
+            "objectType",
+            "principal",
+            "requestId",
+            "route",
+            "source",
+            "status",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"at": "Timestamp"}

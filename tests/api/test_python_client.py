@@ -1,0 +1,212 @@
+"""The Python client against the API, and its retries against a server that refuses, resets and asks for time."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+
+import retrieval_client
+from retrieval_client import AsyncRetrievalClient, Retries, RetrievalClient, RetrievalError, WaitTimeout
+
+QUICK = Retries(attempts=4, backoff=0.01)
+PACKAGE = Path(retrieval_client.__file__).parent
+
+
+@pytest.fixture
+def client(base, org):
+    with RetrievalClient(base, org.api_key) as opened:
+        yield opened
+
+
+@pytest.mark.decision("H250")
+def test_content_goes_in_and_is_listed_by_attributes_and_by_the_wires_names(client):
+    space = client.namespaces.create("by a client")
+    assert space.id in [one.id for one in client.namespaces.list()]
+    accepted = client.ingest.text(space.id, "Turn the key.", name="key", metadata={"page": 7})
+    run = client.runs.get(space.id, accepted.ingest_job_run_id)
+    assert run.status == run["status"] == run.raw["status"]
+    assert run.documents.queued[0].id == accepted.documents[0].id
+    [document] = client.documents.list(space.id, metadata={"page": 7})
+    assert (document.name, document.metadata) == ("key", {"page": 7})
+    assert client.documents.facets(space.id, ["metadata.page"])["metadata.page"][0].count == 1
+    with pytest.raises(AttributeError, match="has no field colour; it has"):
+        _ = document.colour
+
+
+def test_lists_are_read_page_by_page(client, org):
+    space = org.namespace()
+    for number in range(5):
+        org.text(space, f"Text {number}.")
+    assert len({one.id for one in client.documents.list(space, page_size=2)}) == 5
+    assert len(list(client.runs.list(space))) == 5
+
+
+def test_a_refusal_is_an_error_with_the_services_code_and_field(client, org):
+    with pytest.raises(RetrievalError) as refused:
+        client.search("ns_unknown", "anything")
+    assert (refused.value.code, refused.value.status) == ("NAMESPACE_NOT_FOUND", 404)
+    assert refused.value.request_id.startswith("req_")
+    with pytest.raises(RetrievalError) as wrong:
+        client.search(org.namespace(), "anything", top_k=1000)
+    assert (wrong.value.code, wrong.value.details["field"]) == ("INVALID_SEARCH_REQUEST", "topK")
+    assert "INVALID_SEARCH_REQUEST (topK): " in str(wrong.value)
+
+
+def test_a_wait_ends_at_its_time_and_the_job_run_goes_on(client, org):
+    space = org.namespace()  # nothing takes work here
+    seen = []
+    with pytest.raises(WaitTimeout, match="has not ended within 1 s; it goes on"):
+        client.ingest.text(space, "Never taken.", wait=True, timeout=1, progress=seen.append)
+    assert [run.status for run in seen] == ["QUEUED"] * len(seen)
+
+
+def test_nothing_is_deleted_by_an_empty_list(client, org):
+    space = org.namespace()
+    org.text(space, "Stays.")
+    for filters in ({}, {"document_ids": []}, {"document_ids": None}):
+        with pytest.raises(ValueError, match=r"needs a filter|is empty"):
+            client.documents.delete(space, **filters)
+    assert len(list(client.documents.list(space))) == 1
+
+
+def test_a_file_is_sent_by_its_path_its_bytes_or_opened(client, org, tmp_path):
+    space = org.namespace()
+    path = tmp_path / "umlaut ä.txt"
+    path.write_text("From a path.")
+    with path.open("rb") as opened:
+        for file, options in ((path, {}), (b"From bytes.", {"name": "bytes.txt"}), (opened, {"name": "opened.txt"})):
+            client.ingest.file(space, file, metadata={"kind": "file"}, **options)
+    assert {one.name for one in client.documents.list(space)} == {"umlaut ä.txt", "bytes.txt", "opened.txt"}
+    assert all(one.metadata == {"kind": "file"} for one in client.documents.list(space))
+
+
+def test_the_same_asynchronously(base, org):
+    async def go():
+        async with AsyncRetrievalClient(base, org.api_key) as client:
+            space = await client.namespaces.create("async")
+            accepted = await client.ingest.file(space.id, b"Bytes.", name="a.txt")
+            listed = [one.id async for one in client.documents.list(space.id)]
+            assert listed == [accepted.documents[0].id]
+            await client.documents.delete(space.id, document_ids=listed)
+            assert [one async for one in client.documents.list(space.id)] == []
+
+    asyncio.run(go())
+
+
+@contextmanager
+def scripted(*answers):
+    """A server that gives these answers in turn: a status with headers and a body, or None to reset the connection."""
+    left, seen = list(answers), []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            seen.append((self.path, self.headers.get("Idempotency-Key"), body))
+            answer = left.pop(0)
+            if answer is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            status, headers, body = answer
+            sent = json.dumps(body).encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(sent)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(sent)
+
+        do_GET = do_POST  # noqa: N815
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with RetrievalClient(f"http://127.0.0.1:{server.server_port}", "key", retries=QUICK) as client:
+            yield client, seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+TAKEN = (200, {}, {"success": True, "message": "", "data": {"ingestJobRunId": "ijr_1", "documents": []}})
+LIMITED = (429, {"Retry-After": "0"}, {"error": {"code": "RATE_LIMIT_EXCEEDED", "message": "", "details": {}}})
+BROKEN = (500, {}, {"error": {"code": "INTERNAL_ERROR", "message": "broken", "details": {"reason": "internal"}}})
+
+
+def test_a_write_is_sent_again_under_one_key_until_it_is_taken():
+    with scripted(LIMITED, None, BROKEN, TAKEN) as (client, seen):
+        assert client.ingest.text("ns_1", "Once.").ingest_job_run_id == "ijr_1"
+    assert len(seen) == 4
+    assert len({(key, body) for _, key, body in seen}) == 1
+    assert seen[0][1]
+
+
+def test_a_file_is_whole_in_each_request(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"\x00content" * 1000)
+    with scripted(LIMITED, None, TAKEN) as (client, seen):
+        client.ingest.file("ns_1", path)
+    assert [body.count(b"\x00content") for _, _, body in seen] == [1000] * 3
+
+
+def test_what_may_have_acted_is_not_sent_again():
+    with scripted(BROKEN) as (client, seen), pytest.raises(RetrievalError) as error:
+        client.api.revoke_connection("con_1", {"namespaceId": "ns_1"})
+    assert (error.value.code, error.value.attempts, len(seen)) == ("INTERNAL_ERROR", 1, 1)
+
+
+def test_a_longer_time_than_allowed_is_told_instead_of_waited():
+    far = (503, {"Retry-After": "3600"}, {"error": {"code": "SERVICE_UNAVAILABLE", "message": "", "details": {}}})
+    with scripted(far) as (client, _), pytest.raises(RetrievalError) as error:
+        client.search("ns_1", "x")
+    assert (error.value.code, error.value.status) == ("SERVICE_UNAVAILABLE", 503)
+
+
+def test_no_server_is_said_so_after_the_attempts():
+    with (
+        RetrievalClient("http://127.0.0.1:9", "key", retries=Retries(attempts=2, backoff=0.01)) as client,
+        pytest.raises(RetrievalError, match="CONNECTION_FAILED: POST /v1/search was not answered") as error,
+    ):
+        client.search("ns_1", "x")
+    assert error.value.attempts == 2
+
+
+def test_ids_are_one_segment_of_the_path_and_the_user_is_percent_encoded():
+    sent = []
+
+    def answer(request):
+        sent.append((request.url.raw_path, request.headers))
+        return httpx.Response(404, json={"error": {"code": "NOT_FOUND", "message": "", "details": {}}})
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    client = RetrievalClient("http://service", "key", tenant="acme", on_behalf_of="jürgen@example.com", http=http)
+    with pytest.raises(RetrievalError):
+        client.namespaces.get("../keys?x=1")
+    [(path, headers)] = sent
+    assert path == b"/v1/namespaces/..%2Fkeys%3Fx%3D1"
+    assert (headers["X-Tenant-ID"], headers["X-On-Behalf-Of"]) == ("acme", "j%C3%BCrgen@example.com")
+    assert "key" not in repr(client)
+
+
+def test_the_client_needs_httpx_and_nothing_of_the_service():
+    allowed = {"httpx", "retrieval_client"}
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                root = name.partition(".")[0]
+                assert root in allowed or root in __import__("sys").stdlib_module_names, f"{file.name} imports {name}"
