@@ -27,6 +27,12 @@ def run(url: str) -> None:
             case errors.FeatureNotSupported() | errors.UndefinedFile() if "extension" in str(error.orig):
                 advice = "install pgvector there (on Debian: postgresql-NN-pgvector), then start again"
                 raise LocalError(f"The PostgreSQL of {what} has no extension vector: {advice}.") from error
+            case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.QueryCanceled():
+                reason = str(error.orig).splitlines()[0]
+                raise LocalError(
+                    f"A migration of {what} waited for others in vain ({reason}): nothing is half done. Look into"
+                    " pg_stat_activity for a transaction that has been open for minutes, end it, and migrate again."
+                ) from error
             case OperationalError():
                 reason = " ".join(str(error.orig).split())
                 raise LocalError(

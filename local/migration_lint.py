@@ -49,18 +49,70 @@ def problems(source: str) -> list[str]:
         isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "unused_since" for target in node.targets)
         for node in module.body
     )
-    calls = list(_calls(module))
+    calls, alone = list(_calls(module)), _alone(module)
     made = {_text(call.args[0]) for name, call in calls if name == "create_table" and call.args}
     found: list[str] = []
     for name, call in calls:
         found += _of_call(name, call, made, contracts=contracts)
-    old = {table for name, call in calls if name in _ON_TABLES for table in [_table(name, call)] if table not in made}
+    old = _locked(calls, made)
     if old and "lock_timeout" not in source:
-        found.append(f"alters {', '.join(sorted(old))} without a lock_timeout")
+        found.append(f"alters or refers to {', '.join(sorted(old))} without a lock_timeout")
+    together = _locked([one for one in calls if one[1] not in alone], made)
+    if len(together) > 1:
+        found.append(f"locks {' and '.join(sorted(together))} in one transaction: one by one, in an autocommit_block")
+    found += [f"waits {wait} for a lock: 1s at most, then it is tried again" for wait in _long_waits(source)]
     return found
 
 
-_ON_TABLES = {"add_column": 0, "create_index": 1, "drop_column": 0, "alter_column": 0, "create_foreign_key": 1}
+def _locked(calls: list[tuple[str, ast.Call]], made: set[str]) -> set[str]:
+    """Tables that were there before and are locked by what is called, those that a new table refers to among them."""
+    found: set[str] = set()
+    for name, call in calls:
+        if name in _ON_TABLES and not _has(call, "postgresql_concurrently"):
+            found.add(_table(name, call))
+        elif name == "create_table":
+            found |= {target.partition(".")[0] for target in _referred(call)}
+    return found - made
+
+
+def _referred(call: ast.Call) -> Iterator[str]:
+    """`table.column` of each foreign key of a new table."""
+    for node in ast.walk(call):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "ForeignKey" and node.args:
+                yield _text(node.args[0])
+            elif node.func.attr == "ForeignKeyConstraint" and len(node.args) > 1 and isinstance(node.args[1], ast.List):
+                yield from map(_text, node.args[1].elts)
+
+
+def _long_waits(source: str) -> Iterator[str]:
+    for number, unit in re.findall(r"lock_timeout\s*=\s*'?(\d+)\s*(ms|s|min|h)?", source):
+        if int(number) * _MILLISECONDS[unit] > _MILLISECONDS["s"]:
+            yield f"{number}{unit}"
+
+
+_MILLISECONDS = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000}
+
+
+def _alone(module: ast.Module) -> set[ast.Call]:
+    """Calls within an autocommit_block: each is a transaction of its own."""
+    blocks = (
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.With) and any("autocommit_block" in ast.unparse(item) for item in node.items)
+    )
+    return {node for block in blocks for node in ast.walk(block) if isinstance(node, ast.Call)}
+
+
+_ON_TABLES = {
+    "add_column": 0,
+    "create_index": 1,
+    "drop_column": 0,
+    "alter_column": 0,
+    "create_foreign_key": 1,
+    "create_primary_key": 1,
+    "drop_constraint": 1,
+}
 """Operations that lock a table, and which argument names it."""
 
 

@@ -1,5 +1,7 @@
 """Runs the history on the database whose URL the caller gives in `config.attributes["url"]`."""
 
+import time
+
 from alembic import context
 from sqlalchemy import NullPool, create_engine, text
 from sqlmodel import SQLModel
@@ -14,7 +16,10 @@ def migrate() -> None:
     url = context.config.attributes["url"]
     engine = create_engine("postgresql+psycopg" + url[url.index(":") :], poolclass=NullPool)
     with engine.connect() as connection:
-        connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": LOCK})
+        while not connection.execute(text("select pg_try_advisory_lock(:lock)"), {"lock": LOCK}).scalar_one():
+            connection.commit()  # who waits within a statement is waited for by an index that is built concurrently
+            time.sleep(0.2)
+        connection.execute(text("set lock_timeout = 0"))
         connection.commit()
         context.configure(
             connection=connection,

@@ -10,11 +10,14 @@ BLAMED = ("batches", "job_runs", "run_documents")
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
-    op.add_column("batches", sa.Column("released", sa.Boolean(), nullable=False, server_default="false"))
-    op.add_column("batches", sa.Column("at_work", sa.Text(), nullable=True))
-    for table in BLAMED:
-        op.add_column(table, sa.Column("blame", sa.Integer(), nullable=False, server_default="0"))
+    with op.get_context().autocommit_block():  # one table at a time, whatever order the service locks them in
+        op.execute("set lock_timeout = '500ms'")
+        released = sa.Column("released", sa.Boolean(), nullable=False, server_default="false")
+        op.add_column("batches", released, if_not_exists=True)
+        op.add_column("batches", sa.Column("at_work", sa.Text(), nullable=True), if_not_exists=True)
+        for table in BLAMED:
+            blame = sa.Column("blame", sa.Integer(), nullable=False, server_default="0")
+            op.add_column(table, blame, if_not_exists=True)
 
 
 def downgrade() -> None:

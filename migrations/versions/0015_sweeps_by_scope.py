@@ -6,17 +6,24 @@ from alembic import op
 revision = "0015"
 down_revision = "0014"
 
-
-def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
-    op.create_index("sweeps_of_partition", "sweeps", ["partition_id", "due_at"])
-    op.create_index("batches_of_partition", "batches", ["partition_id"])
-    op.create_index(
+INDEXES = (
+    ("sweeps_of_partition", "sweeps", ["partition_id", "due_at"], None),
+    ("batches_of_partition", "batches", ["partition_id"], None),
+    (
         "job_runs_unfinished",
         "job_runs",
         ["partition_id", "source", "number"],
-        postgresql_where=sa.text("finished_at is null"),
-    )
+        sa.text("finished_at is null"),
+    ),
+)
+
+
+def upgrade() -> None:
+    with op.get_context().autocommit_block():  # what an attempt before has left is not believed
+        op.execute("set lock_timeout = 0")  # nobody waits for an index that is built concurrently
+        for index, table, columns, where in INDEXES:
+            op.drop_index(index, table_name=table, if_exists=True, postgresql_concurrently=True)
+            op.create_index(index, table, columns, postgresql_where=where, postgresql_concurrently=True)
 
 
 def downgrade() -> None:

@@ -10,7 +10,7 @@ down_revision = "0015"
 
 def upgrade() -> None:
     """Columns with constants: no row is written, however many there are."""
-    op.execute("set local lock_timeout = '30s'")
+    op.execute("set local lock_timeout = '500ms'")
     op.add_column("documents", sa.Column("changes", JSONB(), nullable=False, server_default=sa.text("'[]'::jsonb")))
     op.add_column("documents", sa.Column("metadata_at", sa.DateTime(timezone=True), nullable=True))
 

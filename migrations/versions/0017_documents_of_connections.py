@@ -13,7 +13,7 @@ def upgrade() -> None:
     A column held one connection a document: where several share a place, each is listed whole by its next run, which
     finds the pairs that were not kept.
     """
-    op.execute("set local lock_timeout = '30s'")
+    op.execute("set local lock_timeout = '500ms'")
     op.create_table(
         "connection_documents",
         sa.Column("document_id", sa.Text(), nullable=False),

@@ -8,7 +8,7 @@ down_revision = "0020"
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
+    op.execute("set local lock_timeout = '500ms'")
     op.add_column("batches", sa.Column("size", sa.Integer(), nullable=False, server_default="0"))
 
 

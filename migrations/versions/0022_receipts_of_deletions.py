@@ -9,7 +9,21 @@ down_revision = "0021"
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
+    with op.get_context().autocommit_block():  # one table at a time, whatever order the service locks them in
+        op.execute("set lock_timeout = '500ms'")
+        op.add_column("sweeps", sa.Column("deletion_id", sa.Text(), nullable=True), if_not_exists=True)
+        removed = sa.Column("removed", JSONB(), server_default=sa.text("'{}'::jsonb"), nullable=False)
+        op.add_column("sweeps", removed, if_not_exists=True)
+        op.execute("set lock_timeout = 0")  # nobody waits for an index that is built concurrently
+        op.drop_index("sweeps_of_deletion", table_name="sweeps", if_exists=True, postgresql_concurrently=True)
+        op.create_index(
+            "sweeps_of_deletion",
+            "sweeps",
+            ["deletion_id"],
+            postgresql_where=sa.text("deletion_id is not null"),
+            postgresql_concurrently=True,
+        )
+    op.execute("set local lock_timeout = '500ms'")  # a reference holds organizations for a moment
     op.create_table(
         "deletions",
         sa.Column("id", sa.Text(), nullable=False),
@@ -34,11 +48,6 @@ def upgrade() -> None:
         sa.Column("read_back_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("deletion_id", "store"),
         sa.ForeignKeyConstraint(["deletion_id"], ["deletions.id"], ondelete="CASCADE"),
-    )
-    op.add_column("sweeps", sa.Column("deletion_id", sa.Text(), nullable=True))
-    op.add_column("sweeps", sa.Column("removed", JSONB(), server_default=sa.text("'{}'::jsonb"), nullable=False))
-    op.create_index(
-        "sweeps_of_deletion", "sweeps", ["deletion_id"], postgresql_where=sa.text("deletion_id is not null")
     )
 
 

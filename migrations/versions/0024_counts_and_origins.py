@@ -8,7 +8,7 @@ down_revision = "0023"
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
+    op.execute("set local lock_timeout = '500ms'")
     op.create_table(
         "metric_counts",
         sa.Column("organization_id", sa.Text(), nullable=False),

@@ -59,13 +59,20 @@ TRIGGERS = {
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
-    op.add_column("organizations", sa.Column("quotas", postgresql.JSONB(), server_default=EMPTY, nullable=False))
-    op.add_column("organizations", sa.Column("counted", sa.Boolean(), server_default="false", nullable=False))
-    op.add_column("organizations", sa.Column("counted_at", sa.DateTime(timezone=True), nullable=True))
-    op.add_column("tenants", sa.Column("quotas", postgresql.JSONB(), server_default=EMPTY, nullable=False))
-    op.add_column("documents", sa.Column("accepted_bytes", sa.BigInteger(), nullable=True))
-    op.create_index("organizations_counted", "organizations", ["id"], postgresql_where=sa.text("counted"))
+    with op.get_context().autocommit_block():  # one table at a time, whatever order the service locks them in
+        op.execute("set lock_timeout = '500ms'")
+        for table in ("organizations", "tenants"):
+            quotas = sa.Column("quotas", postgresql.JSONB(), server_default=EMPTY, nullable=False)
+            op.add_column(table, quotas, if_not_exists=True)
+        counted = sa.Column("counted", sa.Boolean(), server_default="false", nullable=False)
+        op.add_column("organizations", counted, if_not_exists=True)
+        counted_at = sa.Column("counted_at", sa.DateTime(timezone=True), nullable=True)
+        op.add_column("organizations", counted_at, if_not_exists=True)
+        op.add_column("documents", sa.Column("accepted_bytes", sa.BigInteger(), nullable=True), if_not_exists=True)
+        op.create_index(
+            "organizations_counted", "organizations", ["id"], postgresql_where=sa.text("counted"), if_not_exists=True
+        )
+    op.execute("set local lock_timeout = '500ms'")  # triggers hold documents for a moment
     op.create_table(
         "quota_changes",
         sa.Column("organization_id", sa.Text(), nullable=False),

@@ -11,7 +11,7 @@ _NOW = sa.text("now()")
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")  # a reference holds partitions for a moment
+    op.execute("set local lock_timeout = '500ms'")  # a reference holds partitions for a moment
     op.create_table(
         "evaluations",
         sa.Column("id", sa.Text(), primary_key=True),

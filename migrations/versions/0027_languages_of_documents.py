@@ -12,11 +12,13 @@ down_revision = "0026"
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
-    op.add_column("namespaces", sa.Column("keyword_language", sa.Text()))
-    op.add_column("documents", sa.Column("keyword_language", sa.Text()))
-    op.add_column("partitions", sa.Column("keyword_languages", ARRAY(sa.Text()), nullable=False, server_default="{}"))
-    op.add_column("partitions", sa.Column("keyword_state", sa.Text()))
+    with op.get_context().autocommit_block():  # one table at a time, whatever order the service locks them in
+        op.execute("set lock_timeout = '500ms'")
+        for table in ("namespaces", "documents"):
+            op.add_column(table, sa.Column("keyword_language", sa.Text()), if_not_exists=True)
+        languages = sa.Column("keyword_languages", ARRAY(sa.Text()), nullable=False, server_default="{}")
+        op.add_column("partitions", languages, if_not_exists=True)
+        op.add_column("partitions", sa.Column("keyword_state", sa.Text()), if_not_exists=True)
 
 
 def downgrade() -> None:

@@ -9,7 +9,12 @@ down_revision = "0027"
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
+    with op.get_context().autocommit_block():  # one table at a time, whatever order the service locks them in
+        op.execute("set lock_timeout = '500ms'")
+        closed = sa.Column("closed", sa.Boolean(), server_default="false", nullable=False)
+        op.add_column("batches", closed, if_not_exists=True)
+        op.add_column("job_runs", sa.Column("waits_for", sa.Text(), nullable=True), if_not_exists=True)
+    op.execute("set local lock_timeout = '500ms'")  # a reference holds organizations for a moment
     now = sa.text("now()")
     op.create_table(
         "breakers",
@@ -31,8 +36,6 @@ def upgrade() -> None:
     )
     op.create_index("breakers_open", "breakers", ["open_until"], postgresql_where=sa.text("open_until is not null"))
     op.create_index("breakers_of_organization", "breakers", ["organization_id", "updated_at"])
-    op.add_column("batches", sa.Column("closed", sa.Boolean(), server_default="false", nullable=False))
-    op.add_column("job_runs", sa.Column("waits_for", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -44,6 +45,9 @@ AWAY = (
 
 HELD = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected)
 """What it raises where rows are held by another, or a limit of ours has ended a statement."""
+
+LOCKED = 300.0
+"""Seconds for which migrations try to get at a table that others hold."""
 
 log = structlog.get_logger()
 
@@ -281,12 +285,24 @@ async def _async_check(connection: AsyncConnection[Any]) -> None:
 
 
 def migrate(url: str) -> None:
-    """Bring the schema to the newest revision; several processes may try at once, one does it."""
+    """Bring the schema to the newest revision; several processes may try at once, one does it.
+
+    A migration gives way to whoever holds its tables: it is tried again, for `LOCKED` seconds in a row.
+    """
     from alembic import command
+    from sqlalchemy.exc import DBAPIError
 
     config = _history()
     config.attributes["url"] = url
-    command.upgrade(config, "head")
+    deadline, pause = time.monotonic() + LOCKED, 0.1
+    while True:
+        try:
+            return command.upgrade(config, "head")
+        except DBAPIError as error:
+            if not isinstance(error.orig, HELD) or time.monotonic() > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 2.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,17 @@ from retrieval.database.database import Database
 from tests.migrations.test_migrations import alembic
 
 VERSIONS = sorted((PROJECT / "migrations" / "versions").glob("0*.py"))
-BEFORE = {"0002", "0003", "0005", "0006", "0007", "0011", "0012", "0015", "0017", "0020", "0022"}
+BEFORE = {"0002", "0003", "0004", "0005", "0006", "0007", "0009", "0010", "0011", "0012", "0017"}
 """Written before there was a linter. No other may be added: what is to be changed online is changed online."""
 
+TWO = """
+op.add_column("jobs", sa.Column("x", sa.Text()))
+op.add_column("batches", sa.Column("x", sa.Text()))
+"""
+REFERRED = """
+op.create_table("n", sa.Column("a", sa.Text(), sa.ForeignKey("jobs.id")), sa.Column("n", sa.ForeignKey("n.a")))
+op.add_column("batches", sa.Column("x", sa.Text()))
+"""
 BAD = {
     'op.create_index("x", "documents", ["name"])': "builds an index on documents",
     'op.create_index("x", "chunks", ["name"], unique=True)': "builds an index on chunks",
@@ -39,15 +47,23 @@ BAD = {
     'op.execute("alter table jobs drop column source")': "drops a column of jobs",
     'op.execute("update documents set name = id")': "changes the rows of documents",
     'op.add_column("jobs", sa.Column("x", sa.Text(), nullable=True))': "without a lock_timeout",
+    'op.create_table("n", sa.Column("a", sa.Text(), sa.ForeignKey("jobs.id")))': "jobs without a lock_timeout",
+    'op.create_table("n", sa.ForeignKeyConstraint(["a"], ["jobs.id"]))': "refers to jobs without a lock_timeout",
+    TWO: "locks batches and jobs in one transaction",
+    REFERRED: "locks batches and jobs in one transaction",
+    "op.execute(\"set local lock_timeout = '30s'\")": "waits 30s for a lock",
 }
 GOOD = """
-op.execute("set local lock_timeout = '3s'")
+op.execute("set local lock_timeout = '500ms'")
 op.add_column("jobs", sa.Column("x", sa.Text(), nullable=True))
 op.add_column("jobs", sa.Column("y", sa.Integer(), nullable=False, server_default="0"))
 op.create_table("new", sa.Column("id", sa.Text(), nullable=False))
 op.create_index("new_x", "new", ["id"])
 op.create_check_constraint("x", "jobs", "true", postgresql_not_valid=True)
+op.create_table("newer", sa.Column("id", sa.ForeignKey("new.id")), sa.Column("job", sa.ForeignKey("jobs.id")))
 with op.get_context().autocommit_block():
+    op.add_column("batches", sa.Column("x", sa.Text(), nullable=True), if_not_exists=True)
+    op.add_column("documents", sa.Column("x", sa.Text(), nullable=True), if_not_exists=True)
     op.create_index("z", "documents", ["name"], postgresql_concurrently=True)
 """
 
@@ -73,7 +89,7 @@ def test_what_is_not_online_is_refused(body):
 
 def test_what_is_online_is_taken():
     assert problems(module(GOOD)) == []
-    dropped = """op.execute("set local lock_timeout = '3s'")\nop.drop_column("jobs", "source")"""
+    dropped = """op.execute("set local lock_timeout = '1s'")\nop.drop_column("jobs", "source")"""
     assert problems(module(dropped, 'unused_since = "0.2.0"\n')) == []
 
 
@@ -91,15 +107,15 @@ def test_the_check_lists_what_is_pending_and_changes_nothing(fresh_database, tmp
     try:
         assert cli.main(["migrate", "--check"]) == 0
         assert capsys.readouterr().out == "The database has the newest schema.\n"
-        command.downgrade(alembic(url), "0019")
+        command.downgrade(alembic(url), "0016")
         for _ in range(2):
             assert cli.main(["migrate", "--check"]) == 1
             told = capsys.readouterr().out.splitlines()
             lines = [line for line in told if not line.startswith(" ")]
-            assert [line[:4] for line in lines] == [path.stem[:4] for path in VERSIONS if path.stem[:4] > "0019"]
-            assert lines[0].startswith("0020  not online  ")
-            assert lines[1].startswith("0021  online  ")
-            assert "job_runs" in told[1]
+            assert [line[:4] for line in lines] == [path.stem[:4] for path in VERSIONS if path.stem[:4] > "0016"]
+            assert lines[0].startswith("0017  not online  ")
+            assert lines[1].startswith("0018  online  ")
+            assert "departures" in told[1]
         assert cli.main(["migrate"]) == 0
         capsys.readouterr()
         assert cli.main(["migrate", "--check"]) == 0
