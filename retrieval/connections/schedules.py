@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import Any, LiteralString
+
+from psycopg import Connection
 
 from retrieval import ids, job_config
-from retrieval.database.database import Database
+from retrieval.accounts import quotas
+from retrieval.database import sync_async
+from retrieval.database.database import Database, Row
+from retrieval.errors import ServiceError
 from retrieval.job_config import JobConfig
 from retrieval.jobs.runs import CHANNEL
 from retrieval.sources import APPS
@@ -63,16 +68,41 @@ _NEXT: LiteralString = f"""
 """One job for a schedule, made with the options of the newest request; one run an execution (D54)."""
 
 
+REFUSED = "Its schedule was refused: "
+"""How the `statusReason` of an ACTIVE connection begins whose last scheduled ingestion exceeded a quota."""
+_SCOPE: LiteralString = """
+    select n.organization_id, p.tenant, o.counted from connections c join partitions p on p.id = c.partition_id
+    join namespaces n on n.id = p.namespace_id join organizations o on o.id = n.organization_id
+    where c.id = %(connection)s
+"""
+_TELL: LiteralString = """
+    update connections set status_reason = %(reason)s, updated_at = now()
+    where id = %(connection)s and status = 'ACTIVE' and status_reason is distinct from %(reason)s
+"""
+_TAKEN: LiteralString = """
+    update connections set status_reason = null, updated_at = now()
+    where id = %(connection)s and status = 'ACTIVE' and starts_with(status_reason, %(refused)s)
+"""
+
+
 def ingest(db: Database, connection_id: str) -> ScheduledRun:
-    """Record the next job run of a connection, unless one is waiting or running: two never overlap."""
+    """Record the next job run of a connection, unless one is waiting or running: two never overlap.
+
+    One that would exceed a quota is refused as a request would be, and the connection says so until the next is taken.
+    """
     values = {
         "connection": connection_id,
         "job": ids.job_id(),
         "run": ids.job_run_id(),
         "config": JobConfig(request={}, connection_id=connection_id, scheduled=True).dump(),
     }
-    with db.transaction() as connection:
-        row = connection.execute(_NEXT, values).fetchone()
+    try:
+        with db.transaction() as connection:
+            row = _within_quotas(connection, values)
+    except ServiceError as error:
+        reason = REFUSED + error.message
+        db.rows(_TELL, {**values, "reason": reason})
+        return ScheduledRun(None, reason)
     if row is None:
         active = db.row("select 1 from connections where id = %(connection)s and status = 'ACTIVE'", values)
         return ScheduledRun(
@@ -80,3 +110,19 @@ def ingest(db: Database, connection_id: str) -> ScheduledRun:
         )
     db.rows("notify " + CHANNEL)
     return ScheduledRun(row["id"])
+
+
+def _within_quotas(connection: Connection[Row], values: dict[str, Any]) -> Row | None:
+    """The job run, None if there is to be none; QUOTA_EXCEEDED, and then the transaction is undone."""
+    scope = connection.execute(_SCOPE, values).fetchone()
+    if scope is None or not scope["counted"]:
+        row = connection.execute(_NEXT, values).fetchone()
+    else:
+        of = (scope["organization_id"], scope["tenant"])
+        before = sync_async.run(connection, quotas.read(*of, lock=True))
+        row = connection.execute(_NEXT, values).fetchone()
+        if row is not None:
+            quotas.check(before, sync_async.run(connection, quotas.read(*of)))
+    if row is not None:
+        connection.execute(_TAKEN, {**values, "refused": REFUSED})
+    return row

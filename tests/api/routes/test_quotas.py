@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
+from psycopg import AsyncConnection
 
 from retrieval.accounts import quotas
+from retrieval.database.database import Database
 from tests.api.support import assert_error
 
 NONE = {"documents": None, "storedBytes": None, "tokensPerMonth": None, "concurrentRuns": None}
@@ -271,3 +273,20 @@ def test_who_waits_for_a_quota_keeps_no_connection_from_others(org, organization
             assert not any(one.done() for one in waiting)
         assert {one.result().status_code for one in waiting} <= {200, 409}
         assert sum(one.result().status_code == 200 for one in waiting) >= 7
+
+
+def test_tenants_are_not_asked_for_one_by_one(org, api_db, monkeypatch):
+    """However many tenants a report by tenant shows, their quotas cost one statement."""
+    space, asked = org.namespace(), []
+    for number in range(12):
+        post(org, space, "a", tenant=f"t{number}")
+        set_quotas(org, f"tenants/t{number}", documents=number + 1)
+    whole = Database.async_rows
+    executed = AsyncConnection.execute
+    monkeypatch.setattr(Database, "async_rows", lambda db, *given: asked.append(given[0]) or whole(db, *given))
+    monkeypatch.setattr(
+        AsyncConnection, "execute", lambda db, *given, **k: asked.append(given[0]) or executed(db, *given, **k)
+    )
+    shown = org.client.get("/v1/usage", params={"by": "tenant"}).json()["data"]["usage"]
+    assert {one["tenantId"]: one["limit"]["documents"] for one in shown} == {f"t{n}": n + 1 for n in range(12)}
+    assert len([one for one in asked if "quotas" in str(one)]) == 1

@@ -14,6 +14,7 @@ from flows import scheduled_sync
 from flows import schedules as prefect_schedules
 from flows.register import register
 from retrieval import settings
+from retrieval.accounts import quotas
 from retrieval.connections import schedules
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import memory
@@ -149,6 +150,28 @@ def test_a_scheduled_run_keeps_the_options_of_the_newest_request(space):
         {"run": scheduled.job_run_id},
     )
     assert (row["config"]["chunkSize"], row["config"]["scheduled"]) == (277, True)
+
+
+@pytest.mark.decision("H202")
+def test_a_schedule_beyond_a_quota_is_refused_and_the_connection_says_so(space):
+    org = space.scope.organization
+
+    def reason():
+        found = space.db.row(
+            "select status, status_reason from connections where id = %(id)s", {"id": space.connection}
+        )
+        assert found["status"] == "ACTIVE"
+        return found["status_reason"]
+
+    quotas.set_organization(space.db, org, {"concurrentRuns": 0})
+    refused = schedules.ingest(space.db, space.connection)
+    assert refused.job_run_id is None
+    assert refused.reason == reason()
+    assert "organization's quota of 0 job runs at the same time; 0 are used" in reason()
+    assert space.db.rows("select 1 from jobs where organization_id = %(id)s", {"id": org}) == []
+    quotas.set_organization(space.db, org, {"concurrentRuns": 1})
+    assert schedules.ingest(space.db, space.connection).job_run_id
+    assert reason() is None
 
 
 @pytest.mark.parametrize("status", ["FAILED", "REVOKED", "PENDING"])
