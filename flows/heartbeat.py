@@ -27,21 +27,25 @@ AGAIN_SECONDS = 1.0
 def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
     """Renew every third of the lease, by a connection that nobody else waits for.
 
-    A lost lease stops nothing here: the fence refuses the next write.
+    A lost lease stops nothing here: the fence refuses the next write. Of a batch that was closed from outside, as
+    with its namespace, it is said until the end that a worker may still be writing to a store.
 
     Where the process is asked to end, which is no `Exception`, the lease is handed back at once. What ends within a
     third of the lease opens no connection.
     """
     own = db.sibling(size=1, role="heartbeat")
-    over = threading.Event()
+    over, closed = threading.Event(), threading.Event()
 
     def beat() -> None:
         pause = seconds / 3
         while not over.wait(pause):
             try:
                 if not batches.renew(own, lease, seconds=seconds):
-                    log.warning("lease.lost", batch_id=lease.batch_id)
-                    return
+                    if not closed.is_set():
+                        log.warning("lease.lost", batch_id=lease.batch_id)
+                    if not batches.linger(own, lease, seconds=seconds):
+                        return
+                    closed.set()
                 counts.write(own)
                 pause = seconds / 3
             except HELD:  # by a write under this very fence: while it goes on nobody takes us for dead
@@ -64,5 +68,8 @@ def beating(db: Database, lease: Lease, *, seconds: float) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+        if closed.is_set():
+            with suppress(*AWAY):
+                batches.linger(own, lease, seconds=0)
         own.close()
         counts.write(db)

@@ -165,6 +165,21 @@ def renew(db: Database, lease: Lease, *, seconds: float) -> bool:
     return row is not None
 
 
+def linger(db: Database, lease: Lease, *, seconds: float) -> bool:
+    """Say of a batch that was closed from outside that its worker may still write to stores for so long.
+
+    False if it was not closed, but lost to another worker. With 0 seconds: the worker has let go of it.
+    """
+    row = db.row(
+        """
+        update batches set lease_until = now() + make_interval(secs => %(seconds)s)
+        where id = %(batch)s and fence = %(fence)s + 1 and finished_at is not null returning id
+        """,
+        {"batch": lease.batch_id, "fence": lease.fence, "seconds": seconds},
+    )
+    return row is not None
+
+
 def guard(connection: Connection[Row], lease: Lease) -> None:
     """Hold the fence until the end of the caller's transaction; Superseded if it is not ours any more."""
     held = connection.execute(
@@ -197,7 +212,9 @@ def finish(db: Database, lease: Lease) -> None:
         connection.execute(_FINISH, {"id": lease.batch_id})
 
 
-_FINISH: LiteralString = "update batches set finished_at = now() where id = %(id)s"
+_FINISH: LiteralString = (
+    "update batches set finished_at = now(), lease_until = least(lease_until, now()) where id = %(id)s"
+)
 
 
 def hand_back(

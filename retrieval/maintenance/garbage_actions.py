@@ -77,8 +77,7 @@ def _document(db: Database, stores: Stores, row: Row) -> None:
     )
     reading_back.delete_files(stores, row, notes, [file["key"] for file in files])
     if in_hand:
-        again = "update sweeps set tries = 0, due_at = now() + make_interval(secs => %(seconds)s) where id = %(id)s"
-        db.rows(again, {**row, "seconds": IN_HAND_SECONDS})
+        db.rows(_AGAIN, {**row, "seconds": IN_HAND_SECONDS})
         raise Retryable("A job run is at work on the deleted document; it is cleared once more after that.")
     with db.transaction() as connection:
         connection.execute("delete from inbox where document_id = %(document_id)s", row)
@@ -96,7 +95,10 @@ def _is_in_hand(db: Database, row: Row) -> bool:
 
 
 IN_HAND_SECONDS = 5.0
-"""After which it is looked again whether a worker has done with a deleted document."""
+"""After which it is looked again whether a worker has done with what was deleted."""
+_AGAIN: LiteralString = (
+    "update sweeps set tries = 0, due_at = now() + make_interval(secs => %(seconds)s) where id = %(id)s"
+)
 _OPEN_ENTRIES: LiteralString = """
     select m.job_run_id, m.status = 'PROCESSING' and b.lease_until is not null and b.finished_at is null as in_hand
     from run_documents m join job_runs r on r.id = m.job_run_id left join batches b on b.id = r.batch_id
@@ -106,9 +108,13 @@ _OPEN_ENTRIES: LiteralString = """
 
 
 def _partition(db: Database, stores: Stores, row: Row) -> None:
-    """Everything of a deleted namespace's scope; its job runs have ended before."""
+    """Everything of a deleted namespace's scope; its job runs have ended before.
+
+    For a receipt, once no worker can write any more of it: a request to a store may be under way for minutes.
+    """
     _after_its_documents(db, row)
     notes = Notes(db, row)
+    in_hand = notes.wanted and db.row(_AT_WORK, row) is not None
     stores.end(row["partition_id"])
     reading_back.drop_vectors(db, stores, row, notes)
     files = db.rows(
@@ -135,6 +141,14 @@ def _partition(db: Database, stores: Stores, row: Row) -> None:
         statement = _SLICE_OF_ROWS.replace("TABLE", table).replace("CONDITION", condition)
         while db.rows(statement, {**row, "page": PAGE}):
             pass
+    if in_hand:
+        db.rows(_AGAIN, {**row, "seconds": IN_HAND_SECONDS})
+        raise Retryable("A worker is still at work on the deleted namespace; it is cleared once more after that.")
+
+
+_AT_WORK: LiteralString = (
+    "select 1 as yes from batches where partition_id = %(partition_id)s and lease_until > now() limit 1"
+)
 
 
 def _after_its_documents(db: Database, row: Row) -> None:

@@ -79,9 +79,7 @@ def orphans(instance: Instance, namespace: str, places: Sequence[Place]) -> Iter
         return
     partitions = [place.id for place in places]
     for part in batches(listed):
-        rows = instance.db.rows(_REFERRED, {"keys": part, "partitions": partitions})
-        unknown = [row["key"] for row in rows]
-        for key in _settled(instance, unknown):
+        for key in _unreferred(instance, part, partitions):
             found = _DOCUMENT.match(key)
             yield Finding(
                 "ORPHAN_FILE", namespace, found["document"] if found else None, f"no row refers to {key}", {"key": key}
@@ -104,11 +102,25 @@ def of_no_namespace(instance: Instance) -> Iterator[Finding]:
 
 def remove(instance: Instance, found: Sequence[Finding]) -> None:
     """Delete orphans, unless a row has come to refer to them."""
-    for one in found:
-        if one.data.get("local") and instance.local_files is not None:
-            instance.local_files.delete([one.data["key"]])
-        elif "key" in one.data and one.namespace is not None:
-            instance.stores(one.namespace).files.delete([one.data["key"]])
+    keyed = [one for one in found if "key" in one.data and one.namespace is not None]
+    by_namespace: dict[str, list[Finding]] = {}
+    for one in keyed:
+        by_namespace.setdefault(str(one.namespace), []).append(one)
+    for namespace, some in by_namespace.items():
+        if any(one.data.get("local") for one in some):
+            if instance.local_files is not None and not instance.db.rows(_ALIVE, {"ids": [namespace]}):
+                instance.local_files.delete([one.data["key"] for one in some])
+            continue
+        store = instance.stores(namespace).files
+        partitions = [place.id for place in instance.places() if place.scope.namespace == namespace]
+        for part in batches([one.data["key"] for one in some], 100):
+            store.delete(_unreferred(instance, part, partitions))
+
+
+def _unreferred(instance: Instance, keys: Sequence[str], partitions: Sequence[int]) -> list[str]:
+    """Those that no row refers to, and that nobody is about to."""
+    rows = instance.db.rows(_REFERRED, {"keys": list(keys), "partitions": list(partitions)})
+    return _settled(instance, [row["key"] for row in rows])
 
 
 def _settled(instance: Instance, keys: Sequence[str]) -> list[str]:

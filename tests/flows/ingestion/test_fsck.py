@@ -210,6 +210,21 @@ def test_a_hundred_planted_in_hosted_stores_are_found_and_mended(quiet, pinecone
         registry._made.clear()
 
 
+def test_a_file_that_a_row_has_come_to_refer_to_is_not_removed(quiet):
+    space = Configured(quiet)
+    kept, gone = filled(space, 2)
+    store = registry.file_store(space.config)
+    keys = [f"{space.scope.namespace}/_/{document}/999999/raw" for document in (kept, gone)]
+    for key in keys:
+        store.put(key, [b"x"])
+    whole = instance(space)
+    found = check.find(whole)
+    assert found_of([("ORPHAN_FILE", key) for key in keys], found) == 2
+    only(space, "update documents set raw_key = %(key)s where id = %(id)s", key=keys[0], id=kept)
+    check.mend(whole, found)
+    assert [key for key in store.keys(f"{space.scope.namespace}/") if key in keys] == keys[:1]
+
+
 @pytest.mark.decision("H146")
 def test_what_a_running_flow_writes_is_left_alone(quiet):
     space = Configured(quiet)

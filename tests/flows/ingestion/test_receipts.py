@@ -1,16 +1,19 @@
 """Receipts of deletions: confirmed once every store was emptied and asked again, and not before."""
 
+import time
 from dataclasses import replace
 
 import pytest
 
 from connectors import registry
+from flows import heartbeat
 from retrieval import settings
 from retrieval.documents import receipts
-from retrieval.errors import Retryable
+from retrieval.errors import Fatal, Retryable
 from retrieval.ingestion import items, reembedding
 from retrieval.jobs import batches, breakers, control, patience
 from retrieval.namespaces import namespaces
+from retrieval.ports import Vector
 from retrieval.readiness import files_folder
 from tests.flows.configured import Configured
 from tests.standins import s3_server
@@ -188,6 +191,35 @@ def test_nothing_is_confirmed_while_a_worker_may_store_more_of_a_document(quiet,
     space.sweep()
     assert receipt(space).status == "CONFIRMED"
     assert {path.parent.parent.name for path in files_of(space, tmp_path)} == {neighbour.document_id}
+
+
+@pytest.mark.decision("D79")
+@pytest.mark.decision("H203")
+def test_a_namespace_is_not_confirmed_before_an_upsert_under_way(quiet, pinecone_index):
+    """The worker has lost its batch, and its request to the vendor is on the way for longer than its lease."""
+    index = pinecone_index(dimension=DIMENSIONS)
+    space = Configured(quiet, vectorStorageConfig=index.config())
+    text, late = space.text(LONG, "owls"), []
+    lease = space.lease()
+    batches.renew(quiet, lease, seconds=1)
+
+    def on_its_way(step):
+        """The namespace is deleted and cleared while the request for the vectors has not come to the vendor."""
+        if step == "upsert":
+            config = space.config
+            late.append(space.call(namespaces.delete(quiet, space.scope.organization, space.scope.namespace)))
+            time.sleep(1.5)
+            space.sweep()
+            assert receipt(space, late[0]).status == "PENDING"
+            vectors = [Vector(f"{text.document_id}#1#0", text.document_id, [1.0] * DIMENSIONS, {"document": "x"})]
+            registry.vector_store(config, quiet).upsert(space.scope, vectors)
+
+    with pytest.raises(Fatal, match="namespace was deleted"), heartbeat.beating(quiet, lease, seconds=1):
+        space.take(lease, before=on_its_way)
+    assert index.space(space.scope.namespace)
+    space.sweep()
+    assert receipt(space, late[0]).status == "CONFIRMED"
+    assert index.space(space.scope.namespace) == {}
 
 
 @pytest.mark.decision("D79")
