@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 from retrieval.database.database import Database, Row
 from retrieval.errors import Skippable
 from retrieval.maintenance.moving import archive
+from retrieval.maintenance.moving.carried import CARRIED
 from retrieval.ports import FileStore
 
 _PAGE = 500
@@ -63,6 +64,7 @@ TABLES: Mapping[str, LiteralString] = {
     " where h.document_id in (select id from (" + _CHOSEN + ") d) order by h.document_id, h.connection_id",
     "chunks": "select to_jsonb(c) as row from (" + _CHOSEN + ") d"
     " join chunks c on c.document_id = d.id and c.generation = d.active_generation order by c.id",
+    **{table: one.statement for table, one in CARRIED.items()},
 }
 """What each member holds, in the order in which it is imported."""
 _EMBEDDINGS: LiteralString = (

@@ -21,7 +21,8 @@ from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
 from retrieval.maintenance.moving import parts
 from retrieval.maintenance.moving.archive import FILES, NAMESPACE, Archive, ArchiveError
-from retrieval.maintenance.moving.frame import PAGE, Frame, Target
+from retrieval.maintenance.moving.carried import Carrying
+from retrieval.maintenance.moving.frame import PAGE, Target
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope, Vector, VectorStore
@@ -81,7 +82,7 @@ def run(target: Target, archive: Archive) -> Imported:
         raise
 
 
-class _Import(Frame):
+class _Import(Carrying):
     def __init__(self, target: Target, archive: Archive) -> None:
         super().__init__(target, archive)
         self._jobs: dict[str, parts.Job] = {}
@@ -99,6 +100,7 @@ class _Import(Frame):
         self._read_documents()
         self._read_files()
         self._write_runs()
+        self._carry(self._names, renamed=self._renamed)
         chunks = self._read_chunks()
         dimensions = self._read_embeddings()
         if dimensions:

@@ -12,6 +12,7 @@ from connectors import registry
 from local import fsck as command
 from retrieval import ids, settings
 from retrieval.database.database import Database
+from retrieval.evaluations import evaluations
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.maintenance import garbage
@@ -135,6 +136,55 @@ def test_an_import_into_a_fresh_home_answers_as_before_and_embeds_nothing(two, h
         for db in two
     )
     assert new == old
+
+
+def judged(space):
+    """An evaluation whose question names a document by its id, and a run that has ended beside one that has not."""
+    document = space.db.row("select id from documents where name = 'owl 3'", {})["id"]
+    relevant = [{"documentId": document, "grade": 2}, {"externalId": "owl-9"}]
+    question = {"query": "owl 3", "relevant": relevant, "filter": {"documentIds": [document]}}
+    made = space.call(evaluations.create(space.db, space.scope, "questions", [question, {**question, "query": "b"}]))
+    for run, ended in (("evr_1", "now()"), ("evr_2", "null")):
+        space.db.rows(
+            "insert into evaluation_runs (id, evaluation_id, status, settings, result, finished_at) values"
+            f" (%(run)s, %(evaluation)s, 'COMPLETED', '[]', '{{\"questions\": []}}', {ended})",
+            {"run": run, "evaluation": made.id},
+        )
+    return document
+
+
+def told(db, namespace):
+    """What its evaluations say."""
+    return db.rows(
+        "select e.id, e.name, q.query, q.relevant, q.filter, (select array_agg(r.id) from evaluation_runs r"
+        " where r.evaluation_id = e.id) as runs from evaluations e join partitions p on p.id = e.partition_id"
+        " join evaluation_questions q on q.evaluation_id = e.id where p.namespace_id = %(id)s order by q.number",
+        {"id": namespace},
+    )
+
+
+@pytest.mark.decision("D79", "H204")
+def test_evaluations_travel_with_what_they_say_of_documents(two, home, tmp_path):
+    home("old")
+    space = filled(two[0], 4)
+    document = judged(space)
+    before = told(two[0], space.scope.namespace)
+    file, _ = exported(space, tmp_path)
+    beside = imported(two[0], space.ring, file)
+    there = two[0].row(
+        "select d.id from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(id)s and d.name = 'owl 3'",
+        {"id": beside.namespace},
+    )["id"]
+    found = told(two[0], beside.namespace)
+    assert [one["query"] for one in found] == ["owl 3", "b"]
+    assert {found[0]["id"], *found[0]["runs"]}.isdisjoint({before[0]["id"], "evr_1", "evr_2"})
+    assert found[0]["relevant"] == [{"documentId": there, "grade": 2}, {"externalId": "owl-9"}]
+    assert found[0]["filter"] == {"documentIds": [there]}
+    assert there != document
+    home("new")
+    fresh = imported(two[1], space.ring, file)
+    assert told(two[1], fresh.namespace) == [{**one, "runs": ["evr_1"]} for one in before]
 
 
 @pytest.mark.decision("D79")

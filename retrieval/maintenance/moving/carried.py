@@ -1,0 +1,110 @@
+"""Tables that travel row by row: what a namespace has beside its documents, with the numbers and ids that it gets here.
+
+A table that belongs to namespaces gets an entry here, or a reason in `retrieval.maintenance.ownership`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from retrieval import ids
+from retrieval.maintenance.moving.archive import ArchiveError
+from retrieval.maintenance.moving.frame import Frame
+
+_ID = re.compile(r"[a-z]{1,10}_[0-9A-Za-z]{1,60}")
+_PARTITIONS = "partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """How one table travels.
+
+    statement: its rows in the namespace, each as JSON named `row`, in the order in which they are written here.
+    refers: columns that name a partition, or a row of a table before it.
+    made: a function that makes an id, where rows have one; `taken`: whether one of some ids is in use here.
+    documents: columns of JSON in which ids of documents stand.
+    """
+
+    statement: LiteralString
+    refers: Mapping[str, str]
+    made: Callable[[], str] | None = None
+    taken: LiteralString | None = None
+    documents: tuple[str, ...] = ()
+
+
+_OF: LiteralString = " join partitions p on p.id = e.partition_id where p.namespace_id = %(namespace)s"
+CARRIED: Mapping[str, Carried] = {
+    "evaluations": Carried(
+        "select to_jsonb(e) as row from evaluations e" + _OF + " order by e.created_at, e.id",
+        {"partition_id": _PARTITIONS},
+        made=ids.evaluation_id,
+        taken="select 1 as yes from evaluations where id = any(%(ids)s) limit 1",
+    ),
+    "evaluation_questions": Carried(
+        "select to_jsonb(q) as row from evaluation_questions q join evaluations e on e.id = q.evaluation_id"
+        + _OF
+        + " order by q.evaluation_id, q.number",
+        {"evaluation_id": "evaluations"},
+        documents=("relevant", "filter"),
+    ),
+    "evaluation_runs": Carried(
+        "select to_jsonb(r) as row from evaluation_runs r join evaluations e on e.id = r.evaluation_id"
+        + _OF
+        + " and r.finished_at is not null order by r.created_at, r.id",
+        {"evaluation_id": "evaluations"},
+        made=ids.evaluation_run_id,
+        taken="select 1 as yes from evaluation_runs where id = any(%(ids)s) limit 1",
+    ),
+}
+"""By table, in the order in which they are imported. Runs that have not ended are left out."""
+
+
+class Carrying(Frame):
+    """Writes them."""
+
+    def _carry(self, documents: Mapping[str, str], *, renamed: bool) -> None:
+        """Every row of every one. `documents`: their ids here by those of the archive."""
+        known: dict[str, dict[str, str]] = {}
+        for table, one in CARRIED.items():
+            known[table] = {}
+            for page in self._pages(table):
+                rows = [row for row in page if row.get("finished_at", "") is not None]
+                if one.made is not None:
+                    known[table] |= self._names_of(one, one.made, rows, renamed=renamed)
+                self._insert(table, [self._carried(table, row, known, documents) for row in rows])
+
+    def _names_of(
+        self, one: Carried, made: Callable[[], str], rows: list[dict[str, Any]], *, renamed: bool
+    ) -> dict[str, str]:
+        given = [row["id"] for row in rows]
+        if not all(isinstance(name, str) and _ID.fullmatch(name) for name in given):
+            raise ArchiveError("The export is damaged: a row has an id that cannot be.")
+        taken = one.taken is not None and self._db.row(one.taken, {"ids": given}) is not None
+        return {name: made() if renamed or taken else name for name in given}
+
+    def _carried(
+        self, table: str, row: dict[str, Any], known: Mapping[str, Mapping[str, str]], documents: Mapping[str, str]
+    ) -> dict[str, Any]:
+        one = CARRIED[table]
+        here = dict(row)
+        for column, other in one.refers.items():
+            here[column] = self._partition(row) if other == _PARTITIONS else known[other][row[column]]
+        if one.made is not None:
+            here["id"] = known[table][row["id"]]
+        return here | {column: _renamed(row[column], documents) for column in one.documents}
+
+
+def _renamed(value: Any, documents: Mapping[str, str]) -> Any:
+    """The same JSON with the ids that documents have here."""
+    match value:
+        case str():
+            return documents.get(value, value)
+        case list():
+            return [_renamed(one, documents) for one in value]
+        case dict():
+            return {key: _renamed(one, documents) for key, one in value.items()}
+        case _:
+            return value

@@ -1,0 +1,114 @@
+"""Every table is somebody's, and goes where its owner goes: with a namespace in exports, in deletions, in checks."""
+
+import pytest
+from sqlalchemy import ARRAY, BigInteger, Boolean, Date, DateTime, Float, Integer, LargeBinary, Text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlmodel import SQLModel
+
+import retrieval.database.schema  # noqa: F401  (fills SQLModel.metadata)
+from retrieval.maintenance import ownership
+from retrieval.maintenance.fsck import tables
+from retrieval.maintenance.moving import exporting
+from retrieval.namespaces import namespaces
+from tests.flows.configured import Configured
+from tests.flows.ingestion.test_fsck import quiet  # noqa: F401
+
+TABLES = {table.name: table for table in SQLModel.metadata.sorted_tables}
+IDS = {"documents": "d", "jobs": "j", "job_runs": "r", "connections": "c", "evaluations": "e", "deletions": "x"}
+NAMED = {f"{table.removesuffix('s')}_id": table for table in IDS}
+"""Columns that refer to a row of the table."""
+
+
+def value_of(column, place):
+    """Something that the column takes: what it refers to, or any value of its type; None where it may be left out."""
+    name, table = column.name, column.table.name
+    if name in place:
+        return place[name]
+    if (table, name) == ("sweeps", "deletion_id"):
+        return None  # a deletion that a client waits for comes before its namespace's
+    if name in NAMED:
+        return f"{NAMED[name]}-planted"
+    if name == "id" and isinstance(column.type, Text):
+        return f"{table}-planted"
+    if column.nullable or column.server_default is not None or column.identity is not None:
+        return None
+    for kind, value in (
+        (Text, "QUEUED" if name == "status" else "x"),
+        (JSONB, "{}"),
+        (ARRAY, "{}"),
+        (Boolean, False),
+        ((Integer, BigInteger, Float), 1),
+        (LargeBinary, b"x"),
+        ((DateTime, Date), "2026-01-01"),
+    ):
+        if isinstance(column.type, kind):
+            return value
+    return "[" + ",".join(["1"] * 256) + "]"  # a vector
+
+
+def plant(db, place):
+    """A row in each table of namespaces."""
+    for name, table in TABLES.items():
+        if name not in ownership.OF_NAMESPACES or name in {"namespaces", "partitions"}:
+            continue
+        values = {column.name: value_of(column, place) for column in table.columns}
+        given = {column: value for column, value in values.items() if value is not None}
+        columns, marks = ", ".join(f'"{column}"' for column in given), ", ".join(f"%({column})s" for column in given)
+        db.rows(f"insert into {name} ({columns}) overriding system value values ({marks})", given)
+
+
+def left(db, place):
+    """Tables with rows of the namespace."""
+    found = set()
+    for name, table in TABLES.items():
+        of = {"partition_id": place["partition_id"], "namespace_id": place["namespace_id"]}
+        of |= {column: f"{other}-planted" for column, other in NAMED.items()}
+        if name == "partitions":
+            of = {"id": place["partition_id"]}
+        columns = [column for column in of if column in table.columns]
+        if columns and db.rows(f"select 1 from {name} where " + " or ".join(f"{c} = %({c})s" for c in columns), of):
+            found.add(name)
+    return found
+
+
+@pytest.mark.decision("H204")
+def test_every_table_has_an_owner():
+    known = {**ownership.OF_NAMESPACES, **ownership.OF_OTHERS}
+    assert sorted(known) == sorted(TABLES)
+    assert not ownership.OF_NAMESPACES.keys() & ownership.OF_OTHERS.keys()
+
+
+@pytest.mark.decision("H204")
+def test_every_table_that_travels_is_part_of_an_export():
+    assert {*exporting.TABLES, "embeddings"} == set(ownership.EXPORTED)
+
+
+@pytest.mark.decision("H204")
+def test_a_deleted_namespace_leaves_nothing_in_any_table(quiet):  # noqa: F811
+    space = Configured(quiet)
+    space.text("Owls hunt mice at night.", "owls")
+    space.work()
+    scope = space.scope
+    partition = quiet.row("select id from partitions where namespace_id = %(id)s", {"id": scope.namespace})["id"]
+    place = {
+        "partition_id": partition,
+        "namespace_id": scope.namespace,
+        "organization_id": scope.organization,
+        "tenant": "",
+    }
+    plant(quiet, place)
+    owned = {name for name, one in ownership.OF_NAMESPACES.items() if name != "namespaces"}
+    assert left(quiet, place) == owned
+    space.call(namespaces.delete(quiet, scope.organization, scope.namespace))
+    for _ in range(3):
+        space.sweep()
+    stays = {name for name, one in ownership.OF_NAMESPACES.items() if one.stays and name != "namespaces"}
+    assert left(quiet, place) == stays
+
+
+@pytest.mark.decision("H204")
+def test_rows_of_a_partition_that_is_not_there_cannot_be_or_are_found():
+    for name in ownership.OF_NAMESPACES:
+        column = TABLES[name].columns.get("partition_id")
+        if column is not None and not column.foreign_keys and not column.nullable:
+            assert any(one.kind == "ORPHAN_ROWS" and f"from {name} " in one.statement for one in tables.CHECKS), name
