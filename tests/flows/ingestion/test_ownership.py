@@ -26,13 +26,11 @@ def value_of(column, place):
         return place[name]
     if (table, name) == ("sweeps", "deletion_id"):
         return None  # a deletion that a client waits for comes before its namespace's
-    if name in NAMED:
-        return f"{NAMED[name]}-planted"
-    if name == "id" and isinstance(column.type, Text):
-        return f"{table}-planted"
+    if name in NAMED or (name == "id" and isinstance(column.type, Text)):
+        return f"{NAMED.get(name, table)}-planted"
     if column.nullable or column.server_default is not None or column.identity is not None:
         return None
-    for kind, value in (
+    values = (
         (Text, "QUEUED" if name == "status" else "x"),
         (JSONB, "{}"),
         (ARRAY, "{}"),
@@ -40,10 +38,9 @@ def value_of(column, place):
         ((Integer, BigInteger, Float), 1),
         (LargeBinary, b"x"),
         ((DateTime, Date), "2026-01-01"),
-    ):
-        if isinstance(column.type, kind):
-            return value
-    return "[" + ",".join(["1"] * 256) + "]"  # a vector
+        (object, "[" + ",".join(["1"] * 256) + "]"),  # a vector
+    )
+    return next(value for kind, value in values if isinstance(column.type, kind))
 
 
 def plant(db, place):
