@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from flows import context, endings, report, tasks
+from flows import context, endings, report, tasks, trial
 from flows.heartbeat import beating
 from flows.ingest import WINDOW_DOCUMENTS, run_step
 from flows.origins import following
@@ -62,11 +62,13 @@ async def _reembed(batch_id: str, attempt: int) -> State[None]:
 
 
 async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
-    """Build until every document is there as it is now, then swap; False if it was cancelled or a document failed.
+    """Build until every document is there as it is now, then swap; False if it was cancelled, a document failed or the
+    gate refused it. What comes while it is judged is built too, and not judged again.
 
     None if it is to go on in another flow run: the turn is over, or the new model or store does not answer.
     """
     db, ring, language = context.database(), context.keys(), settings.load().keyword_language
+    passed = False
     while (found := await asyncio.to_thread(reembedding.target, db, ring, lease)) is not None:
         later, job_run = found
         await asyncio.to_thread(reembedding.refresh, db, lease, job_run)
@@ -83,6 +85,9 @@ async def rebuild(lease: Lease, turn: Turn, circuits: Circuits) -> bool | None:
         if await asyncio.to_thread(reembedding.failed, db, job_run):
             get_run_logger().warning("A document could not be embedded again: nothing is swapped.")
             return False
+        passed = passed or await trial.passes(lease, job_run, later, circuits)
+        if not passed:
+            return None if circuits.left_out else False
         if await asyncio.to_thread(reembedding_swap.swap, db, ring, lease, job_run, later, language):
             return True
     return False

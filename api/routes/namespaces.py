@@ -29,6 +29,7 @@ from api.wire.namespaces import (
 )
 from retrieval import ids
 from retrieval.errors import ErrorCode
+from retrieval.evaluations import gate as gates
 from retrieval.ingestion import reembedding
 from retrieval.namespaces import destinations, masks, namespaces, validation
 from retrieval.namespaces.namespaces import (
@@ -148,6 +149,7 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
         sent_to={**stored.sent_to, **destinations.of(services.settings, changes)},
         **namespaces.split({**before, **changes}),
     )
+    gate = await _gate(call, stored)
     moved = await _moved(call, stored, changed)
     await probes.check(services, changed, [key for key in changes if changes[key] != before.get(key)])
     if moved:
@@ -157,7 +159,7 @@ async def update_namespace(call: Call[UpdateNamespace, None]) -> NamespaceAnswer
             vector_storage=stored.vector_storage,
             sent_to=destinations.kept(EMBEDDING_MODEL, stored.sent_to, changed.sent_to),
         )
-        kept, job_run = await reembedding.begin(services.db, services.ring, now, changed)
+        kept, job_run = await reembedding.begin(services.db, services.ring, now, changed, gate)
         services.notices.send()
         message = "Namespace is being embedded again; it is searched as before until then"
         return NamespaceAnswer(message=message, data=NamespaceData(Namespace.of(kept), job_run))
@@ -229,6 +231,17 @@ def _keyword_language(sent: str | UnsetType | None, stored: str | None = None) -
             "no_language",
         )
     return sent.strip().lower()
+
+
+async def _gate(call: Call[UpdateNamespace, None], stored: NamespaceConfig) -> dict[str, Any] | None:
+    """What a new generation must pass (D75), as it is stored."""
+    if call.body.gate is UNSET:
+        return None
+    asked = call.body.gate.asked()
+    if not call.body.reembed:
+        raise validation.invalid("gate", "gate judges what reembed: true makes; send both.", "reembed_required")
+    await gates.require(call.services.db, stored.organization_id, stored.id, asked)
+    return gates.dump(asked)
 
 
 async def _moved(call: Call[UpdateNamespace, None], stored: NamespaceConfig, changed: NamespaceConfig) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.wire.common import Answer, DeletionAnswered, Identified, Listing, Timestamp
 from api.wire.connector_apps import ConnectorAppView, masked, views, with_apps
+from retrieval.evaluations import gate as gates
+from retrieval.namespaces import validation
 from retrieval.namespaces.namespaces import NamespaceConfig
 
 Text = Annotated[str, Meta(min_length=1, max_length=2048)]
@@ -172,11 +174,36 @@ class _Changes(Struct, rename="camel", kw_only=True):
     keyword_language: KeywordLanguage | UnsetType | None = UNSET
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Gate(Struct, rename="camel", kw_only=True):
+    """What the new generation must achieve before it is swapped in: `minimum`, or `notWorseThan` with today's."""
+
+    evaluation_id: Annotated[str, Meta(min_length=1, max_length=200, description="An evaluation of the namespace.")]
+    metric: Annotated[
+        Literal["ndcgAt10", "recallAt10", "recallAt100", "mrr", "spanRecallAt10"],
+        Meta(description="The measure of the evaluation's runs that decides, of the search by meaning."),
+    ]
+    minimum: Annotated[Share | UnsetType, Meta(description="What the new generation reaches at least.")] = UNSET
+    not_worse_than: Annotated[Share | UnsetType, Meta(description="By how much it may fall below today's.")] = UNSET
+
+    def asked(self) -> gates.Gate:
+        """INVALID_NAMESPACE_CONFIG unless it has one of the two."""
+        if (self.minimum is UNSET) == (self.not_worse_than is UNSET):
+            raise validation.invalid("gate", "gate takes either minimum or notWorseThan.", "invalid")
+        minimum = None if self.minimum is UNSET else self.minimum
+        tolerance = None if self.not_worse_than is UNSET else self.not_worse_than
+        return gates.Gate(self.evaluation_id, self.metric, minimum, tolerance)
+
+
 class UpdateNamespace(_Changes, kw_only=True):
     """What to change. A config is replaced whole; null removes an optional one; a masked secret stays as stored."""
 
     reembed: bool = False
     """With another embedding model or vector store: embed all documents again, search with the old until then."""
+    gate: Gate | UnsetType = UNSET
+    """With `reembed`: what the new generation must achieve."""
 
 
 class FileStorageView(Struct, rename="camel", omit_defaults=True):

@@ -37,6 +37,8 @@ MARK: LiteralString = "(d.active_generation || ':' || md5(d.metadata::text))"
 
 KEYS = "keysBefore"
 """Of the sealed configuration: the keys that the namespace had when it was set, by config."""
+GATE = "gate"
+"""Of the sealed configuration, and of the job run's progress."""
 _KEYED = (EMBEDDING_MODEL, VECTOR_STORAGE)
 _OF_MODEL = frozenset({"apiKey", "model", "dimensions"})
 """All else of a config says where its key is sent."""
@@ -53,9 +55,15 @@ class Window:
 
 
 async def begin(
-    db: Database, keys: KeyRing, now: NamespaceConfig, later: NamespaceConfig
+    db: Database,
+    keys: KeyRing,
+    now: NamespaceConfig,
+    later: NamespaceConfig,
+    gate: Mapping[str, Any] | None = None,
 ) -> tuple[NamespaceConfig, str]:
-    """Store `now`, and have all documents embedded for `later`; the namespace as it is, and the job run."""
+    """Store `now`, and have all documents embedded for `later`; the namespace as it is, and the job run.
+
+    gate: what the new generation must pass, as `retrieval.evaluations.gate` has it."""
     scope = Scope(now.organization_id, now.id)
     partition = await scopes.partition(db, scope)
     pending = {
@@ -63,6 +71,7 @@ async def begin(
         VECTOR_STORAGE: later.vector_storage,
         "sentTo": later.sent_to,
         KEYS: {name: now.configs()[name].get("apiKey") for name in (EMBEDDING_MODEL, VECTOR_STORAGE)},
+        GATE: gate,
     }
     values = {
         **namespaces.values(keys, now),

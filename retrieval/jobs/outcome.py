@@ -14,6 +14,7 @@ from retrieval.statuses import Outcome
 
 OUTCOME: LiteralString = """
     case when r.status <> 'COMPLETED' then null
+         when r.progress -> 'gate' @> '{"passed": false}' then 'FAILED'
          when r.cancel_requested and (r.to_discover or counted.cancelled > 0) then 'CANCELLED'
          when counted.failed > 0 and (counted.succeeded = 0 or r.to_discover) then 'FAILED'
          when counted.failed > 0 then 'COMPLETED_WITH_FAILURES'
@@ -47,8 +48,11 @@ _NOTHING: Mapping[str, str] = {
 def notices(
     source: str, outcome: str | None, progress: Mapping[str, Any], breaker: Mapping[str, Any] | None = None
 ) -> list[Notice]:
-    """Why a run found nothing, by what it left out; removals that await confirmation; for whom it waits (`breaker`)."""
+    """What the gate of a new generation found; for whom the run waits (`breaker`); removals that await confirmation;
+    why it found nothing, by what it left out."""
     told = []
+    if gate := progress.get("gate"):
+        told.append(Notice(gate["told"], gate["questions"]))
     if breaker:
         told.append(Notice(_unanswered(breaker), 0))
     if awaiting := progress.get("awaitingConfirmation", 0):

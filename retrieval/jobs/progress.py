@@ -41,7 +41,8 @@ COUNTED: LiteralString = (
                                from jsonb_each_text(coalesce(r.progress -> 'skipped', '{}'))),
                    'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),
                    'removed', coalesce((r.progress ->> 'removed')::int, 0),
-                   'awaitingConfirmation', coalesce((r.progress ->> 'awaitingConfirmation')::int, 0)
+                   'awaitingConfirmation', coalesce((r.progress ->> 'awaitingConfirmation')::int, 0),
+                   'gate', r.progress -> 'gate'
                ) as progress
         from run_documents where job_run_id = r.id
     ) counted

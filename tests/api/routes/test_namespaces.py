@@ -266,6 +266,44 @@ def test_documents_are_embedded_again_when_asked_for(org):
     assert document
 
 
+@pytest.mark.decision("D75")
+def test_a_gate_is_judged_by_an_evaluation_of_the_namespace(org, organization):
+    space, other = org.namespace(), org.namespace()
+    path = f"/v1/namespaces/{space}"
+    org.text(space)
+    changed = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}, "reembed": True}
+    question = {"query": "owls", "relevant": [{"externalId": "owls"}]}
+
+    def evaluation(owner, namespace, **headers):
+        body = {"namespaceId": namespace, "name": "birds", "questions": [question]}
+        answer = owner.client.post("/v1/evaluations", json=body, headers=headers)
+        return answer.json()["data"]["evaluation"]["id"]
+
+    foreign = organization()
+    org.text(space, tenant="blue")
+    own, blue = evaluation(org, space), evaluation(org, space, **{"X-Tenant-ID": "blue"})
+    gate = {"evaluationId": own, "metric": "ndcgAt10", "minimum": 0.5}
+    unknown = [evaluation(org, other), evaluation(foreign, foreign.namespace()), "eval_none"]
+    for refused, reason in (
+        *(({**gate, "evaluationId": one}, "evaluation_not_found") for one in unknown),
+        ({**gate, "notWorseThan": 0.1}, "invalid"),
+        ({"evaluationId": own, "metric": "ndcgAt10"}, "invalid"),
+        ({**gate, "metric": "latency"}, None),
+        ({**gate, "metric": "spanRecallAt10"}, "no_spans"),
+        ({**gate, "minimum": 1.5}, None),
+        ({**gate, "minimum": None}, None),
+    ):
+        answer = org.client.patch(path, json={**changed, "gate": refused})
+        told = assert_error(answer, 400, "INVALID_NAMESPACE_CONFIG")["error"]["details"]
+        assert reason in {None, told["reason"]}, refused
+        assert told["field"].startswith("gate")
+    without = assert_error(org.client.patch(path, json={"gate": gate}), 400, "INVALID_NAMESPACE_CONFIG")
+    assert without["error"]["details"]["reason"] == "reembed_required"
+    answer = org.client.patch(path, json={**changed, "gate": {**gate, "evaluationId": blue}})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["data"]["ingestJobRunId"]
+
+
 def test_reembedding_is_not_needed_where_nothing_moves(org):
     space = org.namespace()
     path = f"/v1/namespaces/{space}"

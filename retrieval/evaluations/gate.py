@@ -1,0 +1,135 @@
+"""The gate of a new generation: searched in the shadow, and swapped in only if it answers judged questions well (D75).
+
+What is judged is the search by meaning, since another model or vector store changes nothing else; of each question the
+best 100 results, as a run of the evaluation measures them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from retrieval.database.database import Database, Row
+from retrieval.errors import Fatal
+from retrieval.evaluations import evaluations, judge
+from retrieval.evaluations.judge import Bench
+from retrieval.evaluations.metrics import SPANS
+from retrieval.namespaces import validation
+from retrieval.ports import Scope
+
+Alive = Callable[[], None]
+SETTING: Final[Mapping[str, Any]] = {"name": "gate", "semanticWeight": 1.0, "keywordWeight": 0.0}
+_LOOK_SECONDS: Final = 2.0
+_SLACK: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is asked of a new generation: a measure of at least `minimum`, or lower than today by `not_worse_than` at
+    most. One of the two is None."""
+
+    evaluation_id: str
+    metric: str
+    minimum: float | None = None
+    not_worse_than: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether it passed, the figures in a sentence, and how many questions were asked."""
+
+    passed: bool
+    told: str
+    questions: int
+
+
+_FOUND: LiteralString = """
+    select p.tenant, exists (
+        select from evaluation_questions q cross join jsonb_array_elements(q.relevant) one
+        where q.evaluation_id = e.id and one -> 'end' is not null
+    ) as spans
+    from evaluations e join partitions p on p.id = e.partition_id and p.namespace_id = %(namespace)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+    where e.id = %(evaluation)s
+"""
+
+
+async def require(db: Database, organization: str, namespace_id: str, gate: Gate) -> None:
+    """INVALID_NAMESPACE_CONFIG unless the namespace has the evaluation, whichever tenant's, and it can be measured."""
+    row = await db.async_row(_FOUND, _params(organization, namespace_id, gate))
+    if row is None:
+        raise validation.invalid(
+            "gate.evaluationId", "gate.evaluationId names no evaluation of this namespace.", "evaluation_not_found"
+        )
+    if gate.metric == SPANS and not row["spans"]:
+        raise validation.invalid("gate.metric", "No question of the evaluation judges a span.", "no_spans")
+
+
+def find(db: Database, organization: str, namespace_id: str, gate: Gate) -> tuple[Scope, list[Row]]:
+    """The scope whose documents were judged, and the questions. Fatal if the evaluation was deleted."""
+    row = db.row(_FOUND, _params(organization, namespace_id, gate))
+    if row is None:
+        raise Fatal(f"The evaluation {gate.evaluation_id} of the gate was deleted.")
+    return Scope(organization, namespace_id, row["tenant"]), evaluations.questions(db, gate.evaluation_id)
+
+
+def value(bench: Bench, questions: Sequence[Row], vectors: judge.Vectors, metric: str, alive: Alive) -> float:
+    """The mean of a measure over the questions. `alive` may raise to end it. Fatal where no question has it."""
+    measures = judge.judge(bench, questions, vectors, SETTING, alive).measures
+    values = [found for one in measures if (found := one[metric]) is not None]
+    if not values:
+        raise Fatal(f"No question of the gate's evaluation can be measured by {metric}.")
+    return sum(values) / len(values)
+
+
+def decide(gate: Gate, later: float, now: float | None, questions: int) -> Verdict:
+    """`later`: the measure of the new generation; `now`: of today's, where the gate compares with it."""
+    figure = f"{gate.metric} is {later:.4f} over {questions:,} questions of {gate.evaluation_id}"
+    if gate.minimum is not None:
+        passed, asked = later >= gate.minimum - _SLACK, f"the gate asks for {gate.minimum:.4f} at least"
+    else:
+        least = (now or 0.0) - (gate.not_worse_than or 0.0)
+        passed = later >= least - _SLACK
+        asked = f"it is {now or 0.0:.4f} now, and may fall by {gate.not_worse_than or 0.0:.4f} at most"
+    end = "passed its gate" if passed else "was refused, and nothing has changed"
+    return Verdict(passed=passed, told=f"The new generation {end}: {figure}; {asked}.", questions=questions)
+
+
+def not_judged(reason: str) -> Verdict:
+    """What could not be judged has not passed."""
+    told = f"The new generation could not be judged, and nothing has changed: {reason}"
+    return Verdict(passed=False, told=told, questions=0)
+
+
+def every(look: Alive) -> Alive:
+    """`look`, called at most every two seconds."""
+    last = time.monotonic()
+
+    def alive() -> None:
+        nonlocal last
+        if time.monotonic() - last >= _LOOK_SECONDS:
+            look()
+            last = time.monotonic()
+
+    return alive
+
+
+def of(values: Mapping[str, Any]) -> Gate:
+    """As `dump` has written it."""
+    return Gate(values["evaluationId"], values["metric"], values.get("minimum"), values.get("notWorseThan"))
+
+
+def dump(gate: Gate) -> dict[str, Any]:
+    """With the names of the wire."""
+    return {
+        "evaluationId": gate.evaluation_id,
+        "metric": gate.metric,
+        "minimum": gate.minimum,
+        "notWorseThan": gate.not_worse_than,
+    }
+
+
+def _params(organization: str, namespace_id: str, gate: Gate) -> dict[str, Any]:
+    return {"organization": organization, "namespace": namespace_id, "evaluation": gate.evaluation_id}

@@ -1,0 +1,206 @@
+"""A new model is judged by questions beside what is searched, and refused where it answers them worse (D75)."""
+
+import asyncio
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from connectors import registry
+from flows import context, reembed, trial
+from flows.turns import Turn
+from retrieval import settings
+from retrieval.evaluations import evaluations, gate, judge
+from retrieval.evaluations.gate import Gate
+from retrieval.ingestion import reembedding
+from retrieval.jobs import batches, control
+from retrieval.jobs.circuits import Circuits
+from retrieval.search import search
+from retrieval.search.search import Query
+from tests.flows.configured import EMBEDDED, Configured
+from tests.standins import embedding_server
+
+pytestmark = pytest.mark.decision("D75")
+ANIMALS = ("owl", "fox", "otter", "heron", "badger", "salmon", "beetle", "lizard", "stork", "marten", "lynx", "toad")
+TODAY = EMBEDDED["embeddingModelConfig"]
+
+
+class NoBar:
+    async def add(self, _count):
+        pass
+
+
+@pytest.fixture
+def space(db, monkeypatch, tmp_path):
+    """Twelve documents, each with a question, and a worker without Prefect; the next model is OpenAI's, on loopback."""
+    monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path / "files"))
+    monkeypatch.setenv("RETRIEVAL_FETCH_ALLOW", "127.0.0.0/8")
+    settings.load.cache_clear()
+    registry._made.clear()
+    for statement in (
+        "update job_runs set finished_at = now() where finished_at is null",
+        "update batches set finished_at = now() where finished_at is null",
+    ):
+        db.rows(statement)
+    made = Configured(db)
+    monkeypatch.setattr(context, "database", lambda: db)
+    monkeypatch.setattr(context, "keys", lambda: made.ring)
+
+    async def run(step, work):
+        step.fn(work)
+
+    async def start(_total):
+        return NoBar()
+
+    monkeypatch.setattr(reembed, "run_step", run)
+    monkeypatch.setattr(trial, "judge_generation", trial.judged)
+    monkeypatch.setattr(reembed.report.Shown, "start", start)
+    monkeypatch.setattr(reembed, "get_run_logger", lambda: logging.getLogger("test"))
+    for animal in ANIMALS:
+        made.text(f"The {animal} hunts by the river at night. A {animal} sleeps by day.", animal)
+    made.work()
+    yield made
+    registry._made.clear()
+    settings.load.cache_clear()
+
+
+@contextmanager
+def next_model(monkeypatch, **options):
+    """Its config, while it can be reached."""
+    with embedding_server.running("OPENAI", **options) as vendor:
+        monkeypatch.setenv("RETRIEVAL_ENDPOINTS", json.dumps({"OPENAI": {"base_url": vendor.base_url}}))
+        settings.load.cache_clear()
+        yield vendor.config()
+        for made in list(registry._made.values()):
+            if hasattr(made, "close") and hasattr(made, "provider"):
+                made.close()
+
+
+def shuffled(vectors):
+    """Nothing that was near stays near: the vectors of a request change places, and no two requests agree."""
+    rng = np.random.default_rng(len(vectors) + int(np.abs(vectors[0]).sum() * 1000))
+    return [rng.permutation(rng.permutation(vectors)[at]) for at in range(len(vectors))]
+
+
+def constant(vectors):
+    return [np.ones_like(vectors[0]) for _ in vectors]
+
+
+def judged(space, tenant=""):
+    questions = [{"query": f"where does the {animal} hunt", "relevant": [{"externalId": animal}]} for animal in ANIMALS]
+    scope = replace(space.scope, tenant=tenant)
+    return space.call(evaluations.create(space.db, scope, "animals", questions)).id
+
+
+def begin(space, model, evaluation, **asked):
+    now = space.config
+    wanted = gate.dump(Gate(evaluation, asked.pop("metric", "ndcgAt10"), **asked))
+    later = replace(now, embedding_model=model)
+    return space.call(reembedding.begin(space.db, space.ring, now, later, wanted))[1]
+
+
+def rebuild(space):
+    batches.form(space.db, size=64, batches=8)
+    (batch,) = [one for one in batches.undispatched(space.db) if one.source == "REEMBED"]
+    batches.dispatched(space.db, batch, "run")
+    lease = batches.claim(space.db, batch.id, batch.attempt, seconds=30)
+    circuits = Circuits(space.db, lease)
+    swapped = asyncio.run(reembed.rebuild(lease, Turn(space.db, lease), circuits))
+    reembedding.drop(space.db, lease)
+    batches.finish(space.db, lease)
+    circuits.end()
+    return swapped
+
+
+def answers(space):
+    """All that searches of every kind answer."""
+    config, found = space.config, []
+    for weight in (1.0, 0.5, 0.0):
+        for animal in ANIMALS[:4]:
+            query = Query(f"where does the {animal} hunt", semantic_weight=weight, keyword_weight=1 - weight)
+            vectors = registry.vector_store(config, space.db)
+            embedder = registry.embedder(config)
+            found.append(search.run(space.db, space.scope, query, embedder=embedder, vectors=vectors).hits)
+    return repr(found)
+
+
+@pytest.mark.parametrize(("sabotage", "asked"), [(shuffled, {"minimum": 0.75}), (constant, {"not_worse_than": 0.05})])
+def test_a_sabotaged_model_is_refused_and_search_stays_as_it_was(space, monkeypatch, sabotage, asked):
+    evaluation = judged(space)
+    before = answers(space)
+    with next_model(monkeypatch, change=sabotage) as model:
+        run = begin(space, model, evaluation, **asked)
+        assert rebuild(space) is False
+        seen = space.run(run)
+        assert (seen.status, seen.outcome) == ("COMPLETED", "FAILED")
+        (notice,) = seen.notices
+        assert notice.count == len(ANIMALS)
+        assert "refused" in notice.reason
+        assert "ndcgAt10 is 0." in notice.reason
+        assert evaluation in notice.reason
+        assert space.config.embedding_model == TODAY
+        assert answers(space) == before
+        space.sweep()
+        assert answers(space) == before
+        page = space.call(control.list_page(space.db, space.scope, outcome="FAILED"))
+        assert [one.id for one in page.items] == [run]
+
+
+@pytest.mark.parametrize("asked", [{"minimum": 0.9}, {"not_worse_than": 0.01}], ids=["minimum", "tolerance"])
+def test_a_model_that_answers_as_well_is_swapped_in_with_the_figures(space, monkeypatch, asked):
+    before, meanwhile, ask = answers(space), [], judge.judge
+
+    def watched(*args):
+        measured = ask(*args)
+        with ThreadPoolExecutor(1) as others:
+            meanwhile.append(others.submit(answers, space).result())
+        return measured
+
+    monkeypatch.setattr(judge, "judge", watched)
+    with next_model(monkeypatch) as model:
+        run = begin(space, model, judged(space), **asked)
+        assert rebuild(space) is True
+        assert set(meanwhile) == {before}, "others search what is visible while the shadow is judged"
+        seen = space.run(run)
+        assert (seen.status, seen.outcome) == ("COMPLETED", "SUCCEEDED")
+        assert "passed its gate" in seen.notices[0].reason
+        assert space.config.embedding_model["model"] == model["model"]
+        assert space.search("where does the heron hunt")[0] == "heron"
+
+
+def test_a_gate_whose_evaluation_was_deleted_lets_nothing_through(space, monkeypatch):
+    evaluation = judged(space)
+    with next_model(monkeypatch) as model:
+        run = begin(space, model, evaluation, minimum=0.0)
+        space.call(evaluations.delete(space.db, space.scope, evaluation))
+        assert rebuild(space) is False
+        assert space.run(run).outcome == "FAILED"
+        assert "deleted" in space.run(run).notices[0].reason
+    assert space.config.embedding_model == TODAY
+
+
+def test_questions_of_a_tenant_judge_what_the_tenant_has(space, monkeypatch):
+    with next_model(monkeypatch) as model:
+        run = begin(space, model, judged(space, "blue"), minimum=0.5)
+        assert rebuild(space) is False
+        assert "ndcgAt10 is 0.0000" in space.run(run).notices[0].reason
+
+
+def test_one_that_is_cancelled_while_it_is_judged_is_cancelled(space, monkeypatch):
+    monkeypatch.setattr(gate, "_LOOK_SECONDS", 0.0)
+    find = gate.find
+
+    def cancelled_by_then(*args):
+        control.cancel(space.db, space.scope, run)
+        return find(*args)
+
+    monkeypatch.setattr(gate, "find", cancelled_by_then)
+    with next_model(monkeypatch) as model:
+        run = begin(space, model, judged(space), minimum=0.5)
+        assert rebuild(space) is False
+        assert space.run(run).outcome == "CANCELLED"
+    assert space.config.embedding_model == TODAY
