@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,8 @@ from retrieval.evaluations.metrics import Found, Judged
 pytestmark = pytest.mark.decision("D74")
 
 GRADES = st.dictionaries(st.integers(0, 30), st.integers(1, 4), min_size=1, max_size=12)
-RANKINGS = st.lists(st.integers(0, 60), unique=True, max_size=60)
+RANKINGS = st.lists(st.integers(0, 150), unique=True, max_size=150)
+THEIRS = {"ndcgAt10": "ndcg_cut_10", "recallAt10": "recall_10", "recallAt100": "recall_100", "mrr": "recip_rank"}
 
 
 def found(keys):
@@ -23,17 +25,12 @@ def found(keys):
 
 
 def of_trec_eval(grades, order):
-    """What `trec_eval -m ndcg_cut.10 -m recall.10,100 -m recip_rank -M 100` prints, written down from its manual."""
-    ideal = sorted(grades.values(), reverse=True)
-    gain = sum(grades.get(key, 0) / math.log2(rank + 1) for rank, key in enumerate(order[:10], 1))
-    best = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(ideal[:10], 1))
-    ranks = [rank for rank, key in enumerate(order[:100], 1) if key in grades]
-    return {
-        "ndcgAt10": gain / best,
-        "recallAt10": len([rank for rank in ranks if rank <= 10]) / len(grades),
-        "recallAt100": len(ranks) / len(grades),
-        "mrr": 1 / ranks[0] if ranks else 0,
-    }
+    """What trec_eval itself, bound by pytrec_eval, says of a ranking; its first 100 for the reciprocal rank."""
+    if not order:
+        return dict.fromkeys(THEIRS, 0.0)
+    judges = pytrec_eval.RelevanceEvaluator({"q": {str(key): grade for key, grade in grades.items()}}, THEIRS.values())
+    said = judges.evaluate({"q": {str(key): float(-place) for place, key in enumerate(order[:100])}})["q"]
+    return {name: said[theirs] for name, theirs in THEIRS.items()}
 
 
 @given(GRADES, RANKINGS)
