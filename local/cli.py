@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
     if home := os.environ.get("RETRIEVAL_HOME"):
         os.environ["RETRIEVAL_HOME"] = str(Path(home).absolute())
     options.cwd = Path.cwd()
-    for name in ("file", "directory", "secrets"):  # as they were meant where the command was given
+    for name in ("file", "directory", "secrets", "qrels"):  # as they were meant where the command was given
         if getattr(options, name, None):
             setattr(options, name, str(Path(getattr(options, name)).absolute()))
     os.chdir(PROJECT)  # where `.env` lies, for us and for every role
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
             from local import single_role
 
             return single_role.run(options.command, settings, check=getattr(options, "check", False))
-        case "ingest" | "search" | "runs" | "documents" | "fsck" | "export" | "import" | "backup" | "restore":
+        case "ingest" | "search" | "runs" | "documents" | "eval" | "fsck" | "export" | "import" | "backup" | "restore":
             return _content(options, settings)
         case _:
             from local import admin
@@ -88,6 +88,10 @@ def _content(options: argparse.Namespace, settings: Settings) -> int:
         from local import client_commands
 
         return client_commands.run(options, settings)
+    if options.command == "eval":
+        from local import evaluate
+
+        return evaluate.run(options, settings)
     if options.command == "fsck":
         from local import fsck
 
@@ -153,9 +157,11 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("--name", help="what it is called; its former name without it")
     importing.add_argument("--org", help=_ORGANIZATION)
     importing.add_argument(
-        "--secrets", help="JSON file of secrets by their dotted path; needed for a bucket or an index at a vendor"
+        "--secrets",
+        help="JSON file of secrets by their dotted path; needed for a bucket or an index at a vendor",
     )
     importing.set_defaults(verb="")
+    _add_eval(commands)
     for role, does in (
         ("api", "the HTTP API"),
         ("worker", "an ingestion worker"),
@@ -168,6 +174,31 @@ def _parser() -> argparse.ArgumentParser:
     _add_client(commands)
     _add_admin(commands)
     return parser
+
+
+def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    measure = commands.add_parser("eval", help="measure searches of a running instance over judged questions")
+    measure.add_argument(
+        "file",
+        help='BEIR\'s queries.jsonl: {"_id", "text"} a line; optional "relevant": {id: grade}',
+    )
+    measure.add_argument("--qrels", help="query, document and grade between tabs; else qrels/test.tsv or qrels.tsv")
+    measure.add_argument(
+        "--setting",
+        action="append",
+        metavar="NAME=WEIGHT",
+        help="a setting by the weight of the meaning, or by its JSON; may be repeated; semantic, keyword and hybrid"
+        " without it",
+    )
+    measure.add_argument(
+        "--minimum", metavar="METRIC=VALUE", help="exit code 1 unless a setting reaches it, such as ndcgAt10=0.40"
+    )
+    measure.add_argument("--keep", action="store_true", help="leave the evaluation in the namespace")
+    measure.add_argument("--url", help="of the API; RETRIEVAL_API_URL or this machine's instance without it")
+    measure.add_argument("--key", help="RETRIEVAL_API_KEY or that of this machine's instance without it")
+    measure.add_argument("--namespace", help="its id; that of this machine's instance without it")
+    measure.add_argument("--tenant", help="of this tenant of the namespace")
+    measure.add_argument("--json", action="store_true", help="print the run as JSON")
 
 
 def _add_admin(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 pytestmark = pytest.mark.decision("D74")
@@ -96,3 +99,25 @@ def test_questions_are_added_and_removed(space):
     assert evaluation["id"] in {one["id"] for one in listed}
     assert space.client.delete(path, params=where).status_code == 200
     assert space.client.get(path, params=where).status_code == 404
+
+
+@pytest.mark.decision("H210")
+def test_questions_in_files_are_measured_from_the_command_line(space):
+    """As BEIR has them, by a path that counts from where the command is typed."""
+    folder = space.home / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    queries = [{"_id": f"q{at}", "text": f"where does the {animal} live"} for at, animal in enumerate(ANIMALS)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in queries))
+    judged = "".join(f"q{at}\t{animal}\t2\n" for at, animal in enumerate(ANIMALS)) + "q0\tno such document\t0\n"
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    asked = ("eval", "beir/queries.jsonl", "--namespace", space.namespace)
+    done = space.run(*asked, "--setting", "words=0", "--minimum", "ndcgAt10=0.99")
+    assert done.returncode == 0, done.stderr
+    assert f"{len(ANIMALS)} questions" in done.stdout
+    assert re.search(r"^words +1\.0000 +1\.0000 +1\.0000 +1\.0000 +- ", done.stdout, re.MULTILINE), done.stdout
+    where = {"namespaceId": space.namespace}
+    names = [one["name"] for one in space.ok(space.client.get("/v1/evaluations", params=where))["evaluations"]]
+    assert "queries.jsonl" not in names
+    (folder / "qrels" / "test.tsv").write_text(judged.replace("\towl\t", "\tno owl\t"))
+    worse = space.run(*asked, "--setting", "words=0", "--minimum", "recallAt10=0.95")
+    assert (worse.returncode, worse.stderr.count("recallAt10 is 0.9000, below 0.9500")) == (1, 1), worse.stderr

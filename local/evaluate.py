@@ -1,0 +1,248 @@
+"""`retrieval eval`: judged questions from files, measured through the API of a running instance.
+
+The files are those of BEIR: a line of `queries.jsonl` is `{"_id", "text"}`, a line of `qrels/test.tsv` has the ids of
+query and document and a grade, after a line of titles. Documents are named by their externalId. A line of questions
+may hold its judgements itself, as `"relevant": {"document": grade}`; then no second file is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from local import instance
+from local.errors import LocalError
+from retrieval.settings import Settings
+
+DEFAULT = ("semantic=1", "keyword=0", "hybrid=0.5")
+METRICS = ("ndcgAt10", "recallAt10", "recallAt100", "mrr", "spanRecallAt10")
+PART = 500
+"""Questions of one request: their judgements stay far below what a body may hold."""
+GRADES = range(1, 5)
+LOOK_SECONDS = 1.0
+
+Question = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whom to ask, with which key, about which namespace."""
+
+    url: str
+    key: str
+    namespace: str
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Measure and print; 1 if the run failed, or a measure is below what `--minimum` asks for."""
+    settings_of_search = [setting(one) for one in options.setting or DEFAULT]
+    least = minimum(options.minimum) if options.minimum else None
+    questions = read(Path(options.file), Path(options.qrels) if options.qrels else None)
+    place = _place(options, settings)
+    headers = {"Authorization": f"Bearer {place.key}"}
+    if options.tenant:
+        headers["X-Tenant-ID"] = options.tenant
+    with httpx.Client(base_url=place.url, headers=headers, timeout=60, trust_env=False) as http:
+        api = _Api(http, place.namespace)
+        evaluation = api.made(Path(options.file).name, questions)
+        try:
+            unresolved = len(evaluation["unresolved"])
+            done = api.measured(evaluation["id"], settings_of_search)
+        finally:
+            if not options.keep:
+                api.removed(evaluation["id"])
+    if done["status"] != "COMPLETED":
+        raise LocalError(f"The run failed: {done['error']}")
+    print(json.dumps(done, indent=1) if options.json else _table(done, len(questions), unresolved))
+    if options.keep and not options.json:
+        print(f"Kept as {evaluation['id']}.")
+    return _judged(done, least)
+
+
+def read(file: Path, qrels: Path | None) -> list[Question]:
+    """Questions as the API takes them. Judgements come from the lines themselves, else from `qrels`, else from
+    `qrels/test.tsv`, `qrels.tsv` or a file with the same name and `.tsv` beside the questions. LocalError, exit code 2,
+    for what cannot be read; questions without a judgement above 0 are left out, as trec_eval does."""
+    rows = list(_lines(file))
+    grades = {str(row["_id"]): row["relevant"] for row in rows if isinstance(row.get("relevant"), dict)}
+    if len(grades) < len(rows):
+        found = qrels or next((one for one in _beside(file) if one.is_file()), None)
+        if found is None:
+            raise LocalError(
+                f"{file} has questions without judgements: name the file that has them with --qrels.", exit_code=2
+            )
+        grades = _judgements(found) | grades
+    questions = [_question(row, grades.get(str(row["_id"]), {}), file) for row in rows]
+    judged = [one for one in questions if one["relevant"]]
+    if not judged:
+        raise LocalError(f"{file}: no question has a judged document.", exit_code=2)
+    return judged
+
+
+def setting(text: str) -> dict[str, Any]:
+    """A setting of `NAME=SEMANTIC_WEIGHT` or `NAME={JSON of a setting}`."""
+    name, _, value = text.partition("=")
+    try:
+        said = json.loads(value)
+    except ValueError:
+        said = None
+    if isinstance(said, dict) and name:
+        return {"name": name, **said}
+    if not name or isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= 1:
+        raise LocalError(f"--setting {text}: give NAME=WEIGHT, the weight of the meaning from 0 to 1.", exit_code=2)
+    return {"name": name, "semanticWeight": said, "keywordWeight": 1 - said}
+
+
+def minimum(text: str) -> tuple[str, float]:
+    """A measure and its least value, of `METRIC=VALUE`."""
+    name, _, value = text.partition("=")
+    try:
+        least = float(value)
+    except ValueError:
+        least = -1.0
+    if name not in METRICS or not 0 <= least <= 1:
+        raise LocalError(f"--minimum {text}: give one of {', '.join(METRICS)}, = and a value from 0 to 1.", exit_code=2)
+    return name, least
+
+
+class _Api:
+    """The calls that an evaluation takes."""
+
+    def __init__(self, http: httpx.Client, namespace: str) -> None:
+        self._http, self._namespace = http, namespace
+
+    def made(self, name: str, questions: Sequence[Question]) -> dict[str, Any]:
+        """The evaluation, sent in parts. One that cannot be made whole is removed again."""
+        body = {"namespaceId": self._namespace, "name": name, "questions": questions[:PART]}
+        made = self._call("POST", "/v1/evaluations", json=body)["evaluation"]
+        path = f"/v1/evaluations/{made['id']}"
+        try:
+            for start in range(PART, len(questions), PART):
+                more = {"namespaceId": self._namespace, "add": questions[start : start + PART]}
+                made = self._call("PATCH", path, json=more)["evaluation"]
+        except LocalError:
+            self.removed(made["id"])
+            raise
+        return dict(made)
+
+    def measured(self, evaluation: str, settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """The run at its end."""
+        path, where = f"/v1/evaluations/{evaluation}/runs", {"namespaceId": self._namespace}
+        run: dict[str, Any] = self._call("POST", path, json={**where, "settings": list(settings)})["run"]
+        while run["status"] not in {"COMPLETED", "FAILED"}:
+            time.sleep(LOOK_SECONDS)
+            run = self._call("GET", f"{path}/{run['id']}", params=where)["run"]
+        return run
+
+    def removed(self, evaluation: str) -> None:
+        self._call("DELETE", f"/v1/evaluations/{evaluation}", params={"namespaceId": self._namespace})
+
+    def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        try:
+            answer = self._http.request(method, path, **options)
+            said = answer.json()
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise LocalError(f"{method} {path} was not answered by this service ({type(error).__name__}).") from error
+        if answer.status_code != 200:
+            raise LocalError(f"{method} {path} answered {answer.status_code}: {said.get('message', '')}")
+        return said["data"] or {}
+
+
+def _place(options: argparse.Namespace, settings: Settings) -> Place:
+    """By the options, else RETRIEVAL_API_URL and RETRIEVAL_API_KEY, else what this machine's instance has written."""
+    url, key = (options.url or os.environ.get("RETRIEVAL_API_URL"), options.key or os.environ.get("RETRIEVAL_API_KEY"))
+    service = instance.service(settings.home)
+    if url is None:
+        url, key = service.get("api"), key or service.get("apiKey")
+        if url is None or instance.running(settings.home) is None:
+            raise LocalError("Nothing runs here: start it with `retrieval up`, or name an API with --url and --key.")
+    if key is None:
+        raise LocalError("Which key? Give --key or set RETRIEVAL_API_KEY.", exit_code=2)
+    namespace = options.namespace or (service.get("namespaceId") if url == service.get("api") else None)
+    if namespace is None:
+        raise LocalError("Which namespace? Name it with --namespace.", exit_code=2)
+    return Place(url, key, namespace)
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(_text(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row: Any = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict) or "_id" not in row or not isinstance(row.get("text"), str):
+            raise LocalError(f'{file}, line {number}: not {{"_id": …, "text": "…"}}.', exit_code=2)
+        yield row
+
+
+def _judgements(file: Path) -> dict[str, dict[str, Any]]:
+    """By query and document: lines of three columns between tabs, or four as trec_eval has them."""
+    found: dict[str, dict[str, Any]] = {}
+    rows = [row for row in csv.reader(_text(file).splitlines(), delimiter="\t") if row]
+    for number, row in enumerate(rows, 1):
+        grade = row[-1].strip()
+        if number == 1 and not grade.lstrip("-").isdecimal():
+            continue
+        if len(row) not in {3, 4} or not grade.lstrip("-").isdecimal():
+            raise LocalError(f"{file}, line {number}: not query, document and grade between tabs.", exit_code=2)
+        found.setdefault(row[0], {})[row[-2]] = int(grade)
+    return found
+
+
+def _question(row: dict[str, Any], grades: dict[str, Any], file: Path) -> Question:
+    relevant = []
+    for document, grade in grades.items():
+        if isinstance(grade, bool) or not isinstance(grade, int) or grade > max(GRADES):
+            raise LocalError(f"{file}, question {row['_id']}: grades are whole numbers up to 4.", exit_code=2)
+        if grade in GRADES:
+            relevant.append({"externalId": document, "grade": grade})
+    return {"query": row["text"], "relevant": relevant}
+
+
+def _beside(file: Path) -> Iterator[Path]:
+    yield from (file.parent / "qrels" / "test.tsv", file.parent / "qrels.tsv", file.with_suffix(".tsv"))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise LocalError(f"{file} is not UTF-8.", exit_code=2) from error
+    except OSError as error:
+        raise LocalError(f"{file}: {error.strerror}.", exit_code=2) from error
+
+
+def _judged(run: dict[str, Any], least: tuple[str, float] | None) -> int:
+    """Whether some setting reaches the least value of the measure."""
+    if least is None:
+        return 0
+    name, value = least
+    best = max((one["metrics"][name] or {"value": 0.0})["value"] for one in run["settings"])
+    if best >= value:
+        return 0
+    raise LocalError(f"{name} is {best:.4f}, below {value:.4f}.")
+
+
+def _table(run: dict[str, Any], questions: int, unresolved: int) -> str:
+    width = max(7, *(len(one["name"]) for one in run["settings"]))
+    lines = [f"{questions} questions"]
+    if unresolved:
+        more = " or more" if unresolved == 100 else ""
+        lines[0] += f"; {unresolved}{more} judged documents are not in the namespace and count as not found"
+    lines.append("".join([f"{'setting':<{width}}", *(f"{name:>16}" for name in METRICS), f"{'p50 ms':>9}"]))
+    for one in run["settings"]:
+        values = [one["metrics"][name] for name in METRICS]
+        shown = "".join(f"{value['value']:>16.4f}" if value else f"{'-':>16}" for value in values)
+        lines.append(f"{one['name']:<{width}}{shown}{one['latencyMs']['p50']:>9.1f}")
+    return "\n".join(lines)

@@ -1,0 +1,26 @@
+"""What search finds on the judged collections beside the project must not become worse by a change (H211)."""
+
+import pytest
+
+from bench import quality
+from bench.longdocs import ports
+
+pytestmark = [pytest.mark.shared, pytest.mark.slow, pytest.mark.decision("H211")]
+MODEL = "all-MiniLM-L6-v2"
+VALUES = {
+    "cranfield": {"semantic": 0.3707, "keyword": 0.3608, "hybrid": 0.4085},
+    "longdocs": {"semantic": 0.8629, "keyword": 0.9456, "hybrid": 0.9279},
+}
+"""As docs/search.md has them; raise them with what becomes better."""
+LOSS = 0.005
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_a_collection_is_searched_as_well_as_before(db, shared_data, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(quality, "RESULTS", tmp_path)
+    model, tokenizer = ports(MODEL)
+    embedder, collection = quality.Given(model, MODEL), quality.Collection(shared_data / name)
+    embedder.learn([question["text"] for question in collection.questions], "query")
+    means = quality.judge(quality.Shelf(db, collection, embedder, tokenizer), collection)
+    lost = {way: value for way, value in means.items() if value < VALUES[name][way] - LOSS}
+    assert not lost, f"{name} had {VALUES[name]}"
