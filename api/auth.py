@@ -11,6 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import LiteralString
 
+from api import rates
 from api.client_addresses import LIMIT, AddressCounts
 from api.errors import understand
 from api.permissions import Permission, Reach
@@ -174,6 +175,14 @@ class Authenticator:
         self._last.move_to_end(key_hash)
         if len(self._last) > _REMEMBERED:
             self._last.popitem(last=False)
+
+
+async def count_more(db: Database, caller: Caller, more: int) -> Rate:
+    """Count what a request asks for beyond itself; RATE_LIMIT_EXCEEDED, and none of it counted, if it is too much."""
+    limit, minute, requests = await rates.count_more(db, caller.organization, more)
+    if minute is None or requests is None:
+        raise _over(_rate(int(time.time()) // 60, limit, limit))
+    return _rate(minute, requests, limit)
 
 
 def credentials_of(headers: list[tuple[bytes, bytes]], address: str) -> Credentials:

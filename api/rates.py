@@ -34,6 +34,30 @@ _RETURN: LiteralString = """
 """
 """Nothing is given back where the minute is over or the limit was changed meanwhile."""
 
+_MORE: LiteralString = """
+    with limits as (select id, requests_per_minute as most from organizations where id = %(organization)s),
+    counted as (
+        insert into rate_windows as w (caller, minute, requests)
+        select id, floor(extract(epoch from clock_timestamp()) / 60)::bigint, %(more)s::int from limits
+        where most >= %(more)s::int
+        on conflict (caller) do update set
+            requests = case when w.minute >= excluded.minute then w.requests else 0 end + excluded.requests,
+            minute = greatest(w.minute, excluded.minute)
+        where case when w.minute >= excluded.minute then w.requests else 0 end + excluded.requests
+              <= (select most from limits)
+        returning minute, requests
+    )
+    select most, c.minute, c.requests from limits left join counted c on true
+"""
+"""All of them, or none where they exceed the limit."""
+
+
+async def count_more(db: Database, organization: str, more: int) -> tuple[int, int | None, int | None]:
+    """Count so many requests beside the one that was counted: the limit, the minute and its requests by now. Without
+    the last two nothing was counted, for it would have exceeded the limit."""
+    row = await db.async_row(_MORE, {"organization": organization, "more": more})
+    return (row["most"], row["minute"], row["requests"]) if row is not None else (0, None, None)
+
 
 @dataclass(slots=True)
 class Lease:

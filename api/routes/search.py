@@ -7,7 +7,8 @@ from functools import partial
 
 import msgspec
 
-from api import decode, errors, searches
+from api import decode, errors, request_context, searches
+from api.auth import count_more
 from api.operation import Call, operation
 from api.searches import Where
 from api.wire.search import HybridSearchRequest, SearchAnswer, SearchRequest
@@ -74,7 +75,10 @@ async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
 )
 async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswer:
     """Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing
-    fails them all."""
+    fails them all. Each counts as a request of the key's rate."""
+    if more := len(call.body.queries) - 1:
+        context = request_context.of(call.request.scope)
+        context.rate = await count_more(call.services.db, call.caller, more)
     where = Where(namespace_id=call.body.namespace_id, namespace_ids=call.body.namespace_ids)
     await searches.opened(call, where)
     turns = asyncio.Semaphore(AT_ONCE)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from retrieval import filters
+from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import metrics
@@ -78,9 +79,10 @@ def judge(
     milliseconds: list[float] = []
     reranked = 0
     rerank = _rerank(setting)
+    named = _external_ids(bench, questions)
     for row in questions:
         alive()
-        judged = [_judged(one) for one in row["relevant"]]
+        judged = _judgements(row["relevant"], named)
         start = time.perf_counter()
         hits, was = _searched(bench, row, vectors.get(row["query"]), setting, rerank)
         milliseconds.append((time.perf_counter() - start) * 1000)
@@ -166,6 +168,39 @@ def _shape(setting: Mapping[str, Any]) -> Shape:
     return Shape(
         setting.get("perDocument"), None, Recency(recency["halfLifeDays"], recency["weight"]) if recency else None
     )
+
+
+_NAMED: LiteralString = """
+    select d.id, d.external_id from documents d
+    join partitions p on p.id = d.partition_id and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+    where d.id = any(%(ids)s)
+"""
+
+
+def _external_ids(bench: Bench, questions: Sequence[Row]) -> dict[str, str]:
+    """By document id, for the documents of questions that are judged by ids of both kinds."""
+    both = [
+        row["relevant"]
+        for row in questions
+        if any(one.get("externalId") for one in row["relevant"])
+        and any(one.get("documentId") for one in row["relevant"])
+    ]
+    found = sorted({one["documentId"] for relevant in both for one in relevant if one.get("documentId")})
+    if not found:
+        return {}
+    rows = bench.db.rows(_NAMED, {**scopes.params(bench.scope), "ids": found})
+    return {row["id"]: row["external_id"] for row in rows}
+
+
+def _judgements(relevant: Sequence[Mapping[str, Any]], named: Mapping[str, str]) -> list[Judged]:
+    """Under one key for each document, by whichever of its ids it was judged."""
+    external = {one["externalId"] for one in relevant if one.get("externalId")}
+    return [
+        _judged({**one, "documentId": None, "externalId": name})
+        if (name := named.get(one.get("documentId") or "")) in external
+        else _judged(one)
+        for one in relevant
+    ]
 
 
 def _judged(one: Mapping[str, Any]) -> Judged:

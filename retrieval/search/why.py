@@ -18,7 +18,7 @@ from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.search import bm25, search
-from retrieval.search.hydration import rank_of
+from retrieval.search.hydration import literal, rank_of
 from retrieval.search.ranking import rank
 from retrieval.search.search import Hit, Query
 from retrieval.search.shaping import Shape
@@ -45,8 +45,10 @@ _CHUNK: LiteralString = """
 """
 _MATCHES: LiteralString = "select CONDITION as holds from documents d where d.id = %(document)s"
 _ALLOWED: LiteralString = """
-    select c.id from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
-    where d.partition_id = %(partition)s and d.deleted_at is null and CONDITION
+    select count(*) as better from unnest(%(chunks)s::bigint[]) b(id)
+    cross join lateral (select document_id, generation from chunks where id = b.id limit 1) c
+    cross join lateral (select * from documents where id = c.document_id limit 1) d
+    where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation and CONDITION
 """
 _HAS: LiteralString = "select term from postings where chunk_id = %(chunk)s and term = any(%(terms)s)"
 _IS_WORD: LiteralString = "select to_tsvector(%(language)s::regconfig, %(word)s) <> '' as is_word"
@@ -203,9 +205,9 @@ def _keyword_rank(connection: Connection[Row], row: Row, query: Query, language:
         return None
     if query.where is not None and query.where.narrows():
         condition, params = query.where.sql("d")
-        statement = _ALLOWED.replace("CONDITION", condition)
-        allowed = connection.execute(statement, {**params, "partition": row["partition_id"]}).fetchall()
-        return len({int(one) for one in better} & {one["id"] for one in allowed}) + 1
+        values = {**params, "partition": row["partition_id"], "chunks": literal(int(one) for one in better)}
+        counted = connection.execute(_ALLOWED.replace("CONDITION", condition), values).fetchone()
+        return int(counted["better"] if counted else 0) + 1
     return len(better) + 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from retrieval.ports import Scope
@@ -109,6 +111,22 @@ def test_a_batch_answers_each_query_in_order(org, filled):
     two = filled(["owls"])
     answer = org.client.post("/v1/search/batch", json={"namespaceIds": [space, two], "queries": [good] * 64})
     assert all(len(one["results"]) == 2 for one in answer.json()["data"]["results"])
+
+
+@pytest.mark.decision("H212")
+def test_a_batch_counts_its_queries(organization):
+    org = organization(requests_per_minute=50)
+    while time.time() % 60 > 50:
+        time.sleep(0.5)
+    space = org.namespace()
+    body = {"namespaceId": space, "queries": [{"query": "owls", "hybridConfig": WORDS}] * 20}
+    left = [int(org.client.post("/v1/search/batch", json=body).headers["x-ratelimit-remaining"]) for _ in range(2)]
+    assert left == [29, 9], "the namespace was one request"
+    refused = org.client.post("/v1/search/batch", json=body)
+    assert_error(refused, 429, "RATE_LIMIT_EXCEEDED")
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    again = org.client.post("/v1/search/batch", json={**body, "queries": body["queries"][:4]})
+    assert (again.status_code, again.headers["x-ratelimit-remaining"]) == (200, "4"), "what was refused counts as one"
 
 
 @pytest.mark.decision("H162")
