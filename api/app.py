@@ -15,10 +15,10 @@ from api import html_pages, request_context
 from api.access_log import AccessLog
 from api.audit import AuditLog
 from api.auth import Authenticator
-from api.errors import render, understand
+from api.errors import understand
 from api.guards import GUARDS
 from api.links import Links
-from api.middleware import RequestMiddleware
+from api.middleware import RequestMiddleware, rendered
 from api.operation import Operation
 from api.probe_threads import ProbeThreads
 from api.rendering_limit import RenderingLimit
@@ -28,6 +28,7 @@ from api.routes import (
     admin,
     audit,
     chunks,
+    compat,
     connections,
     connector_ingestion,
     deletions,
@@ -70,6 +71,7 @@ ROUTES = (
     connector_ingestion,
     runs,
     search,
+    compat,
     evaluations,
     document_pages,
     documents,
@@ -179,7 +181,5 @@ def _on_error(request: Request[Any, Any, Any], error: Exception) -> Response[byt
     request_context.of(request.scope).code = understood.code
     if handler and "page" in handler.opt and html_pages.wanted(request):
         return html_pages.error(understood)
-    rendered = render(understood)
-    return Response(
-        rendered.body, status_code=rendered.status, media_type="application/json", headers=dict(rendered.headers)
-    )
+    shown = rendered(request.scope, understood)
+    return Response(shown.body, status_code=shown.status, media_type="application/json", headers=dict(shown.headers))

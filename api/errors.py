@@ -57,6 +57,8 @@ STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.UPDATE_DOCUMENTS_FAILED: 500,
     ErrorCode.DELETE_DOCUMENTS_FAILED: 500,
 }
+DIFY, VECTOR_STORES = "/v1/compat/dify/", "/v1/vector_stores/"
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 TENANT_CODES = frozenset({ErrorCode.MISSING_TENANT_ID, ErrorCode.INVALID_TENANT_ID})
 _BY_STATUS = {
     404: (ErrorCode.NOT_FOUND, "There is nothing at this path. GET /openapi.json lists every operation."),
@@ -78,15 +80,31 @@ class Rendered:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def render(error: ServiceError) -> Rendered:
-    """The two tenant errors have the contract's own shape, all others that of D04."""
+def render(error: ServiceError, path: str = "", *, has_key: bool = True) -> Rendered:
+    """The two tenant errors have the contract's own shape, all others that of D04. Below the paths that other services'
+    clients ask, what these look for is added (D77). has_key: whether a bearer key was sent at all."""
     answer: ErrorAnswer | TenantErrorAnswer
     if error.code in TENANT_CODES:
         answer = TenantErrorAnswer(error=error.code, message=error.message)
     else:
         answer = ErrorAnswer(message=error.message, error=info(error))
+        if path.startswith(DIFY):
+            answer.error_code, answer.error_msg = _of_dify(error.code, has_key=has_key), error.message
+        elif path.startswith(VECTOR_STORES):
+            status = STATUS[error.code]
+            answer.error.type = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+            answer.error.param = error.field
     headers = {**_EXTRA_HEADERS.get(error.code, {}), **error.headers}
     return Rendered(STATUS[error.code], msgspec.json.encode(answer), headers)
+
+
+def _of_dify(code: ErrorCode, *, has_key: bool) -> int:
+    """The number that Dify gives to it; the HTTP status where it gives none."""
+    if code is ErrorCode.UNAUTHORIZED:
+        return 1002 if has_key else 1001
+    if code is ErrorCode.FORBIDDEN:
+        return 1002
+    return 2001 if code is ErrorCode.NAMESPACE_NOT_FOUND else STATUS[code]
 
 
 def info(error: ServiceError) -> ErrorInfo:

@@ -59,6 +59,12 @@ _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 64 * 1024 * 1024
 
 
+def rendered(scope: HTTPScope, error: ServiceError) -> Rendered:
+    """The error in the shape that this path's clients expect."""
+    has_key = credentials_of(list(scope["headers"]), "").api_key is not None
+    return render(error, scope["path"], has_key=has_key)
+
+
 class RequestMiddleware:
     """Wraps the router, so that its own 404s and 405s are authenticated, counted, marked and logged like all others."""
 
@@ -107,7 +113,7 @@ class RequestMiddleware:
         if refusal is None:
             await self._router(scope, wire.receive, wire.send)
         else:
-            await _answer(wire.send, context, render(refusal))
+            await _answer(wire.send, context, rendered(scope, refusal))
 
     def _begin(self, scope: HTTPScope, context: RequestContext) -> Span | None:
         """The span of a request, where requests are traced; what comes of it knows where it came from."""
@@ -198,7 +204,7 @@ class _Wire:
             except Exception as error:  # noqa: BLE001  (the outermost handler: whatever it is, the client gets an answer)
                 refusal = understand(error)
                 self._exchange.code = refusal.code
-                await _answer(self.send, self._exchange, render(refusal))
+                await _answer(self.send, self._exchange, rendered(self._scope, refusal))
                 return
             await self.send(head)
         await self._pass_on(message)

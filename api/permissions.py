@@ -80,6 +80,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/search": Permission("search"),
     "POST /v1/search/hybrid": Permission("search"),
     "POST /v1/search/batch": Permission("search"),
+    "POST /v1/compat/dify/retrieval": Permission("search"),
+    "POST /v1/vector_stores/{namespace_id}/search": Permission("search"),
     "POST /v1/evaluations": Permission("documents:write"),
     "GET /v1/evaluations": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}": Permission("search"),

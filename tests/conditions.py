@@ -92,7 +92,7 @@ def leaf(about, dates, others):
     ]
     if texts is not None:
         ways.append(st.tuples(st.just("contains"), values.filter(lambda one: not isinstance(one, bool))))
-        ways.append(st.tuples(st.just("startsWith"), texts))
+        ways.append(st.tuples(st.sampled_from(["startsWith", "endsWith"]), texts))
     return st.one_of(ways).map(lambda way: {"field": about, "op": way[0], "value": way[1]})
 
 

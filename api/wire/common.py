@@ -80,19 +80,23 @@ class ErrorDetails(Struct):
 
 
 class ErrorInfo(Struct):
-    """The code, in the words of the contract."""
+    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them (D77)."""
 
     code: ErrorCode
     message: str
     details: ErrorDetails
+    type: str | UnsetType = UNSET
+    param: str | UnsetType | None = UNSET
 
 
 class ErrorAnswer(Struct, kw_only=True):
-    """What every error answers, but the two about tenants."""
+    """What every error answers, but the two about tenants. `error_code` and `error_msg` are Dify's (D77)."""
 
     success: Literal[False] = False
     message: str
     error: ErrorInfo
+    error_code: int | UnsetType = UNSET
+    error_msg: str | UnsetType = UNSET
 
 
 class TenantErrorAnswer(Struct):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from api.wire import connector_apps, evaluations
+from api.wire import compat, connector_apps, evaluations
 from api.wire.parameters import PARAMETERS
 
 
@@ -37,6 +37,7 @@ def is_described(content: Mapping[str, Any]) -> bool:
 WORDS: Mapping[str, str] = {
     **connector_apps.WORDS,
     **evaluations.WORDS,
+    **compat.WORDS,
     # Envelope and errors
     "success": "Whether the request was done: true in every answer with status 200, false in every error.",
     "message": "What happened, for people; its words may change.",
@@ -149,6 +150,7 @@ WORDS: Mapping[str, str] = {
     "clientId": "The id of the app.",
     "clientSecret": "The secret of the app. Answers show it masked.",
     "authorizationUrl": "Where a person authorizes the connection, within ten minutes.",
+    "gate": "What the new embeddings must achieve, by an evaluation, before they take over; with `reembed`.",
     "reembed": "Embed all documents again where the model or the index becomes another one.",
     # Ingestion
     "ingestConfig": "What to ingest, and how.",

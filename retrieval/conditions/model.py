@@ -16,7 +16,7 @@ VALUES = 1_000
 """Values that the lists of one condition may hold, all together."""
 
 ORDERS: Mapping[str, LiteralString] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-OPS = ("eq", "ne", "in", "nin", *ORDERS, "exists", "contains", "startsWith")
+OPS = ("eq", "ne", "in", "nin", *ORDERS, "exists", "contains", "startsWith", "endsWith")
 
 DATES = ("createdAt", "updatedAt", "modifiedAt")
 TEXTS: Mapping[str, LiteralString] = {"name": "name", "source": "source", "type": "document_type"}

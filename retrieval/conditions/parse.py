@@ -26,6 +26,7 @@ from retrieval.conditions.model import (
 )
 from retrieval.errors import ErrorCode, ServiceError
 
+_ENDS = ("startsWith", "endsWith")
 _KINDS = ("all", "any", "not", "field")
 
 
@@ -104,20 +105,20 @@ class _Parser:
         if isinstance(value, Mapping):
             if not about.is_metadata:
                 self._refuse("A date is compared with metadata and with the three `…At` fields only.", place)
-            if op == "startsWith":
-                self._refuse("`startsWith` takes a string.", place)
+            if op in _ENDS:
+                self._refuse(f"`{op}` takes a string.", place)
             return self._instant(value.get("date"), place)
         if isinstance(value, bool) and (op in ORDERS or op == "contains"):
             self._refuse(f"`{op}` does not take true or false.", place)
-        if op == "startsWith" and not isinstance(value, str):
-            self._refuse("`startsWith` takes a string.", place)
+        if op in _ENDS and not isinstance(value, str):
+            self._refuse(f"`{op}` takes a string.", place)
         if not _is_scalar(value):
             said = 'A value must be a string, a number, true, false or {"date": …}; for null see `exists`.'
             self._refuse(said, place)
         return value
 
     def _date_of(self, op: str, value: object, place: str) -> Instant:
-        if op in {"contains", "startsWith"}:
+        if op == "contains" or op in _ENDS:
             self._refuse(f"`{op}` does not apply to a date.", place)
         return self._instant(value.get("date") if isinstance(value, Mapping) else value, place)
 

@@ -100,7 +100,9 @@ def _holds(stored: object, op: str, values: tuple[Value, ...]) -> bool:
 def _within(text: object, op: str, part: Value) -> bool:
     if not isinstance(text, str) or not isinstance(part, str):
         return False
-    return part in text if op == "contains" else text.startswith(part)
+    if op == "contains":
+        return part in text
+    return text.startswith(part) if op == "startsWith" else text.endswith(part)
 
 
 def _equal(member: object, value: Value) -> bool:

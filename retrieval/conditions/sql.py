@@ -99,9 +99,10 @@ class _Writer:
             return ("" if value else "not ") + self._exists(about)
         if op == "contains":
             return self._contains(about, value)
-        if op == "startsWith":
-            found = self._json(about)
-            text = f"starts_with({found} #>> '{{}}', {self._param(value)}::text)"
+        if op in {"startsWith", "endsWith"}:
+            found, part = self._json(about), f"{self._param(value)}::text"
+            text = f"{found} #>> '{{}}'"
+            text = f"starts_with({text}, {part})" if op == "startsWith" else f"right({text}, length({part})) = {part}"
             return f"coalesce(case jsonb_typeof({found}) when 'string' then {text} end, false)"
         if about.is_date:
             return f"coalesce({instant_of(about, self.alias)} {ORDERS[op]} {self._instant(value)}, false)"

@@ -339,6 +339,40 @@ ROWS: dict[str, list[Row]] = {
         body({**IN_SPACE, "query": "a", "documentId": NO_DOC}, 404, "DOCUMENTS_NOT_FOUND"),
         body({**IN_SPACE, "query": "a", "documentId": NO_DOC, "hybridConfig": {}}, 400, HYBRID),
     ],
+    "POST /v1/compat/dify/retrieval": [
+        *unreadable(SEARCH),
+        body({"query": "a"}, 400, SEARCH),
+        body({"knowledge_id": SPACE}, 400, SEARCH),
+        body({"knowledge_id": "ns_0", "query": "a"}, 404, "NAMESPACE_NOT_FOUND"),
+        *(
+            body({"knowledge_id": SPACE, "query": "a", **bad}, 400, SEARCH)
+            for bad in (
+                {"query": " "},
+                {"retrieval_setting": {"top_k": 0}},
+                {"retrieval_setting": {"score_threshold": 2}},
+                {"metadata_condition": {"conditions": [{"name": ["a"], "comparison_operator": "like", "value": 1}]}},
+                {"metadata_condition": {"conditions": [{"name": ["a"], "comparison_operator": "is"}]}},
+                {"metadata_condition": {"conditions": [{"name": ["a"], "comparison_operator": ">", "value": [1]}]}},
+                {"metadata_condition": {"conditions": [{"name": "a", "comparison_operator": "before", "value": "b"}]}},
+            )
+        ),
+    ],
+    "POST /v1/vector_stores/{namespace_id}/search": [
+        *unreadable(SEARCH),
+        body({"query": "a"}, 404, "NAMESPACE_NOT_FOUND"),
+        *(
+            body({"query": "a", **bad}, 400, SEARCH)
+            for bad in (
+                {"query": " "},
+                {"query": []},
+                {"max_num_results": 51},
+                {"filters": {"type": "eq", "key": "a"}},
+                {"filters": {"type": "and", "filters": []}},
+                {"filters": {"type": "like", "key": "a", "value": 1}},
+                {"ranking_options": {"hybrid_search": {"embedding_weight": 0, "text_weight": 0}}},
+            )
+        ),
+    ],
     "POST /v1/search/batch": [
         *unreadable(SEARCH),
         *(body({**IN_SPACE, "queries": wrong}, 400, SEARCH) for wrong in (None, [], {}, "a", [{"query": "a"}] * 65)),

@@ -28,6 +28,7 @@ APP = {"clientId": "client", "clientSecret": "secret", "apiKey": "key"}
 
 KINDS = {
     "namespace_id": "namespace",
+    "knowledge_id": "namespace",
     "namespaceId": "namespace",
     "namespaceIds": "namespace",
     "ingest_job_run_id": "run",
@@ -132,7 +133,7 @@ ROUTES = [
     if path.startswith(("/v1/", "/metrics")) and path not in OPEN
     for method, said in methods.items()
 ]
-EMBEDS = {"/v1/search"}
+EMBEDS = {"/v1/search", "/v1/compat/dify/retrieval"}
 """Needs a model once a scope has content; the same search by words stands for it, and for its filters."""
 PLACES = [
     (route, place)
@@ -195,6 +196,10 @@ class World:
         body = copy.deepcopy(route.contents["application/json"]["example"])
         if "namespaceId" in body:
             body["namespaceId"] = self.own["namespace"]
+        if "knowledge_id" in body:
+            body["knowledge_id"] = self.own["namespace"]
+        if "max_num_results" in body:
+            body |= {"ranking_options": {"hybrid_search": {"embedding_weight": 0, "text_weight": 1}}, "query": CANARY}
         if "filterConfig" in body:
             body["filterConfig"] = {"documentIds": [self.own["document"]]}
         if "hybridConfig" in body:

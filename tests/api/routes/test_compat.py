@@ -1,0 +1,178 @@
+"""Searches as Dify and OpenAI's own SDK ask for them."""
+
+from __future__ import annotations
+
+import httpx
+import openai
+import pytest
+
+from retrieval.ports import Scope
+from tests.api.support import assert_error
+from tests.library import Library
+
+pytestmark = pytest.mark.decision("D77")
+STATIC = {"embeddingModelConfig": {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}}
+DIFY = "/v1/compat/dify/retrieval"
+
+
+@pytest.fixture
+def space(org):
+    """A namespace with three documents, of which all say something of owls."""
+    made = org.namespace(**STATIC)
+    library = Library(org.db, Scope(org.id, made, ""), None)
+    library.put(
+        ["owls owls hunt", "owls sleep by day"],
+        name="owls.md",
+        metadata={"topic": "birds", "year": 2024, "tags": ["night"], "at": "2026-03-01", "stamp": 1_700_000_000},
+    )
+    library.put(["owls and mice"], name="mice.md", metadata={"topic": "mammals", "year": 2020, "empty": ""})
+    library.put(["owls in stories"], name="stories.md", metadata={"nested": {"a": 1}})
+    return made
+
+
+@pytest.fixture
+def client(org, base):
+    with openai.OpenAI(base_url=f"{base}/v1", api_key=org.api_key, max_retries=0) as made:
+        yield made
+
+
+def retrieved(org, space, **asked):
+    body = {"knowledge_id": space, "query": "owls", "retrieval_setting": {"top_k": 5, "score_threshold": 0.0}, **asked}
+    answer = org.client.post(DIFY, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["records"]
+
+
+def test_dify_gets_records(org, space):
+    records = retrieved(org, space)
+    assert len(records) == 4
+    first = records[0]
+    assert set(first) == {"content", "score", "title", "metadata"}
+    assert (first["content"], first["title"], first["metadata"]["topic"]) == ("owls owls hunt", "owls.md", "birds")
+    scores = [one["score"] for one in records]
+    assert scores == sorted(scores, reverse=True)
+    assert 0 < scores[-1] <= scores[0] <= 1
+    hybrid = {"semanticWeight": 0.5, "keywordWeight": 0.5}
+    asked = {"namespaceId": space, "query": "owls", "hybridConfig": hybrid}
+    own = org.client.post("/v1/search/hybrid", json=asked).json()["data"]["results"]
+    assert [(one["content"], one["score"]) for one in own] == [(one["content"], one["score"]) for one in records]
+    best = retrieved(org, space, retrieval_setting={"top_k": 1, "score_threshold": scores[1]})
+    assert [one["content"] for one in best] == ["owls owls hunt"]
+    assert retrieved(org, space, retrieval_setting={"top_k": 5, "score_threshold": 1.0}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "value", "titles"),
+    [
+        ("topic", "is", "birds", {"owls.md"}),
+        ("topic", "is not", "birds", {"mice.md", "stories.md"}),
+        ("topic", "contains", "mam", {"mice.md"}),
+        ("topic", "not contains", "mam", {"owls.md", "stories.md"}),
+        ("topic", "start with", "bi", {"owls.md"}),
+        ("topic", "end with", "als", {"mice.md"}),
+        ("topic", "in", ["birds", "mammals"], {"owls.md", "mice.md"}),
+        ("topic", "in", "birds, mammals", {"owls.md", "mice.md"}),
+        ("topic", "not in", ["birds"], {"mice.md", "stories.md"}),
+        ("topic", "empty", None, {"stories.md"}),
+        ("topic", "not empty", None, {"owls.md", "mice.md"}),
+        ("empty", "not empty", None, set()),
+        ("year", "=", "2024", {"owls.md"}),
+        ("year", "≠", 2024, {"mice.md", "stories.md"}),
+        ("year", ">", 2020, {"owls.md"}),
+        ("year", "≥", "2020", {"owls.md", "mice.md"}),
+        ("year", "<", 2024, {"mice.md"}),
+        ("year", "≤", 2024.0, {"owls.md", "mice.md"}),
+        ("tags", "contains", "night", {"owls.md"}),
+        ("at", "before", "2026-04-01", {"owls.md"}),
+        ("at", "after", "2026-04-01", set()),
+        ("at", "before", 1_800_000_000, {"owls.md"}),
+        ("stamp", "before", "1800000000", {"owls.md"}),
+        ("stamp", "after", 1_800_000_000, set()),
+    ],
+)
+def test_difys_conditions_are_those_of_a_search(org, space, name, said, value, titles):
+    conditions = [{"name": [name], "comparison_operator": said, "value": value}]
+    found = retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": conditions})
+    assert {one["title"] for one in found} == titles
+
+
+def test_difys_conditions_are_joined(org, space):
+    parts = [
+        {"name": ["topic"], "comparison_operator": "is", "value": "birds"},
+        {"name": ["year"], "comparison_operator": "=", "value": 2020},
+    ]
+    both = retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": parts})
+    either = retrieved(org, space, metadata_condition={"logical_operator": "or", "conditions": parts})
+    assert both == []
+    assert {one["title"] for one in either} == {"owls.md", "mice.md"}
+    assert len(retrieved(org, space, metadata_condition={"logical_operator": "and", "conditions": []})) == 4
+    assert len(retrieved(org, space, metadata_condition=None)) == 4
+
+
+def test_dify_is_told_errors_by_its_numbers(org, space, anonymous, organization):
+    body = {"knowledge_id": "ns_none", "query": "owls"}
+    unknown = assert_error(org.client.post(DIFY, json=body), 404, "NAMESPACE_NOT_FOUND")
+    assert (unknown["error_code"], unknown["error_msg"]) == (2001, unknown["message"])
+    foreign = organization().client.post(DIFY, json={**body, "knowledge_id": space})
+    assert foreign.json() == unknown
+    assert assert_error(anonymous.post(DIFY, json=body), 401, "UNAUTHORIZED")["error_code"] == 1001
+    wrong = anonymous.post(DIFY, json=body, headers={"Authorization": "Bearer wrong"})
+    assert assert_error(wrong, 401, "UNAUTHORIZED")["error_code"] == 1002
+    with org.key(scopes=["documents:read"]) as other:
+        assert assert_error(other.post(DIFY, json=body), 403, "FORBIDDEN")["error_code"] == 1002
+    invalid = assert_error(org.client.post(DIFY, json={**body, "query": 5}), 400, "INVALID_SEARCH_REQUEST")
+    assert invalid["error_code"] == 400
+    assert "error_code" not in org.client.post("/v1/search", json={}).json()
+
+
+def test_openais_sdk_searches_a_namespace(client, space):
+    page = client.vector_stores.search(space, query="owls", max_num_results=5)
+    assert (page.object, page.has_more, page.search_query) == ("vector_store.search_results.page", False, ["owls"])
+    first, *others = page.data
+    assert {one.filename for one in others} == {"mice.md", "stories.md"}
+    assert (first.filename, first.file_id[:4]) == ("owls.md", "doc_")
+    assert [part.text for part in first.content] == ["owls owls hunt", "owls sleep by day"]
+    assert [part.type for part in first.content] == ["text", "text"]
+    assert first.attributes == {"topic": "birds", "year": 2024, "at": "2026-03-01", "stamp": 1_700_000_000}
+    assert 0 < page.data[-1].score <= first.score <= 1
+    assert [one.filename for one in client.vector_stores.search(space, query="owls", max_num_results=1)] == ["owls.md"]
+    assert list(client.vector_stores.search(space, query="nothing such", filters=None)) == []
+
+
+def test_openais_filters_and_options_are_those_of_a_search(client, space):
+    def names(**asked):
+        return {one.filename for one in client.vector_stores.search(space, query="owls", **asked)}
+
+    birds = {"type": "eq", "key": "topic", "value": "birds"}
+    old = {"type": "lt", "key": "year", "value": 2021}
+    assert names(filters=birds) == {"owls.md"}
+    assert names(filters={"type": "or", "filters": [birds, old]}) == {"owls.md", "mice.md"}
+    assert names(filters={"type": "and", "filters": [birds, old]}) == set()
+    assert names(filters={"type": "nin", "key": "topic", "value": ["birds"]}) == {"mice.md", "stories.md"}
+    assert names(ranking_options={"score_threshold": 1.0}) == set()
+    assert names(rewrite_query=True, ranking_options={"ranker": "auto"}) == {"owls.md", "mice.md", "stories.md"}
+    by_words = {"hybrid_search": {"embedding_weight": 0, "text_weight": 3}}
+    assert names(ranking_options=by_words) == {"owls.md", "mice.md", "stories.md"}
+    page = client.vector_stores.search(space, query=["mice", "stories"])
+    assert [one.filename for one in page.data][:2] == ["mice.md", "stories.md"]
+    assert page.search_query == ["mice", "stories"]
+
+
+def test_openais_sdk_raises_its_own_errors(client, org, base, organization, space):
+    with pytest.raises(openai.NotFoundError) as missing:
+        client.vector_stores.search("vs_none", query="owls")
+    assert (missing.value.code, missing.value.type) == ("NAMESPACE_NOT_FOUND", "invalid_request_error")
+    with pytest.raises(openai.BadRequestError) as wrong:
+        client.vector_stores.search(space, query="owls", max_num_results=99)
+    assert (wrong.value.param, wrong.value.type) == ("max_num_results", "invalid_request_error")
+    deep = {"type": "eq", "key": "a", "value": 1}
+    for _ in range(6):
+        deep = {"type": "and", "filters": [deep]}
+    with pytest.raises(openai.BadRequestError):
+        client.vector_stores.search(space, query="owls", filters=deep)
+    for key, error in (("wrong", openai.AuthenticationError), (organization().api_key, openai.NotFoundError)):
+        with openai.OpenAI(base_url=f"{base}/v1", api_key=key, max_retries=0) as other, pytest.raises(error):
+            other.vector_stores.search(space, query="owls")
+    with org.key(scopes=["documents:read"]) as narrow:
+        refused: httpx.Response = narrow.post(f"/v1/vector_stores/{space}/search", json={"query": "owls"})
+    assert assert_error(refused, 403, "FORBIDDEN")["error"]["type"] == "permission_error"
