@@ -43,7 +43,7 @@ def shadow(db: Database, job_run_id: str) -> Iterator[None]:
         for column in Document.__table__.columns  # type: ignore[attr-defined]
     )
     view = psycopg.sql.SQL(
-        f"create temporary view documents as select {columns} from documents d"  # type: ignore[arg-type]
+        f"create temporary view documents as select {columns} from documents d"
         f" join run_documents w on w.document_id = d.id and w.job_run_id = {{run}} and w.stage = {sql(Stage.UPSERTED)}"
     ).format(run=psycopg.sql.Literal(job_run_id))
     with db.together():
