@@ -209,6 +209,16 @@ class UpdateNamespace(TypedDict):
     sharepointConfig: NotRequired[MicrosoftApp | None]
     boxConfig: NotRequired[ConnectorApp | None]
     reembed: NotRequired[bool]
+    gate: NotRequired[Gate]
+
+
+class Gate(TypedDict):
+    """What the new generation must achieve before it is swapped in: `minimum`, or `notWorseThan` with today's."""
+
+    evaluationId: str
+    metric: Literal["mrr", "ndcgAt10", "recallAt10", "recallAt100", "spanRecallAt10"]
+    minimum: NotRequired[float]
+    notWorseThan: NotRequired[float]
 
 
 class IngestText(TypedDict):
@@ -574,6 +584,90 @@ class WhyRequest(TypedDict):
     recency: NotRequired[RecencyConfig | None]
     searchType: NotRequired[Literal["HYBRID", "SEMANTIC"] | None]
     explain: NotRequired[bool | None]
+
+
+class DifyRetrieval(TypedDict):
+    """What Dify asks of an external knowledge base."""
+
+    knowledge_id: str
+    query: str
+    retrieval_setting: NotRequired[DifySetting]
+    metadata_condition: NotRequired[DifyConditions | None]
+
+
+class DifySetting(TypedDict):
+    """How many records, and the least score of one."""
+
+    top_k: NotRequired[int | None]
+    score_threshold: NotRequired[float | None]
+
+
+class DifyConditions(TypedDict):
+    """Conditions on metadata, all of which must hold, or one with `or`."""
+
+    conditions: NotRequired[list[DifyCondition] | None]
+    logical_operator: NotRequired[Literal["and", "or"] | None]
+
+
+class DifyCondition(TypedDict):
+    """A condition on metadata. Text that is a number counts as that number where numbers are compared."""
+
+    name: list[str] | str
+    comparison_operator: Literal[
+        "<",
+        "=",
+        ">",
+        "after",
+        "before",
+        "contains",
+        "empty",
+        "end with",
+        "in",
+        "is",
+        "is not",
+        "not contains",
+        "not empty",
+        "not in",
+        "start with",
+        "\u2260",
+        "\u2264",
+        "\u2265",
+    ]
+    value: NotRequired[str | int | float | bool | list[str | int | float] | None]
+
+
+class VectorStoreSearch(TypedDict):
+    """What a client of OpenAI's asks of a vector store, whose id is the namespace's."""
+
+    query: str | list[str]
+    filters: NotRequired[VectorStoreFilter | None]
+    max_num_results: NotRequired[int | None]
+    ranking_options: NotRequired[VectorStoreRanking | None]
+    rewrite_query: NotRequired[bool | None]
+
+
+class VectorStoreFilter(TypedDict):
+    """A comparison of a metadata key, or several with `and` and `or`."""
+
+    type: Literal["and", "eq", "gt", "gte", "in", "lt", "lte", "ne", "nin", "or"]
+    key: NotRequired[str]
+    value: NotRequired[str | int | float | bool | list[str | int | float | bool]]
+    filters: NotRequired[list[VectorStoreFilter]]
+
+
+class VectorStoreRanking(TypedDict):
+    """How results are ranked, and the least score of one."""
+
+    ranker: NotRequired[str | None]
+    score_threshold: NotRequired[float | None]
+    hybrid_search: NotRequired[VectorStoreWeights | None]
+
+
+class VectorStoreWeights(TypedDict):
+    """How much meaning and words count, in proportion to each other."""
+
+    embedding_weight: float
+    text_weight: float
 
 
 class CreateEvaluation(TypedDict):

@@ -9,7 +9,7 @@ from retrieval_client.record import Record
 
 
 class ErrorInfo(Record):
-    """The code, in the words of the contract."""
+    """The code, in the words of the contract. `type` and `param` stand where OpenAI's clients look for them (D77)."""
 
     code: Literal[
         "CONNECTION_NOT_FOUND",
@@ -52,7 +52,9 @@ class ErrorInfo(Record):
     ]
     message: str
     details: ErrorDetails
-    _fields = frozenset(["code", "details", "message"])
+    type: str | None
+    param: str | None
+    _fields = frozenset(["code", "details", "message", "param", "type"])
     _records: ClassVar[Mapping[str, str]] = {"details": "ErrorDetails"}
 
 
@@ -691,6 +693,60 @@ class WhyReason(Record):
     kind: Literal["ACCESS", "FILTER", "RANK", "STATUS", "THRESHOLD"]
     detail: str
     _fields = frozenset(["detail", "kind"])
+
+
+class DifyAnswer(Record):
+    """What Dify expects, beside what every answer carries."""
+
+    success: Literal[True]
+    message: str
+    records: list[DifyRecord]
+    _fields = frozenset(["message", "records", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"records": "DifyRecord"}
+
+
+class DifyRecord(Record):
+    """A chunk that was found."""
+
+    content: str
+    score: float
+    title: str
+    metadata: dict[str, Any]
+    _fields = frozenset(["content", "metadata", "score", "title"])
+
+
+class VectorStoreSearchAnswer(Record):
+    """What a client of OpenAI's expects, beside what every answer carries."""
+
+    success: Literal[True]
+    message: str
+    search_query: list[str]
+    data: list[VectorStoreResult]
+    object: Literal["vector_store.search_results.page"] | None
+    has_more: Literal[False]
+    next_page: None
+    _fields = frozenset(["data", "has_more", "message", "next_page", "object", "search_query", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "VectorStoreResult"}
+
+
+class VectorStoreResult(Record):
+    """A document that was found, with its best chunks."""
+
+    file_id: str
+    filename: str
+    score: float
+    attributes: dict[str, str | int | float | bool]
+    content: list[VectorStoreContent]
+    _fields = frozenset(["attributes", "content", "file_id", "filename", "score"])
+    _records: ClassVar[Mapping[str, str]] = {"content": "VectorStoreContent"}
+
+
+class VectorStoreContent(Record):
+    """A chunk of the document."""
+
+    text: str
+    type: Literal["text"] | None
+    _fields = frozenset(["text", "type"])
 
 
 class EvaluationAnswer(Record):

@@ -251,6 +251,20 @@ class AsyncOperations:
         answer = await self._transport.json("POST", "/v1/search/why", body=body, repeatable=True)
         return models.WhyData(answer["data"])
 
+    async def dify_retrieval(self, body: bodies.DifyRetrieval) -> models.DifyAnswer:
+        """Search as Dify's external knowledge API: `POST /v1/compat/dify/retrieval`."""
+        answer = await self._transport.json("POST", "/v1/compat/dify/retrieval", body=body, repeatable=False)
+        return models.DifyAnswer(answer)
+
+    async def vector_store_search(
+        self, namespace_id: str, body: bodies.VectorStoreSearch
+    ) -> models.VectorStoreSearchAnswer:
+        """Search as a vector store of OpenAI: `POST /v1/vector_stores/{namespace_id}/search`."""
+        answer = await self._transport.json(
+            "POST", f"/v1/vector_stores/{segment(namespace_id)}/search", body=body, repeatable=False
+        )
+        return models.VectorStoreSearchAnswer(answer)
+
     async def create_evaluation(
         self, body: bodies.CreateEvaluation, *, idempotency_key: str | None = None
     ) -> models.EvaluationData:
