@@ -47,6 +47,7 @@ from api.routes import (
     runs,
     search,
     web,
+    webhooks,
 )
 from api.server.draining import announce_on_sigterm
 from api.server_secret import ServerSecret
@@ -82,6 +83,7 @@ ROUTES = (
     chunks,
     history,
     activity,
+    webhooks,
     admin,
     quotas,
     audit,

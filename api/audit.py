@@ -14,7 +14,7 @@ from api.request_context import RequestContext
 from retrieval.accounts import audit
 from retrieval.accounts.audit import Entry, Source
 
-_TYPES: Mapping[str, str] = {"ingest": "ingestJobRun", "organization": "organization"}
+_TYPES: Mapping[str, str] = {"ingest": "ingestJobRun", "organization": "organization", "deliveries": "delivery"}
 """By the segment of a path, where it is not the plural of what lies there."""
 
 

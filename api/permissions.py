@@ -59,6 +59,11 @@ def _unbound(scope: str) -> Permission:
     return Permission(scope, Reach.NOTHING, Reach.NOTHING)
 
 
+def _not_of_a_tenant(scope: str) -> Permission:
+    """A namespace-bound key has those of its namespace, a tenant-bound one none."""
+    return Permission(scope, Reach.WITHIN, Reach.NOTHING)
+
+
 def _names(scope: str) -> Permission:
     """A bound key sees ids and names: a namespace-bound one those of its own, a tenant-bound one those of all."""
     return Permission(scope, Reach.NAMES, Reach.NAMES)
@@ -106,6 +111,15 @@ PERMISSIONS: Mapping[str, Permission] = {
     "PATCH /v1/connections/{connection_id}": Permission("connections:write"),
     "POST /v1/connections/{connection_id}/revoke": Permission("connections:write"),
     "GET /v1/activity": Permission("ingest:read"),
+    "POST /v1/webhooks": _not_of_a_tenant("webhooks:write"),
+    "GET /v1/webhooks": _not_of_a_tenant("webhooks:read"),
+    "GET /v1/webhooks/{webhook_id}": _not_of_a_tenant("webhooks:read"),
+    "PATCH /v1/webhooks/{webhook_id}": _not_of_a_tenant("webhooks:write"),
+    "DELETE /v1/webhooks/{webhook_id}": _not_of_a_tenant("webhooks:write"),
+    "POST /v1/webhooks/{webhook_id}/rotate": _not_of_a_tenant("webhooks:write"),
+    "POST /v1/webhooks/{webhook_id}/test": _not_of_a_tenant("webhooks:write"),
+    "GET /v1/webhooks/{webhook_id}/deliveries": _not_of_a_tenant("webhooks:read"),
+    "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": _not_of_a_tenant("webhooks:write"),
     "GET /v1/keys": _unbound("admin"),
     "GET /v1/keys/current": Permission(None, Reach.ITSELF, Reach.ITSELF),
     "POST /v1/keys": _unbound("admin"),

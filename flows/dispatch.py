@@ -1,4 +1,4 @@
-"""The dispatcher: makes flow runs of waiting job runs, recovers lost ones, collects garbage.
+"""The dispatcher: makes flow runs of waiting job runs, recovers lost ones, collects garbage, sends webhooks.
 
 Several may run; they share the work by row locks, and a flow run asked for twice is created once.
 """
@@ -29,7 +29,9 @@ from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
 from retrieval.metrics import counts
+from retrieval.network import fetch_guard
 from retrieval.settings import Settings
+from retrieval.webhooks.sending import Sender
 
 log = structlog.get_logger()
 
@@ -43,6 +45,9 @@ LANGUAGES_SECONDS = 10.0
 """Between two looks for documents to index in another language."""
 LISTEN_SECONDS = 10.0
 """How long the connection that listens may be silent until it is tried."""
+LISTENED_SECONDS = 0.25
+"""Between two looks into the outbox of webhooks while there is one: a notice within the transactions that change
+something would have them all wait for one lock."""
 PREFECT_SECONDS = 60.0
 """A client that has once connected may wait for ever for a server that is gone; then a fresh one is made."""
 
@@ -90,7 +95,8 @@ class Dispatcher:
 
     def __init__(self, config: Settings, db: Database) -> None:
         self.config = config
-        self.wake = asyncio.Event()
+        self.wake, self.due = asyncio.Event(), asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.workers = 1
         self.loops: dict[str, Loop] = {
             "dispatch": self.start_waiting,
@@ -99,11 +105,15 @@ class Dispatcher:
             "sweep": self.clean,
             "maintain": self.maintain,
             "listen": self.listen,
+            "webhooks": self.tell,
         }
         self.pulse = Pulse(*self.loops)
         self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT)}
         swept = db.sibling(size=garbage.THREADS + 2, role="sweep")
         stores = partial(context.stores, db=swept)
+        self.sender = Sender(
+            db.sibling(size=4, role="dispatcher"), context.keys, fetch_guard.guard(config), self._wake_sender
+        )
         self.sweeper, self.upkeep = garbage.Sweeper(swept, stores), Upkeep(swept, stores)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -117,6 +127,7 @@ class Dispatcher:
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(*AWAY):
             await self.lanes[REPORT].run(self.pulse.end)
+        self.sender.close()
         self.sweeper.close()
         self.upkeep.close()
         for lane in self.lanes.values():
@@ -177,6 +188,24 @@ class Dispatcher:
         self.upkeep.begin()
         self.pulse.succeeded("maintain")
 
+    async def tell(self, lane: Lane) -> None:
+        """Send what webhooks are to be told."""
+        self._loop = asyncio.get_running_loop()
+        while True:
+            more = await lane.run(lambda _: self.sender.begin())
+            heard = more or not self.sender.idle() or await lane.run(lambda _: self.sender.listening())
+            self.pulse.succeeded("webhooks")
+            with contextlib.suppress(TimeoutError):
+                pause = 0.0 if more else LISTENED_SECONDS if heard else LOOK_SECONDS
+                await asyncio.wait_for(self.due.wait(), pause)
+            self.due.clear()
+
+    def _wake_sender(self) -> None:
+        """From a thread that has sent something."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # closed meanwhile
+                self._loop.call_soon_threadsafe(self.due.set)
+
     async def listen(self, lane: Lane) -> None:
         """Wake the dispatcher whenever the API says that a job run waits."""
         connection = await psycopg.AsyncConnection.connect(lane.db.url, autocommit=True)
@@ -186,6 +215,7 @@ class Dispatcher:
             while True:
                 async for _ in connection.notifies(timeout=LISTEN_SECONDS):
                     self.wake.set()
+                    self.due.set()
                 await connection.execute("select 1")
                 self.pulse.succeeded("listen")
 

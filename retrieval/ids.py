@@ -64,6 +64,18 @@ def audit_id() -> str:
     return new_id("aud_")
 
 
+def webhook_id() -> str:
+    return new_id("wh_")
+
+
+def webhook_event_id() -> str:
+    return new_id("evt_")
+
+
+def webhook_delivery_id() -> str:
+    return new_id("whd_")
+
+
 def vector_prefix(document_id: str, generation: int) -> str:
     """What the ids of all vectors of a generation begin with."""
     return f"{vector_prefix_of_document(document_id)}{generation}#"

@@ -160,6 +160,8 @@ class Settings(BaseSettings):
     # What is kept of the past (D80)
     audit_days: int = Field(default=400, ge=1)
     """Days for which the audit log keeps an entry."""
+    webhook_days: int = Field(default=7, ge=1)
+    """Days for which deliveries of webhooks are kept."""
 
     prices: dict[str, float] = {}
     """Prices of a million embedded tokens by `PROVIDER/model`, as `{"OPENAI/text-embedding-3-small": 0.02}`, for

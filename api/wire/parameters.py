@@ -23,6 +23,8 @@ PARAMETERS: Mapping[str, str] = {
     "run_id": "The run's id.",
     "key_id": "The API key's id.",
     "tenant_id": "The tenant's name.",
+    "webhook_id": "The webhook's id.",
+    "delivery_id": "The delivery's id.",
     "connector": f"The content service, such as `{slug(EXAMPLE)}` or `{EXAMPLE}`.",
     "kind": "The file as it came, or the parsed text.",
     "state": "What the service gave the content service to send back.",

@@ -25,6 +25,8 @@ SCOPES = (
     "search",
     "connections:read",
     "connections:write",
+    "webhooks:read",
+    "webhooks:write",
     "admin",
 )
 """What a key may be allowed to do (D57). `admin`: keys, tenants, usage and the organization."""

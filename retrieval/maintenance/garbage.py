@@ -25,6 +25,7 @@ from retrieval.ingestion import crawl_frontier
 from retrieval.maintenance import garbage_hosts
 from retrieval.maintenance.garbage_actions import ACTIONS, PAGE, Stores
 from retrieval.maintenance.garbage_hosts import Hosts
+from retrieval.webhooks import deliveries
 
 __all__ = ["Stores", "Sweeper", "forget", "run"]
 
@@ -200,7 +201,7 @@ def run(db: Database, stores: Callable[[str], Stores]) -> int:
 
 def forget(db: Database) -> None:
     """Drop what has served its time: answers of idempotency keys after a day, of addresses after a minute, of searches
-    after two days, of the audit log after its days."""
+    after two days, of the audit log and of deliveries of webhooks after their days."""
     db.rows(
         "delete from idempotent_answers where ctid = any(array("
         "select ctid from idempotent_answers where created_at < now() - interval '1 day' limit %(page)s))",
@@ -213,5 +214,6 @@ def forget(db: Database) -> None:
     )
     db.rows("delete from search_times where hour < now() - interval '2 days'", {})
     audit.forget(db, settings.load().audit_days)
+    deliveries.forget(db, settings.load().webhook_days)
     quotas.recount_due(db)
     crawl_frontier.forget(db)

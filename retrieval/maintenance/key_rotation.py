@@ -19,6 +19,7 @@ from retrieval.ingestion import reembedding
 from retrieval.namespaces import namespaces
 from retrieval.security import server_secrets
 from retrieval.security.secrets import KeyRing, SecretError
+from retrieval.webhooks import endpoints
 
 log = structlog.get_logger()
 
@@ -41,6 +42,8 @@ SEALED = (
     Sealed("namespaces", "pending", ("id",), lambda row: reembedding.row_name(row["id"], "pending")),
     Sealed("namespaces", "retired", ("id",), lambda row: reembedding.row_name(row["id"], "retired")),
     Sealed("connections", "credentials", ("id",), lambda row: connections.row_name(row["id"])),
+    Sealed("webhooks", "secret", ("id",), lambda row: endpoints.row_name(row["id"])),
+    Sealed("webhooks", "previous", ("id",), lambda row: endpoints.row_name(row["id"])),
     Sealed("oauth_states", "verifier", ("hash",), lambda row: oauth_states.row_name(row["hash"])),
     Sealed(
         "idempotent_answers",

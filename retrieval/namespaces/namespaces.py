@@ -195,6 +195,8 @@ async def delete(db: Database, organization: str, namespace_id: str) -> str:
             update job_runs set cancel_requested = true, status = 'COMPLETED', finished_at = now()
             from parts where partition_id = parts.id and finished_at is null
         ),
+        unheard as (delete from webhooks h using gone where h.namespace_id = gone.id),
+        untold as (delete from webhook_deliveries d using gone where d.namespace_id = gone.id and d.status = 'PENDING'),
         swept as (
             insert into sweeps (partition_id, kind, due_at, deletion_id)
             select id, 'partition', now() + interval '30 seconds', %(deletion)s from parts

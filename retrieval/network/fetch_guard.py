@@ -136,6 +136,11 @@ class Guard:
         except OSError as error:
             raise Retryable("The host name of the address cannot be looked up now.") from error
 
+    def allows_plainly(self, host: str, port: int) -> bool:
+        """Whether the name leads into ranges alone that the operator allows. Blocked and OSError as in `resolve`."""
+        found = [ip_address(where[0]) for _, where in self.resolve(host, port)]
+        return all(any(address in network for network in self.allowed) for address in found)
+
     def _check(self, address: Address, port: int) -> None:
         for reading in _readings(address):
             if any(reading in network for network in _METADATA):

@@ -21,6 +21,7 @@ LATE: Mapping[str, float] = {
     "sweep": 300,
     "maintain": 3600,
     "listen": 60,
+    "webhooks": 60,
 }
 """Seconds after its last success from which a loop is late, by its name."""
 NEEDED = frozenset({"dispatch", "reconcile"})

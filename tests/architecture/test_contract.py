@@ -38,7 +38,9 @@ def operation_of(method, path):
     return OPERATIONS.get(
         (
             method,
-            re.sub(r"/(?:(?:ns|ijr|doc|conn|job|key|del|eval|evr)_\w+|(?<=tenants/)\w+|(?<=pages/)\d+)", "/{}", bare),
+            re.sub(
+                r"/(?:(?:ns|ijr|doc|conn|job|key|del|eval|evr|wh|whd)_\w+|(?<=tenants/)\w+|(?<=pages/)\d+)", "/{}", bare
+            ),
         )
     )
 

@@ -29,8 +29,10 @@ GUARDED = (
     "connectors/files/s3*.py",
     "connectors/vectors/pinecone*.py",
     "connectors/rerankers/endpoint.py",
+    "retrieval/webhooks/sending.py",
 )
-"""Addresses that users name: a page's, a namespace's. Each dials through `retrieval.network.fetch_guard`."""
+"""Addresses that users name: a page's, a namespace's, a webhook's. Each dials through
+`retrieval.network.fetch_guard`."""
 
 TRUSTED = {
     "connectors/http/sessions.py": "none of its own: it makes clients for the modules that are named here",

@@ -22,6 +22,8 @@ SCOPES = (
     "search",
     "connections:read",
     "connections:write",
+    "webhooks:read",
+    "webhooks:write",
     "admin",
 )
 

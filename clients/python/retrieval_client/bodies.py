@@ -817,6 +817,30 @@ class RevokeConnection(TypedDict):
     documents: NotRequired[Literal["DELETE", "KEEP"]]
 
 
+class CreateWebhook(TypedDict):
+    """An endpoint to tell. With an X-Tenant-ID it hears of that tenant alone, else of all."""
+
+    url: str
+    events: list[str]
+    namespaceId: NotRequired[str | None]
+    description: NotRequired[str | None]
+
+
+class UpdateWebhook(TypedDict):
+    """What to change; what is not sent stays."""
+
+    url: NotRequired[str]
+    events: NotRequired[list[str]]
+    description: NotRequired[str | None]
+    status: NotRequired[Literal["ACTIVE", "DISABLED"]]
+
+
+class RotateWebhook(TypedDict):
+    """How the secrets change."""
+
+    overlapHours: NotRequired[float]
+
+
 class CreateKey(TypedDict):
     """A key to make. Without `scopes` it may do all but administer; it may be bound to a namespace or a tenant."""
 
@@ -833,6 +857,8 @@ class CreateKey(TypedDict):
                 "search",
                 "connections:read",
                 "connections:write",
+                "webhooks:read",
+                "webhooks:write",
                 "admin",
             ]
         ]

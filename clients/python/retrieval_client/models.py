@@ -46,6 +46,7 @@ class ErrorInfo(Record):
         "UNSUPPORTED_MEDIA_TYPE",
         "UPDATE_DOCUMENTS_FAILED",
         "VECTOR_DB_CONFIG_ERROR",
+        "WEBHOOK_NOT_FOUND",
         "WEB_SCRAPER_CONFIG_NOT_SET",
         "invalid_tenant_id",
         "missing_tenant_id",
@@ -1602,6 +1603,151 @@ class SearchTimeCount(Record):
     _fields = frozenset(["count", "milliseconds"])
 
 
+class SecretAnswer(Record):
+    """The webhook and its new secret."""
+
+    success: Literal[True]
+    message: str
+    data: SecretData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "SecretData"}
+
+
+class SecretData(Record):
+    """The webhook with its new secret, which is never shown again."""
+
+    webhook: Webhook
+    secret: str
+    _fields = frozenset(["secret", "webhook"])
+    _records: ClassVar[Mapping[str, str]] = {"webhook": "Webhook"}
+
+
+class Webhook(Record):
+    """An endpoint of the organization."""
+
+    id: str
+    url: str
+    events: list[str]
+    namespace_id: str | None
+    tenant_id: str | None
+    description: str | None
+    status: Literal["ACTIVE", "DISABLED"]
+    status_reason: str | None
+    created_at: Timestamp
+    _fields = frozenset(
+        ["createdAt", "description", "events", "id", "namespaceId", "status", "statusReason", "tenantId", "url"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
+
+
+class WebhooksAnswer(Record):
+    """The webhooks that the request may see."""
+
+    success: Literal[True]
+    message: str
+    data: WebhooksData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "WebhooksData"}
+
+
+class WebhooksData(Record):
+    """Newest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    webhooks: list[Webhook]
+    _fields = frozenset(["hasNextPage", "nextCursor", "webhooks"])
+    _records: ClassVar[Mapping[str, str]] = {"webhooks": "Webhook"}
+
+
+class WebhookAnswer(Record):
+    """The webhook as it is now."""
+
+    success: Literal[True]
+    message: str
+    data: WebhookData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "WebhookData"}
+
+
+class WebhookData(Record):
+    """One webhook."""
+
+    webhook: Webhook
+    _fields = frozenset(["webhook"])
+    _records: ClassVar[Mapping[str, str]] = {"webhook": "Webhook"}
+
+
+class DeliveryAnswer(Record):
+    """The delivery, which is made at once."""
+
+    success: Literal[True]
+    message: str
+    data: DeliveryData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeliveryData"}
+
+
+class DeliveryData(Record):
+    """One delivery."""
+
+    delivery: Delivery
+    _fields = frozenset(["delivery"])
+    _records: ClassVar[Mapping[str, str]] = {"delivery": "Delivery"}
+
+
+class Delivery(Record):
+    """An event at one endpoint."""
+
+    id: str
+    webhook_id: str
+    event_id: str
+    type: str
+    sequence: int
+    status: Literal["DELIVERED", "FAILED", "PENDING"]
+    attempts: int
+    response_status: int | None
+    reason: str | None
+    next_attempt_at: Timestamp | None
+    created_at: Timestamp
+    _fields = frozenset(
+        [
+            "attempts",
+            "createdAt",
+            "eventId",
+            "id",
+            "nextAttemptAt",
+            "reason",
+            "responseStatus",
+            "sequence",
+            "status",
+            "type",
+            "webhookId",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"nextAttemptAt": "Timestamp", "createdAt": "Timestamp"}
+
+
+class DeliveriesAnswer(Record):
+    """What the endpoint was sent, and what waits."""
+
+    success: Literal[True]
+    message: str
+    data: DeliveriesData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeliveriesData"}
+
+
+class DeliveriesData(Record):
+    """Newest first."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    deliveries: list[Delivery]
+    _fields = frozenset(["deliveries", "hasNextPage", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"deliveries": "Delivery"}
+
+
 class KeysAnswer(Record):
     """The API keys of the organization, newest first."""
 
@@ -1639,6 +1785,8 @@ class Key(Record):
             "search",
             "connections:read",
             "connections:write",
+            "webhooks:read",
+            "webhooks:write",
             "admin",
         ]
     ]

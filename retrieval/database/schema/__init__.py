@@ -27,6 +27,7 @@ from retrieval.database.schema.identity import (
 from retrieval.database.schema.loops import DispatcherLoop
 from retrieval.database.schema.metrics import MetricCount
 from retrieval.database.schema.usage import QuotaChange, TokenUsage
+from retrieval.database.schema.webhooks import Webhook, WebhookDelivery, WebhookOutbox
 from retrieval.database.schema.work import Batch, InboxText, Job, JobRun, RunDocument, Sweep
 
 __all__ = [
@@ -68,4 +69,7 @@ __all__ = [
     "Tenant",
     "TermCount",
     "TokenUsage",
+    "Webhook",
+    "WebhookDelivery",
+    "WebhookOutbox",
 ]

@@ -227,6 +227,8 @@ PAGE = {"url": "https://example.org/"}
 CONNECTION = {**IN_SPACE, "name": "a", "connector": "BOX"}
 WEIGHTS = {"semanticWeight": 0.5, "keywordWeight": 0.5}
 
+HOOK = {"url": "https://1.1.1.1/hook", "events": ["*"]}
+NO_HOOK = "WEBHOOK_NOT_FOUND"
 ROWS: dict[str, list[Row]] = {
     "POST /v1/namespaces": [
         *of_namespace({"name": "a", **EMBEDDED}),
@@ -581,6 +583,42 @@ ROWS: dict[str, list[Row]] = {
     ],
     "GET /metrics": [WRONG_KEY],
     "GET /v1/keys/current": [WRONG_KEY],
+    "POST /v1/webhooks": [
+        *unreadable(REQUEST),
+        *(
+            body({**HOOK, **bad}, 400, REQUEST)
+            for bad in (
+                {"url": "http://1.1.1.1/"},
+                {"url": "https://127.0.0.1/"},
+                {"url": "hook"},
+                {"url": 5},
+                {"events": []},
+                {"events": ["EVERYTHING"]},
+                {"description": "x" * 501},
+            )
+        ),
+        body({**HOOK, "namespaceId": "ns_0"}, 404, "NAMESPACE_NOT_FOUND"),
+        body({**HOOK, "namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+    "GET /v1/webhooks": [WRONG_KEY, ({"params": {"pageSize": "0"}}, 400, REQUEST)],
+    "GET /v1/webhooks/{webhook_id}": [({}, 404, NO_HOOK)],
+    "PATCH /v1/webhooks/{webhook_id}": [
+        *unreadable(REQUEST),
+        body({"status": "GONE"}, 400, REQUEST),
+        body({}, 404, NO_HOOK),
+    ],
+    "DELETE /v1/webhooks/{webhook_id}": [({}, 404, NO_HOOK)],
+    "POST /v1/webhooks/{webhook_id}/rotate": [
+        *unreadable(REQUEST),
+        body({"overlapHours": -1}, 400, REQUEST),
+        body({}, 404, NO_HOOK),
+    ],
+    "POST /v1/webhooks/{webhook_id}/test": [({}, 404, NO_HOOK)],
+    "GET /v1/webhooks/{webhook_id}/deliveries": [
+        ({"params": {"status": "LOST"}}, 400, REQUEST),
+        ({}, 404, NO_HOOK),
+    ],
+    "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": [({}, 404, NO_HOOK)],
     "GET /v1/activity": [
         ({}, 400, REQUEST),
         ({"params": {"namespaceId": ""}}, 404, "NAMESPACE_NOT_FOUND"),
@@ -600,6 +638,8 @@ IDS = {
     "evaluation_id": "eval_0",
     "run_id": "evr_0",
     "key_id": "key_0",
+    "webhook_id": "wh_0",
+    "delivery_id": "whd_0",
     "tenant_id": "nobody",
     "connector": "box",
     "kind": "raw",

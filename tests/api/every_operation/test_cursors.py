@@ -27,6 +27,8 @@ CODES = {
     "/v1/keys": "INVALID_REQUEST",
     "/v1/namespaces": "INVALID_REQUEST",
     "/v1/tenants": "INVALID_REQUEST",
+    "/v1/webhooks": "INVALID_REQUEST",
+    "/v1/webhooks/{webhook_id}/deliveries": "INVALID_REQUEST",
 }
 
 
@@ -44,6 +46,7 @@ def listing_of(org, place, space: str, doc: str, cursor: str | None, tenant: str
     path, method = place
     headers = {} if tenant is None else {"X-Tenant-ID": tenant}
     filled = path.replace("{document_id}", doc).replace("{evaluation_id}", evaluation_of(org, space))
+    filled = filled.replace("{webhook_id}", webhook_of(org))
     if method == "post":
         page = {"pageSize": 1} | ({"cursor": cursor} if cursor is not None else {})
         body = {"namespaceId": space, "filterConfig": {}, "pagination": page}
@@ -56,6 +59,12 @@ def evaluation_of(org, space: str) -> str:
     """The first evaluation of a namespace, "none" without one."""
     data = org.client.get("/v1/evaluations", params={"namespaceId": space}).json().get("data")
     return data["evaluations"][-1]["id"] if data and data["evaluations"] else "none"
+
+
+def webhook_of(org) -> str:
+    """The first webhook of an organization, "none" without one."""
+    hooks = org.client.get("/v1/webhooks").json()["data"]["webhooks"]
+    return hooks[-1]["id"] if hooks else "none"
 
 
 @pytest.fixture
@@ -75,6 +84,8 @@ def filled(org):
     for tenant in ("t1", "t2"):
         org.client.post("/v1/tenants", json={"id": tenant})
         org.client.post("/v1/keys", json={"name": tenant})
+        org.client.post("/v1/webhooks", json={"url": "https://1.1.1.1/", "events": ["*"]})
+        org.client.post(f"/v1/webhooks/{webhook_of(org)}/test")
     return space, doc
 
 

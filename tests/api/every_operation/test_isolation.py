@@ -43,6 +43,8 @@ KINDS = {
     "evaluation_id": "evaluation",
     "run_id": "evaluation run",
     "key_id": "key",
+    "webhook_id": "webhook",
+    "delivery_id": "delivery",
     "tenant_id": "tenant",
     "deletion_id": "deletion",
 }
@@ -65,7 +67,7 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
 EVERYTHING = frozenset(KINDS.values())
 FORBIDDEN_TO = {
     "another organization": EVERYTHING,
-    "another tenant": TENANT_OWNED,
+    "another tenant": TENANT_OWNED | {"webhook", "delivery"},
     "no tenant": TENANT_OWNED,
     "another namespace": TENANT_OWNED - {"deletion"},  # no operation on deletions names a namespace
     "a key bound to another namespace": EVERYTHING,
@@ -204,6 +206,8 @@ class World:
             body["filterConfig"] = {"documentIds": [self.own["document"]]}
         if "hybridConfig" in body:
             body |= {"hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}, "query": CANARY, "scoreThreshold": 0}
+        if "url" in body:
+            body["url"] = "https://1.1.1.1/hook"
         if "documentId" in body:
             body["documentId"] = self.own["document"]
         if "queries" in body:
@@ -274,6 +278,7 @@ class Worlds:
             "archive": archive,
             "connection": connection,
             "key": api_keys.create(self.db, self.ring, org.id, "spare").id,
+            **self._webhook(org, space, tenant),
             "tenant": ids.new_id("t_")[:30],
             "deletion": self._deletion(org, library, space, tenant),
         }
@@ -289,6 +294,13 @@ class Worlds:
         )
         assert answer.status_code == 200, answer.text
         return str(answer.json()["deletionId"])
+
+    def _webhook(self, org: Organization, space: str, tenant: str | None) -> dict[str, str]:
+        headers = {} if tenant is None else {"X-Tenant-ID": tenant}
+        asked = {"namespaceId": space, "url": "https://1.1.1.1/hook", "events": ["*"], "description": CANARY}
+        hook = org.client.post("/v1/webhooks", json=asked, headers=headers).json()["data"]["webhook"]["id"]
+        test = org.client.post(f"/v1/webhooks/{hook}/test", headers=headers).json()["data"]["delivery"]["id"]
+        return {"webhook": hook, "delivery": test}
 
     def _connection(self, org: Organization, space: str, tenant: str | None) -> str:
         if "/v1/connections" not in DOCUMENT["paths"]:
@@ -346,6 +358,8 @@ def missing(kind: str) -> str:
         "document": "doc_",
         "connection": "conn_",
         "key": "key_",
+        "webhook": "wh_",
+        "delivery": "whd_",
         "deletion": "del_",
         "evaluation": "eval_",
         "evaluation run": "evr_",
@@ -406,7 +420,8 @@ def compare(owner, stranger, who, route, place, *, bare):
 
 
 SHARED = {"/v1/keys", "/v1/tenants", "/v1/audit"}
-"""What all unbound keys of an organization may list, whatever their tenant."""
+"""What all unbound keys of an organization may list, whatever their tenant. Webhooks of a tenant are listed to that
+tenant and to requests without one, in every namespace."""
 
 ASKED_FOR = {"/v1/audit"}
 """It tells the ids that one's own requests named, found or not, as the requests of this file have named the owner's;
@@ -419,6 +434,7 @@ LISTED = [
     if route.method in {"GET", "POST"}
     and route.path not in EMBEDS | ASKED_FOR
     and (route.path not in SHARED or who in {"another organization", "a revoked key"})
+    and (route.path != "/v1/webhooks" or who not in {"no tenant", "another namespace"})
 ]
 
 

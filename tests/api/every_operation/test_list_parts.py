@@ -9,7 +9,7 @@ from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
 
-LISTS = ("namespaces", "connections", "keys", "tenants")
+LISTS = ("namespaces", "connections", "keys", "tenants", "webhooks")
 COUNT = 5
 
 
@@ -26,6 +26,8 @@ def filled(org):
             )
     for number in range(COUNT):
         tenants.create(org.db, org.id, f"t{number}")
+        asked = {"url": "https://1.1.1.1/", "events": ["*"]}
+        assert org.client.post("/v1/webhooks", json=asked).status_code == 200
     for _ in range(COUNT - 1):
         assert org.client.post("/v1/keys", json={"name": "made"}).status_code == 200
     return {name: {"namespaceId": spaces[0]} if name == "connections" else {} for name in LISTS}

@@ -445,6 +445,78 @@ class Operations:
         answer = self._transport.json("GET", "/v1/activity", query={"namespaceId": namespace_id}, repeatable=True)
         return models.ActivityData(answer["data"])
 
+    def create_webhook(self, body: bodies.CreateWebhook, *, idempotency_key: str | None = None) -> models.SecretData:
+        """Create a webhook: `POST /v1/webhooks`."""
+        answer = self._transport.json(
+            "POST", "/v1/webhooks", body=body, repeatable=False, keyed=True, idempotency_key=idempotency_key
+        )
+        return models.SecretData(answer["data"])
+
+    def list_webhooks(self, *, cursor: str | None = None, page_size: int | None = None) -> models.WebhooksData:
+        """List webhooks: `GET /v1/webhooks`."""
+        answer = self._transport.json(
+            "GET", "/v1/webhooks", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
+        )
+        return models.WebhooksData(answer["data"])
+
+    def get_webhook(self, webhook_id: str) -> models.WebhookData:
+        """Get a webhook: `GET /v1/webhooks/{webhook_id}`."""
+        answer = self._transport.json("GET", f"/v1/webhooks/{segment(webhook_id)}", repeatable=True)
+        return models.WebhookData(answer["data"])
+
+    def update_webhook(self, webhook_id: str, body: bodies.UpdateWebhook) -> models.WebhookData:
+        """Change a webhook: `PATCH /v1/webhooks/{webhook_id}`."""
+        answer = self._transport.json("PATCH", f"/v1/webhooks/{segment(webhook_id)}", body=body, repeatable=True)
+        return models.WebhookData(answer["data"])
+
+    def delete_webhook(self, webhook_id: str) -> models.WebhookData:
+        """Delete a webhook: `DELETE /v1/webhooks/{webhook_id}`."""
+        answer = self._transport.json("DELETE", f"/v1/webhooks/{segment(webhook_id)}", repeatable=True)
+        return models.WebhookData(answer["data"])
+
+    def rotate_webhook(
+        self, webhook_id: str, body: bodies.RotateWebhook, *, idempotency_key: str | None = None
+    ) -> models.SecretData:
+        """Rotate the secret: `POST /v1/webhooks/{webhook_id}/rotate`."""
+        answer = self._transport.json(
+            "POST",
+            f"/v1/webhooks/{segment(webhook_id)}/rotate",
+            body=body,
+            repeatable=False,
+            keyed=True,
+            idempotency_key=idempotency_key,
+        )
+        return models.SecretData(answer["data"])
+
+    def test_webhook(self, webhook_id: str) -> models.DeliveryData:
+        """Send a test: `POST /v1/webhooks/{webhook_id}/test`."""
+        answer = self._transport.json("POST", f"/v1/webhooks/{segment(webhook_id)}/test", repeatable=False)
+        return models.DeliveryData(answer["data"])
+
+    def list_deliveries(
+        self,
+        webhook_id: str,
+        *,
+        cursor: str | None = None,
+        page_size: int | None = None,
+        status: Literal["DELIVERED", "FAILED", "PENDING"] | None = None,
+    ) -> models.DeliveriesData:
+        """List deliveries: `GET /v1/webhooks/{webhook_id}/deliveries`."""
+        answer = self._transport.json(
+            "GET",
+            f"/v1/webhooks/{segment(webhook_id)}/deliveries",
+            query={"cursor": cursor, "pageSize": page_size, "status": status},
+            repeatable=True,
+        )
+        return models.DeliveriesData(answer["data"])
+
+    def redeliver(self, webhook_id: str, delivery_id: str) -> models.DeliveryData:
+        """Deliver again: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver`."""
+        answer = self._transport.json(
+            "POST", f"/v1/webhooks/{segment(webhook_id)}/deliveries/{segment(delivery_id)}/redeliver", repeatable=False
+        )
+        return models.DeliveryData(answer["data"])
+
     def list_keys(self, *, cursor: str | None = None, page_size: int | None = None) -> models.KeysData:
         """List API keys: `GET /v1/keys`."""
         answer = self._transport.json(

@@ -1,0 +1,212 @@
+"""Webhooks: endpoints that are told of changes (D72)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from msgspec import UNSET
+
+from api.operation import Call, operation
+from api.wire import webhooks as wire
+from api.wire.common import Answer, PartQuery
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.network import fetch_guard
+from retrieval.webhooks import deliveries, endpoints, urls
+from retrieval.webhooks.endpoints import Reach
+from retrieval.webhooks.events import EVENTS, EVERY
+
+_INVALID = ErrorCode.INVALID_REQUEST
+_operation = partial(operation, tag="Webhooks", invalid=_INVALID)
+_MISSING = (ErrorCode.WEBHOOK_NOT_FOUND,)
+_ONE = "/v1/webhooks/{webhook_id:str}"
+
+
+@_operation(
+    "POST",
+    "/v1/webhooks",
+    summary="Create a webhook",
+    body=wire.CreateWebhook,
+    answer=wire.SecretAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    example={
+        "url": "https://example.com/hooks/retrieval",
+        "events": ["DOCUMENTS_READY", "DOCUMENTS_ERROR"],
+        "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
+    },
+    creates=True,
+)
+async def create_webhook(call: Call[wire.CreateWebhook, None]) -> Answer | bytes:
+    """The answer is the only place that shows the secret. An address that may not be dialled is refused at once."""
+    services, body = call.services, call.body
+    _require_known(body.events)
+    namespace = body.namespace_id or call.caller.namespace
+    if body.namespace_id is not None:
+        call.require_namespace(body.namespace_id)
+    await _require_url(call, body.url)
+
+    async def create() -> Answer:
+        reach = Reach(call.caller.organization, namespace, call.tenant or None)
+        made, secret = await endpoints.create(
+            services.db, services.ring, reach, url=body.url, events=body.events, description=body.description
+        )
+        services.notices.send()
+        return wire.SecretAnswer(
+            message="Webhook created successfully", data=wire.SecretData(wire.Webhook.of(made), secret)
+        )
+
+    return await call.once(create)
+
+
+@_operation("GET", "/v1/webhooks", summary="List webhooks", query=PartQuery, answer=wire.WebhooksAnswer)
+async def list_webhooks(call: Call[None, PartQuery]) -> wire.WebhooksAnswer:
+    """Newest first. With an X-Tenant-ID those of the tenant, else all."""
+    part = await call.part(call.query.part())
+    page = await endpoints.list_part(call.services.db, _reach(call), part)
+    data = wire.WebhooksData(webhooks=[wire.Webhook.of(one) for one in page.items]).lead_on(
+        part, await call.cursor(page.cursor)
+    )
+    return wire.WebhooksAnswer(message="Webhooks fetched successfully", data=data)
+
+
+@_operation("GET", _ONE, summary="Get a webhook", answer=wire.WebhookAnswer, raises=_MISSING)
+async def get_webhook(call: Call[None, None]) -> wire.WebhookAnswer:
+    """Without its secret."""
+    found = await endpoints.get(call.services.db, _reach(call), call.path["webhook_id"])
+    return wire.WebhookAnswer(message="Webhook fetched successfully", data=wire.WebhookData(wire.Webhook.of(found)))
+
+
+@_operation(
+    "PATCH",
+    _ONE,
+    summary="Change a webhook",
+    body=wire.UpdateWebhook,
+    answer=wire.WebhookAnswer,
+    raises=_MISSING,
+    example={"status": "ACTIVE"},
+)
+async def update_webhook(call: Call[wire.UpdateWebhook, None]) -> wire.WebhookAnswer:
+    """What is not sent stays. `status: "ACTIVE"` switches an endpoint on again."""
+    body, services = call.body, call.services
+    await endpoints.get(services.db, _reach(call), call.path["webhook_id"])
+    if body.events is not UNSET:
+        _require_known(body.events)
+    if body.url is not UNSET:
+        await _require_url(call, body.url)
+    changed = await endpoints.change(
+        services.db,
+        _reach(call),
+        call.path["webhook_id"],
+        url=None if body.url is UNSET else body.url,
+        events=None if body.events is UNSET else body.events,
+        description=endpoints.UNSET if body.description is UNSET else body.description,
+        status=None if body.status is UNSET else body.status,
+    )
+    services.notices.send()
+    return wire.WebhookAnswer(message="Webhook updated successfully", data=wire.WebhookData(wire.Webhook.of(changed)))
+
+
+@_operation("DELETE", _ONE, summary="Delete a webhook", answer=wire.WebhookAnswer, raises=_MISSING)
+async def delete_webhook(call: Call[None, None]) -> wire.WebhookAnswer:
+    """With all that waits for it: nothing is sent any more."""
+    gone = await endpoints.delete(call.services.db, _reach(call), call.path["webhook_id"])
+    return wire.WebhookAnswer(message="Webhook deleted successfully", data=wire.WebhookData(wire.Webhook.of(gone)))
+
+
+@_operation(
+    "POST",
+    f"{_ONE}/rotate",
+    summary="Rotate the secret",
+    body=wire.RotateWebhook,
+    answer=wire.SecretAnswer,
+    raises=_MISSING,
+    example={"overlapHours": 24},
+    creates=True,
+)
+async def rotate_webhook(call: Call[wire.RotateWebhook, None]) -> Answer | bytes:
+    """A new secret, shown here alone. Requests carry signatures of both for `overlapHours`."""
+    services = call.services
+
+    async def rotate() -> Answer:
+        made, secret = await endpoints.rotate(
+            services.db, services.ring, _reach(call), call.path["webhook_id"], call.body.overlap_hours
+        )
+        return wire.SecretAnswer(
+            message="Secret rotated successfully", data=wire.SecretData(wire.Webhook.of(made), secret)
+        )
+
+    return await call.once(rotate)
+
+
+@_operation("POST", f"{_ONE}/test", summary="Send a test", answer=wire.DeliveryAnswer, raises=_MISSING)
+async def test_webhook(call: Call[None, None]) -> wire.DeliveryAnswer:
+    """Sends `WEBHOOK_TEST`, to an endpoint that is switched off, too."""
+    made = await deliveries.test(call.services.db, _reach(call), call.path["webhook_id"])
+    call.services.notices.send()
+    return wire.DeliveryAnswer(message="Test is being sent", data=wire.DeliveryData(wire.Delivery.of(made)))
+
+
+@_operation(
+    "GET",
+    f"{_ONE}/deliveries",
+    summary="List deliveries",
+    query=wire.DeliveriesQuery,
+    answer=wire.DeliveriesAnswer,
+    raises=_MISSING,
+)
+async def list_deliveries(call: Call[None, wire.DeliveriesQuery]) -> wire.DeliveriesAnswer:
+    """Newest first, 50 at a time."""
+    part = call.query.bounded()
+    asked = await call.part(part) or part
+    page = await deliveries.list_part(
+        call.services.db, _reach(call), call.path["webhook_id"], asked, status=call.query.status
+    )
+    data = wire.DeliveriesData(deliveries=[wire.Delivery.of(one) for one in page.items]).lead_on(
+        part, await call.cursor(page.cursor)
+    )
+    return wire.DeliveriesAnswer(message="Deliveries fetched successfully", data=data)
+
+
+@_operation(
+    "POST",
+    f"{_ONE}/deliveries/{{delivery_id:str}}/redeliver",
+    summary="Deliver again",
+    answer=wire.DeliveryAnswer,
+    raises=(*_MISSING, ErrorCode.NOT_FOUND),
+)
+async def redeliver(call: Call[None, None]) -> wire.DeliveryAnswer:
+    """The same event, with the same `webhook-id` and a new signature."""
+    found = await deliveries.redeliver(
+        call.services.db, _reach(call), call.path["webhook_id"], call.path["delivery_id"]
+    )
+    call.services.notices.send()
+    return wire.DeliveryAnswer(message="Event is being sent again", data=wire.DeliveryData(wire.Delivery.of(found)))
+
+
+HANDLERS = (
+    create_webhook,
+    list_webhooks,
+    get_webhook,
+    update_webhook,
+    delete_webhook,
+    rotate_webhook,
+    test_webhook,
+    list_deliveries,
+    redeliver,
+)
+
+
+def _reach(call: Call[Any, Any]) -> Reach:
+    """Those of a bound key's namespace and of the tenant that is named; all of the organization without either."""
+    return Reach(call.caller.organization, call.caller.namespace, call.tenant or None)
+
+
+def _require_known(events: list[str]) -> None:
+    if set(events) - {*EVENTS, EVERY}:
+        raise ServiceError(_INVALID, "events holds a name that is no event.", field="events", reason="not_allowed")
+
+
+async def _require_url(call: Call[Any, Any], url: str) -> None:
+    """In a thread of its own: a name may take long to be looked up."""
+    guard = fetch_guard.guard(call.services.settings)
+    await call.services.probing.run(partial(urls.require, guard, url))

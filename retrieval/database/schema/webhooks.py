@@ -1,0 +1,109 @@
+"""Who is told of changes, the outbox of what changed, and what is sent to whom."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Identity, Index, LargeBinary, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlmodel import Field, SQLModel
+
+from retrieval.database.schema.columns import json_column, number_column, reference_column, text_column, time_column
+
+
+class Webhook(SQLModel, table=True):
+    """An endpoint. `namespace_id`, `tenant`: which changes it hears of; null for all of the organization's.
+
+    `secret` and, until `previous_until`, `previous`: sealed, what its requests are signed with. `sequence`: of the last
+    event for it. `failing`: since the last success something was not taken. `alive_at`: when it was switched on or
+    took something last.
+    """
+
+    __tablename__ = "webhooks"
+    __table_args__ = (
+        Index("webhooks_of_organization", "organization_id", "created_at", "id"),
+        Index("webhooks_of_namespace", "namespace_id"),
+        CheckConstraint("status in ('ACTIVE','DISABLED')", name="webhook_status"),
+    )
+    id: str = text_column(primary_key=True)
+    organization_id: str = reference_column("organizations.id")
+    namespace_id: str | None = reference_column("namespaces.id", nullable=True)
+    tenant: str | None = text_column(nullable=True)
+    url: str = text_column()
+    events: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    description: str | None = text_column(nullable=True)
+    status: str = text_column(server_default="ACTIVE")
+    status_reason: str | None = text_column(nullable=True)
+    secret: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    previous: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
+    previous_until: datetime | None = time_column(nullable=True)
+    sequence: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    failing: bool = Field(sa_column_kwargs={"server_default": "false"})
+    alive_at: datetime = time_column()
+    created_at: datetime = time_column()
+
+
+class WebhookOutbox(SQLModel, table=True):
+    """A change of a status, written by a trigger in the transaction that makes it.
+
+    `lane`: the job run or connection within which events keep their order; null for deletions, which wait for all
+    before them.
+    """
+
+    __tablename__ = "webhook_outbox"
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    partition_id: int = number_column()
+    type: str = text_column()
+    lane: str | None = text_column(nullable=True)
+    data: dict[str, Any] = json_column()
+    xact: int = Field(sa_column=Column(BigInteger, nullable=False, server_default=text("txid_current()")))
+    at: datetime = Field(
+        sa_column=Column(DateTime(timezone=True), nullable=False, server_default=text("clock_timestamp()"))
+    )
+
+
+class WebhookDelivery(SQLModel, table=True):
+    """An event for one endpoint, with the bytes of its request.
+
+    `ordered`: it has not been tried, so later ones of its lane wait. `tries`: of its schedule, which a redelivery
+    begins anew; `attempts`: all there were.
+    """
+
+    __tablename__ = "webhook_deliveries"
+    __table_args__ = (
+        Index("webhook_deliveries_of_webhook", "webhook_id", "sequence", unique=True),
+        Index(
+            "webhook_deliveries_due",
+            "webhook_id",
+            "next_attempt_at",
+            "sequence",
+            postgresql_where=text("status = 'PENDING'"),
+        ),
+        Index(
+            "webhook_deliveries_in_order",
+            "webhook_id",
+            "lane",
+            "sequence",
+            postgresql_where=text("status = 'PENDING' and ordered"),
+        ),
+        Index("webhook_deliveries_by_age", "created_at"),
+        CheckConstraint("status in ('PENDING','DELIVERED','FAILED')", name="webhook_delivery_status"),
+    )
+    id: str = text_column(primary_key=True)
+    webhook_id: str = reference_column("webhooks.id")
+    event_id: str = text_column()
+    sequence: int = Field(sa_column=Column(BigInteger, nullable=False))
+    type: str = text_column()
+    namespace_id: str | None = text_column(nullable=True)
+    lane: str | None = text_column(nullable=True)
+    body: str = text_column()
+    status: str = text_column(server_default="PENDING")
+    ordered: bool = Field(sa_column_kwargs={"server_default": "true"})
+    attempts: int = Field(sa_column_kwargs={"server_default": "0"})
+    tries: int = Field(sa_column_kwargs={"server_default": "0"})
+    response_status: int | None = None
+    reason: str | None = text_column(nullable=True)
+    next_attempt_at: datetime | None = time_column(nullable=True)
+    give_up_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
+    created_at: datetime = time_column()

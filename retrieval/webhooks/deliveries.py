@@ -1,0 +1,118 @@
+"""What an endpoint was, is being and will be sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import LiteralString
+
+from retrieval import ids
+from retrieval.database import pages
+from retrieval.database.database import Database
+from retrieval.database.pages import Page, Part
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.webhooks import endpoints, events
+from retrieval.webhooks.endpoints import Reach
+
+SWEEP = 5_000
+"""Deliveries that are forgotten at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event at one endpoint. `attempts` were made; `reason`: why the last one was not taken."""
+
+    id: str
+    webhook_id: str
+    event_id: str
+    type: str
+    sequence: int
+    status: str
+    attempts: int
+    response_status: int | None
+    reason: str | None
+    next_attempt_at: datetime | None
+    created_at: datetime
+
+
+COLUMNS: LiteralString = (
+    "id, webhook_id, event_id, type, sequence, status, attempts, response_status, reason, next_attempt_at, created_at"
+)
+
+
+async def list_part(
+    db: Database, reach: Reach, webhook_id: str, part: Part, *, status: str | None = None
+) -> Page[Delivery]:
+    """Newest first. WEBHOOK_NOT_FOUND if the webhook is not within reach."""
+    await endpoints.get(db, reach, webhook_id)
+    rows = await db.async_rows(
+        "select " + COLUMNS + " from webhook_deliveries where webhook_id = %(webhook)s"
+        " and (%(status)s::text is null or status = %(status)s)"
+        " and (%(after)s::bigint is null or sequence < %(after)s) order by sequence desc limit %(limit)s",
+        {"webhook": webhook_id, "status": status, **pages.after_number(part.cursor, part.size)},
+    )
+    return pages.cut([Delivery(**row) for row in rows], part.size, lambda one: str(one.sequence))
+
+
+async def redeliver(db: Database, reach: Reach, webhook_id: str, delivery_id: str) -> Delivery:
+    """Send it again, with the same event id and a new schedule. WEBHOOK_NOT_FOUND, NOT_FOUND."""
+    await endpoints.get(db, reach, webhook_id)
+    row = await db.async_row(
+        "update webhook_deliveries set status = 'PENDING', ordered = false, tries = 0, next_attempt_at = now(),"
+        " give_up_at = now() + interval '1 day' where id = %(id)s and webhook_id = %(webhook)s returning " + COLUMNS,
+        {"id": delivery_id, "webhook": webhook_id},
+    )
+    if row is None:
+        raise ServiceError(ErrorCode.NOT_FOUND, "There is no such delivery of this webhook.")
+    return Delivery(**row)
+
+
+async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
+    """An event that says nothing but that it arrives; sent to an endpoint that is switched off, too."""
+    async with db.async_together():
+        hook = await endpoints.get(db, reach, webhook_id)
+        row = await db.async_row(
+            "update webhooks set sequence = sequence + 1 where id = %(id)s returning sequence", {"id": webhook_id}
+        )
+        if row is None:
+            raise endpoints.not_found()
+        body = events.body(
+            events.TEST,
+            datetime.now(UTC),
+            {"webhookId": hook.id, "sequence": row["sequence"]},
+            organization=reach.organization,
+            namespace=hook.namespace_id,
+            tenant=hook.tenant,
+        )
+        made = await db.async_row(
+            "insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, body, ordered, next_attempt_at,"
+            " give_up_at) values (%(id)s, %(webhook)s, %(event)s, %(sequence)s, %(type)s, %(body)s, false, now(),"
+            " now() + interval '1 day') returning " + COLUMNS,
+            {
+                "id": ids.webhook_delivery_id(),
+                "webhook": webhook_id,
+                "event": ids.webhook_event_id(),
+                "sequence": row["sequence"],
+                "type": events.TEST,
+                "body": body,
+            },
+        )
+    if made is None:
+        raise RuntimeError("insert … returning gave no row")
+    return Delivery(**made)
+
+
+def forget(db: Database, days: int) -> None:
+    """Drop what was sent or given up so many days ago, and give up what waits for an endpoint that is switched off."""
+    db.rows(
+        "update webhook_deliveries d set status = 'FAILED', ordered = false, next_attempt_at = null,"
+        " reason = coalesce(d.reason, 'The webhook is switched off.') from webhooks h"
+        " where h.id = d.webhook_id and h.status = 'DISABLED' and d.status = 'PENDING' and d.give_up_at < now()",
+        {},
+    )
+    db.rows(
+        "delete from webhook_deliveries where ctid = any(array(select ctid from webhook_deliveries"
+        " where created_at < now() - make_interval(days => %(days)s) and status <> 'PENDING'"
+        " order by created_at limit %(most)s))",
+        {"days": days, "most": SWEEP},
+    )

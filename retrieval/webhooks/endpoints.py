@@ -1,0 +1,187 @@
+"""Endpoints of clients: made, listed, changed, and their secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
+
+from retrieval import ids
+from retrieval.database import pages
+from retrieval.database.database import Database, Params, Row
+from retrieval.database.pages import Page, Part
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+from retrieval.security.secrets import KeyRing
+from retrieval.webhooks import signatures
+
+MOST = 50
+"""Webhooks of an organization."""
+UNSET = "\x00"
+"""For `change`: leave the description as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which webhooks a request may see: all of the organization, or those of one namespace, of one tenant."""
+
+    organization: str
+    namespace: str | None = None
+    tenant: str | None = None
+
+    def values(self) -> dict[str, str | None]:
+        return {"organization": self.organization, "namespace": self.namespace, "tenant": self.tenant}
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An endpoint without its secret. No namespace, no tenant: it hears of all of them."""
+
+    id: str
+    url: str
+    events: list[str]
+    namespace_id: str | None
+    tenant: str | None
+    description: str | None
+    status: str
+    status_reason: str | None
+    created_at: datetime
+
+
+COLUMNS: LiteralString = "id, url, events, namespace_id, tenant, description, status, status_reason, created_at"
+WITHIN: LiteralString = (
+    "organization_id = %(organization)s and (%(namespace)s::text is null or namespace_id = %(namespace)s)"
+    " and (%(tenant)s::text is null or tenant = %(tenant)s)"
+)
+_ONE: LiteralString = WITHIN + " and id = %(id)s"
+
+
+async def create(
+    db: Database,
+    ring: KeyRing,
+    reach: Reach,
+    *,
+    url: str,
+    events: Sequence[str],
+    description: str | None,
+) -> tuple[Webhook, str]:
+    """A webhook that hears of what `reach` spans, and its secret. NAMESPACE_NOT_FOUND; INVALID_REQUEST beyond 50."""
+    if reach.namespace is not None:
+        await namespaces.require(db, reach.organization, reach.namespace)
+    made, secret = ids.webhook_id(), signatures.new_secret()
+    values: Params = {**reach.values(), "id": made, "url": url, "events": list(dict.fromkeys(events))}
+    values |= {"description": description, "secret": ring.seal(secret.encode(), row=row_name(made)), "most": MOST}
+    async with db.async_together():
+        await db.async_row("select id from organizations where id = %(organization)s for no key update", values)
+        row = await db.async_row(
+            "insert into webhooks (id, organization_id, namespace_id, tenant, url, events, description, secret)"
+            " select %(id)s, %(organization)s, %(namespace)s, %(tenant)s, %(url)s, %(events)s, %(description)s,"
+            " %(secret)s where (select count(*) from webhooks where organization_id = %(organization)s) < %(most)s"
+            " returning " + COLUMNS,
+            values,
+        )
+    if row is None:
+        message = f"An organization has {MOST} webhooks at most: delete one first."
+        raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="webhook_limit")
+    return Webhook(**row), secret
+
+
+async def list_part(db: Database, reach: Reach, part: Part | None = None) -> Page[Webhook]:
+    """Newest first, or a part of it."""
+    statement: LiteralString = "select " + COLUMNS + " from webhooks where " + WITHIN + pages.older()
+    rows = await db.async_rows(statement, {**reach.values(), **pages.part_by_age(part)})
+    return pages.part_cut([Webhook(**row) for row in rows], part)
+
+
+async def get(db: Database, reach: Reach, webhook_id: str) -> Webhook:
+    """WEBHOOK_NOT_FOUND if it is not within reach."""
+    return await _one(db, "select " + COLUMNS + " from webhooks where " + _ONE, reach, webhook_id)
+
+
+async def change(
+    db: Database,
+    reach: Reach,
+    webhook_id: str,
+    *,
+    url: str | None = None,
+    events: Sequence[str] | None = None,
+    description: str | None = UNSET,
+    status: str | None = None,
+) -> Webhook:
+    """What is None stays. ACTIVE begins anew: what waits is tried at once, and has a day to be taken."""
+    values: Params = {
+        "url": url,
+        "events": None if events is None else list(dict.fromkeys(events)),
+        "description": description,
+        "keep": description == UNSET,
+        "status": status,
+    }
+    if description == UNSET:
+        values["description"] = None
+    async with db.async_together():
+        changed = await _one(
+            db,
+            "update webhooks set url = coalesce(%(url)s, url), events = coalesce(%(events)s, events),"
+            " description = case when %(keep)s then description else %(description)s end,"
+            " status_reason = case when coalesce(%(status)s, status) = status then status_reason"
+            " when %(status)s = 'DISABLED' then 'Switched off by a request.' end,"
+            " failing = failing and coalesce(%(status)s, '') <> 'ACTIVE',"
+            " alive_at = case when %(status)s = 'ACTIVE' then now() else alive_at end,"
+            " status = coalesce(%(status)s, status) where " + _ONE + " returning " + COLUMNS,
+            reach,
+            webhook_id,
+            values,
+        )
+        if status == "ACTIVE":
+            await db.async_rows(
+                "update webhook_deliveries set next_attempt_at = now(), give_up_at = now() + interval '1 day',"
+                " tries = 0 where webhook_id = %(id)s and status = 'PENDING' and tries > 0",
+                {"id": webhook_id},
+            )
+    return changed
+
+
+async def delete(db: Database, reach: Reach, webhook_id: str) -> Webhook:
+    """With all that waits for it."""
+    return await _one(db, "delete from webhooks where " + _ONE + " returning " + COLUMNS, reach, webhook_id)
+
+
+async def rotate(
+    db: Database, ring: KeyRing, reach: Reach, webhook_id: str, overlap_hours: float
+) -> tuple[Webhook, str]:
+    """A new secret; requests are signed with the former one too for so many hours."""
+    secret = signatures.new_secret()
+    rotated = await _one(
+        db,
+        "update webhooks set secret = %(secret)s, previous = case when %(hours)s > 0 then secret end,"
+        " previous_until = now() + make_interval(secs => %(hours)s * 3600) where " + _ONE + " returning " + COLUMNS,
+        reach,
+        webhook_id,
+        {"secret": ring.seal(secret.encode(), row=row_name(webhook_id)), "hours": float(overlap_hours)},
+    )
+    return rotated, secret
+
+
+def secrets_of(ring: KeyRing, row: Row) -> list[str]:
+    """The secrets that requests are signed with: the newest, and the one before while it counts."""
+    sealed = [row["secret"], *([row["previous"]] if row["previous"] is not None else [])]
+    return [ring.open(one, row=row_name(row["webhook_id"])).decode() for one in sealed]
+
+
+def row_name(webhook_id: str) -> str:
+    """What the secrets of a webhook are sealed for."""
+    return f"webhooks/{webhook_id}/secret"
+
+
+def not_found() -> ServiceError:
+    return ServiceError(ErrorCode.WEBHOOK_NOT_FOUND, "There is no such webhook.")
+
+
+async def _one(
+    db: Database, statement: LiteralString, reach: Reach, webhook_id: str, more: Params | None = None
+) -> Webhook:
+    row = await db.async_row(statement, {**reach.values(), **(more or {}), "id": webhook_id})
+    if row is None:
+        raise not_found()
+    return Webhook(**row)

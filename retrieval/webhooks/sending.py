@@ -1,0 +1,208 @@
+"""Sends deliveries that are due, several at once; several senders share the work by row locks.
+
+Who takes a delivery puts off its next attempt, so that it is tried again soon if the sender dies. Of one lane (a job
+run, a connection) only the oldest that was never tried is taken: order holds while deliveries succeed. Deletions wait
+for first attempts of all before them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import LiteralString
+
+import httpcore
+import httpx
+import structlog
+
+from retrieval.database.database import AWAY, Database, Row
+from retrieval.network.fetch_guard import Blocked, Guard
+from retrieval.network.transport import Transport, within
+from retrieval.security.secrets import KeyRing, SecretError
+from retrieval.webhooks import endpoints, publishing, signatures, urls
+
+log = structlog.get_logger()
+
+SECONDS = 10.0
+"""For one request, its answer's status included."""
+THREADS = 16
+EACH = 4
+"""Requests to one endpoint at a time; one while it fails."""
+DOUBTFUL = THREADS // 2
+"""Threads at most for endpoints that fail."""
+LEASE = 20.0
+"""Seconds after which another sender tries what this one has taken and not told about."""
+SCHEDULE = (5, 30, 120, 600, 3600)
+LATER = 6 * 3600
+"""Seconds between attempts: those of the schedule, then always so many, until a day is over."""
+
+_DUE: LiteralString = """
+    select d.id, d.webhook_id, h.failing from webhooks h cross join lateral (
+        select d.id, d.webhook_id, d.next_attempt_at from webhook_deliveries d
+        where d.webhook_id = h.id and d.status = 'PENDING' and d.next_attempt_at <= now()
+          and (h.status = 'ACTIVE' or d.type = 'WEBHOOK_TEST')
+          and (not d.ordered or not exists (
+              select from webhook_deliveries e
+              where e.webhook_id = d.webhook_id and e.status = 'PENDING' and e.ordered and e.sequence < d.sequence
+                and (d.lane is null or e.lane = d.lane or e.lane is null)))
+        order by d.next_attempt_at, d.sequence limit case when h.failing then 1 else %(each)s end
+    ) d
+    where h.id <> all(%(full)s) order by h.failing, d.next_attempt_at limit %(most)s
+"""
+_TAKE: LiteralString = """
+    update webhook_deliveries d set next_attempt_at = now() + make_interval(secs => %(lease)s)
+    from webhooks h
+    where h.id = d.webhook_id and d.id = any(array(
+        select id from webhook_deliveries where id = any(%(ids)s) and status = 'PENDING' and next_attempt_at <= now()
+        for update skip locked
+    ))
+    returning d.id, d.webhook_id, d.event_id, d.type, d.body, d.tries, h.url, h.failing, h.secret,
+              case when h.previous_until > now() then h.previous end as previous
+"""
+_TAKEN: LiteralString = """
+    with taken as (
+        update webhook_deliveries set status = 'DELIVERED', ordered = false, attempts = attempts + 1, tries = tries + 1,
+            response_status = %(status)s, reason = null, next_attempt_at = null
+        where id = %(id)s and status = 'PENDING' returning webhook_id
+    )
+    update webhooks h set failing = false, alive_at = now() from taken
+    where h.id = taken.webhook_id and (h.failing or h.alive_at < now() - interval '10 seconds')
+"""
+_REFUSED: LiteralString = """
+    with refused as (
+        update webhook_deliveries set ordered = false, attempts = attempts + 1, tries = tries + 1,
+            response_status = %(status)s, reason = %(reason)s,
+            status = case when now() >= give_up_at then 'FAILED' else 'PENDING' end,
+            next_attempt_at = case when now() < give_up_at
+                then least(now() + make_interval(secs => %(pause)s), give_up_at) end
+        where id = %(id)s and status = 'PENDING' returning webhook_id, type, status
+    )
+    update webhooks h set failing = true,
+        status = case when %(gone)s or (refused.status = 'FAILED' and h.alive_at < now() - interval '24 hours')
+            then 'DISABLED' else h.status end,
+        status_reason = case
+            when %(gone)s then 'The endpoint answered 410 Gone.'
+            when refused.status = 'FAILED' and h.alive_at < now() - interval '24 hours'
+                then 'Nothing was taken for 24 hours. ' || %(reason)s
+            else h.status_reason end
+    from refused where h.id = refused.webhook_id and h.status = 'ACTIVE'
+"""
+_LISTENING: LiteralString = "select exists (select from webhooks where status = 'ACTIVE') as yes"
+
+
+class Sender:
+    """Threads that send. `wake` is called, from a thread of its own, whenever one is free again."""
+
+    def __init__(
+        self, db: Database, keys: Callable[[], KeyRing], guard: Guard, wake: Callable[[], None] = lambda: None
+    ) -> None:
+        self._db, self._keys, self._guard, self._wake = db, keys, guard, wake
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="webhook")
+        limits = httpx.Limits(max_connections=2 * THREADS, max_keepalive_connections=THREADS, keepalive_expiry=5)
+        self._transport = Transport(guard, limits=limits)
+        self._lock = Lock()
+        self._busy: Counter[str] = Counter()
+        self._failing = 0
+
+    def begin(self) -> bool:
+        """Publish what is in the outbox and begin on what is due; whether there may be more to do at once."""
+        published = publishing.publish(self._db)
+        return bool(self._assign()) or published >= publishing.PAGE
+
+    def listening(self) -> bool:
+        """Whether any endpoint is switched on."""
+        row = self._db.row(_LISTENING)
+        return bool(row and row["yes"])
+
+    def idle(self) -> bool:
+        with self._lock:
+            return not self._busy
+
+    def close(self) -> None:
+        """Begin nothing more. What is being sent ends by itself, or is sent again."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._transport.close()
+
+    def _assign(self) -> int:
+        with self._lock:
+            free, doubtful = THREADS - self._busy.total(), DOUBTFUL - self._failing
+            full = [hook for hook, count in self._busy.items() if count >= EACH]
+        if free <= 0:
+            return 0
+        due = self._db.rows(_DUE, {"full": full, "each": EACH, "most": 4 * THREADS})
+        chosen = self._choose(due, free, doubtful)
+        taken = self._db.rows(_TAKE, {"ids": chosen, "lease": LEASE}) if chosen else []
+        for row in taken:
+            with self._lock:
+                self._busy[row["webhook_id"]] += 1
+                self._failing += row["failing"]
+            self._threads.submit(self._send, row)
+        return len(taken)
+
+    def _choose(self, due: Sequence[Row], free: int, doubtful: int) -> list[str]:
+        chosen: list[str] = []
+        with self._lock:
+            counts = Counter(self._busy)
+        for row in due:
+            if len(chosen) >= free or counts[row["webhook_id"]] >= (1 if row["failing"] else EACH):
+                continue
+            if row["failing"]:
+                if doubtful <= 0:
+                    continue
+                doubtful -= 1
+            counts[row["webhook_id"]] += 1
+            chosen.append(row["id"])
+        return chosen
+
+    def _send(self, row: Row) -> None:
+        try:
+            self._record(row, *self._post(row))
+        except AWAY as error:
+            log.warning("webhook.not_recorded", delivery=row["id"], reason=type(error).__name__)
+        except Exception:
+            log.exception("webhook.failed", delivery=row["id"])
+        finally:
+            with self._lock:
+                self._busy[row["webhook_id"]] -= 1
+                self._busy += Counter()
+                self._failing -= row["failing"]
+            self._wake()
+
+    def _post(self, row: Row) -> tuple[int | None, str]:
+        """The status of the answer, None without one, and why it was not taken."""
+        content = row["body"].encode()
+        try:
+            keys = endpoints.secrets_of(self._keys(), row)
+            headers = signatures.headers(keys, row["event_id"], int(time.time()), content)
+            headers |= {"Content-Type": "application/json", "User-Agent": "retrieval-webhooks/1"}
+            with within(SECONDS):
+                if not row["url"].lower().startswith("https://"):
+                    urls.check(self._guard, row["url"])
+                timeouts = dict.fromkeys(("connect", "read", "write", "pool"), SECONDS)
+                asked = httpx.Request(
+                    "POST", row["url"], content=content, headers=headers, extensions={"timeout": timeouts}
+                )
+                with contextlib.closing(self._transport.handle_request(asked)) as answer:
+                    return answer.status_code, f"The endpoint answered {answer.status_code}."
+        except Blocked as error:
+            return None, str(error)
+        except (httpx.TimeoutException, httpcore.TimeoutException):
+            return None, f"The endpoint did not answer within {SECONDS:.0f} s."
+        except SecretError:
+            return None, "The secret of the webhook cannot be opened: rotate it."
+        except Exception as error:  # noqa: BLE001 - whatever it is, it was not taken
+            return None, f"The endpoint cannot be reached ({type(error).__name__})."
+
+    def _record(self, row: Row, status: int | None, reason: str) -> None:
+        if status is not None and 200 <= status < 300:
+            self._db.rows(_TAKEN, {"id": row["id"], "status": status})
+            return
+        pause = SCHEDULE[row["tries"]] if row["tries"] < len(SCHEDULE) else LATER
+        self._db.rows(
+            _REFUSED, {"id": row["id"], "status": status, "reason": reason, "pause": pause, "gone": status == 410}
+        )
+        log.info("webhook.not_taken", webhook_id=row["webhook_id"], delivery=row["id"], status=status)

@@ -1,0 +1,131 @@
+"""Webhooks over HTTP: made, listed, changed, rotated, and who may."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.webhooks import endpoints
+from tests.api.support import assert_error
+
+HOOK = {"url": "https://1.1.1.1/hook", "events": ["DOCUMENTS_READY"]}
+FIELDS = {
+    "id",
+    "url",
+    "events",
+    "namespaceId",
+    "tenantId",
+    "description",
+    "status",
+    "statusReason",
+    "createdAt",
+}
+
+
+def make(client, **more):
+    answer = client.post("/v1/webhooks", json={**HOOK, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.mark.decision("D72")
+def test_a_webhook_is_made_shown_changed_and_deleted(org):
+    space = org.namespace()
+    data = make(org.client, namespaceId=space, description="my hook")
+    hook, secret = data["webhook"], data["secret"]
+    assert set(hook) == FIELDS
+    assert hook["id"].startswith("wh_")
+    assert secret.startswith("whsec_")
+    assert (hook["namespaceId"], hook["tenantId"], hook["status"]) == (space, None, "ACTIVE")
+    path = f"/v1/webhooks/{hook['id']}"
+    read = org.client.get(path)
+    assert read.json()["data"] == {"webhook": hook}
+    assert org.client.get("/v1/webhooks").json()["data"] == {"webhooks": [hook]}
+    changed = org.client.patch(path, json={"events": ["*"], "status": "DISABLED", "description": None})
+    now = changed.json()["data"]["webhook"]
+    assert (now["events"], now["status"], now["description"]) == (["*"], "DISABLED", None)
+    assert now["statusReason"]
+    again = org.client.patch(path, json={"status": "ACTIVE"}).json()["data"]["webhook"]
+    assert (again["status"], again["statusReason"]) == ("ACTIVE", None)
+    rotated = org.client.post(f"{path}/rotate", json={"overlapHours": 1}).json()["data"]
+    assert rotated["secret"] not in {secret, ""}
+    test = org.client.post(f"{path}/test").json()["data"]["delivery"]
+    assert (test["type"], test["status"], test["webhookId"]) == ("WEBHOOK_TEST", "PENDING", hook["id"])
+    listed = org.client.get(f"{path}/deliveries").json()["data"]
+    assert listed["deliveries"] == [test]
+    redelivered = org.client.post(f"{path}/deliveries/{test['id']}/redeliver").json()["data"]["delivery"]
+    assert (redelivered["id"], redelivered["eventId"]) == (test["id"], test["eventId"])
+    assert_error(org.client.post(f"{path}/deliveries/whd_0/redeliver"), 404, "NOT_FOUND")
+    assert org.client.delete(path).json()["data"]["webhook"]["id"] == hook["id"]
+    for answer in (org.client.get(path), org.client.delete(path), org.client.post(f"{path}/test")):
+        assert_error(answer, 404, "WEBHOOK_NOT_FOUND")
+    shown = [read.text, changed.text, org.client.get("/v1/webhooks").text]
+    assert not any("whsec_" in text for text in shown)
+
+
+def test_addresses_that_are_never_dialled_and_unknown_events_are_refused(org):
+    urls = ("http://1.1.1.1/hook", "https://127.0.0.1/x", "https://10.0.0.1/x", "https://[::1]/x", "ftp://1.1.1.1/")
+    for url in (*urls, "https://169.254.169.254/", "https://a:b@1.1.1.1/", "https://1.1.1.1:22/", "hook", ""):
+        body = assert_error(org.client.post("/v1/webhooks", json={**HOOK, "url": url}), 400, "INVALID_REQUEST")
+        assert body["error"]["details"]["field"] == "url"
+    for events in ([], ["DOCUMENTS_EATEN"], ["WEBHOOK_TEST"], "DOCUMENTS_READY"):
+        body = assert_error(org.client.post("/v1/webhooks", json={**HOOK, "events": events}), 400, "INVALID_REQUEST")
+        assert body["error"]["details"]["field"].startswith("events")
+    hook = make(org.client)["webhook"]
+    path = f"/v1/webhooks/{hook['id']}"
+    assert_error(org.client.patch(path, json={"url": "https://127.0.0.1/x"}), 400, "INVALID_REQUEST")
+    assert_error(org.client.patch(path, json={"events": ["NO"]}), 400, "INVALID_REQUEST")
+    assert_error(org.client.patch(path, json={"status": "FAILED"}), 400, "INVALID_REQUEST")
+    assert_error(org.client.post(f"{path}/rotate", json={"overlapHours": -1}), 400, "INVALID_REQUEST")
+    assert_error(org.client.post("/v1/webhooks", json={**HOOK, "namespaceId": "ns_0"}), 404, "NAMESPACE_NOT_FOUND")
+
+
+def test_who_sees_which_webhooks(org, organization):
+    space, other = org.namespace(), org.namespace()
+    tenant = {"X-Tenant-ID": "alice"}
+    org.text(space, tenant="alice")
+    whole = make(org.client)["webhook"]
+    own = make(org.client, namespaceId=space)["webhook"]
+    alices = org.client.post("/v1/webhooks", json=HOOK, headers=tenant).json()["data"]["webhook"]
+    assert alices["tenantId"] == "alice"
+
+    def ids(client, **headers):
+        return [one["id"] for one in client.get("/v1/webhooks", headers=headers).json()["data"]["webhooks"]]
+
+    assert ids(org.client) == [alices["id"], own["id"], whole["id"]]
+    assert ids(org.client, **tenant) == [alices["id"]]
+    bound, alices_key = org.key(namespace=space), org.key(tenant="alice")
+    reader = org.key(scopes=["webhooks:read"])
+    assert ids(bound) == [own["id"]]
+    made = make(bound)["webhook"]
+    assert made["namespaceId"] == space
+    assert_error(bound.post("/v1/webhooks", json={**HOOK, "namespaceId": other}), 404, "NAMESPACE_NOT_FOUND")
+    for client, headers, hook in ((bound, {}, whole), (org.client, tenant, own), (organization().client, {}, own)):
+        for method, rest in (("GET", ""), ("DELETE", ""), ("POST", "/test"), ("GET", "/deliveries")):
+            answer = client.request(method, f"/v1/webhooks/{hook['id']}{rest}", headers=headers)
+            assert_error(answer, 404, "WEBHOOK_NOT_FOUND")
+    assert_error(alices_key.get("/v1/webhooks"), 403, "FORBIDDEN")
+    assert_error(reader.post("/v1/webhooks", json=HOOK), 403, "FORBIDDEN")
+    for client in (bound, alices_key, reader):
+        client.close()
+
+
+def test_fifty_are_the_most_and_a_repeated_request_makes_one(org):
+    key = {"Idempotency-Key": "once"}
+    first = org.client.post("/v1/webhooks", json=HOOK, headers=key)
+    assert org.client.post("/v1/webhooks", json=HOOK, headers=key).json() == first.json()
+    org.db.rows(
+        "insert into webhooks (id, organization_id, url, events, secret)"
+        " select %(org)s || n, %(org)s, 'https://1.1.1.1/', '{*}', '' from generate_series(2, %(most)s) n",
+        {"org": org.id, "most": endpoints.MOST},
+    )
+    body = assert_error(org.client.post("/v1/webhooks", json=HOOK), 400, "INVALID_REQUEST")
+    assert body["error"]["details"]["reason"] == "webhook_limit"
+    org.db.rows("delete from webhooks where organization_id = %(org)s", {"org": org.id})
+
+
+def test_a_deleted_namespace_takes_its_webhooks_along(org):
+    space = org.namespace()
+    own, whole = make(org.client, namespaceId=space)["webhook"], make(org.client)["webhook"]
+    assert org.client.delete(f"/v1/namespaces/{space}").status_code == 200
+    assert_error(org.client.get(f"/v1/webhooks/{own['id']}"), 404, "WEBHOOK_NOT_FOUND")
+    assert org.client.get(f"/v1/webhooks/{whole['id']}").status_code == 200

@@ -1,0 +1,362 @@
+"""What an endpoint is told of documents that go through the flows' own steps, and how it is sent."""
+
+from __future__ import annotations
+
+import time
+from ipaddress import ip_network
+
+import pytest
+
+from retrieval.database.database import Database
+from retrieval.jobs import control
+from retrieval.maintenance import garbage
+from retrieval.namespaces import namespaces
+from retrieval.network.fetch_guard import Guard
+from retrieval.ports import Scope
+from retrieval.webhooks import deliveries, endpoints, publishing, sending
+from retrieval.webhooks.endpoints import Reach
+from retrieval.webhooks.sending import Sender
+from tests.flows.configured import Configured
+from tests.standins.webhook_receiver import receiving
+
+ALLOWED = Guard(allowed=(ip_network("127.0.0.0/8"),))
+INGESTED = [
+    "INGEST_JOB_RUN_QUEUED",
+    "DOCUMENTS_QUEUED_FOR_INGESTION",
+    "INGEST_JOB_RUN_PROCESSING",
+    "DOCUMENTS_PROCESSING",
+    "DOCUMENTS_READY",
+    "INGEST_JOB_RUN_COMPLETED",
+]
+
+
+@pytest.fixture(scope="module")
+def own_database(fresh_database):
+    """A sender looks at everybody's endpoints."""
+    return str(fresh_database("webhooks"))
+
+
+@pytest.fixture
+def db(own_database):
+    opened = Database(own_database)
+    yield opened
+    opened.rows("delete from webhooks")
+    opened.rows("update job_runs set finished_at = now() where finished_at is null")
+    opened.rows("update batches set finished_at = now() where finished_at is null")
+    opened.close()
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as place:
+        yield place
+        assert place.forged == []
+
+
+@pytest.fixture
+def space(db, tmp_path, monkeypatch):
+    monkeypatch.setenv("RETRIEVAL_FILES_DIRECTORY", str(tmp_path))
+    return Configured(db)
+
+
+@pytest.fixture
+def sender(space):
+    made = Sender(space.db, lambda: space.ring, ALLOWED)
+    yield made
+    made.close()
+    deadline = time.monotonic() + 15
+    while not made.idle() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def hook(space, receiver, *names, tenant=None, whole=False):
+    """A webhook of the namespace, or of the whole organization, that leads to the receiver."""
+    reach = Reach(space.scope.organization, None if whole else space.scope.namespace, tenant)
+    made, receiver.secret = space.call(
+        endpoints.create(space.db, space.ring, reach, url=receiver.url, events=names or ["*"], description=None)
+    )
+    return made
+
+
+def reach(space):
+    return Reach(space.scope.organization)
+
+
+def send(sender, until=lambda: False, seconds=5.0):
+    """What a dispatcher does, until there is nothing to do or what is waited for is there."""
+    deadline = time.monotonic() + seconds
+    quiet = 0
+    while not until() and quiet < 3 and time.monotonic() < deadline:
+        quiet = 0 if sender.begin() or not sender.idle() else quiet + 1
+        time.sleep(0.01)
+
+
+def listed(space, made, **asked):
+    page = space.call(deliveries.list_part(space.db, reach(space), made.id, deliveries.Part(100), **asked))
+    return page.items
+
+
+def age(db, made, seconds):
+    """Let time pass for what waits."""
+    db.rows(
+        "update webhook_deliveries set next_attempt_at = next_attempt_at - make_interval(secs => %(s)s),"
+        " give_up_at = give_up_at - make_interval(secs => %(s)s) where webhook_id = %(id)s",
+        {"s": seconds, "id": made.id},
+    )
+    db.rows(
+        "update webhooks set alive_at = alive_at - make_interval(secs => %(s)s) where id = %(id)s",
+        {"s": seconds, "id": made.id},
+    )
+
+
+@pytest.mark.decision("D72")
+@pytest.mark.decision("H230")
+def test_an_ingestion_is_told_from_its_beginning_to_its_end(space, receiver, sender):
+    made = hook(space, receiver)
+    accepted = space.text("The harbour seal dives.", "seals", metadata={"topic": "secret topic"})
+    space.work()
+    send(sender)
+    assert receiver.types() == INGESTED
+    assert [one.data["sequence"] for one in receiver.taken] == [1, 2, 3, 4, 5, 6]
+    first, queued, *_, ready, end = receiver.taken
+    known = {"organizationId": space.scope.organization, "namespaceId": space.scope.namespace, "tenantId": None}
+    for one in receiver.taken:
+        assert known.items() <= one.data.items()
+        assert one.data["ingestJobRunId"] == accepted.job_run_id
+        assert one.timestamp.endswith("Z")
+    assert first.data["status"] == "QUEUED"
+    document = {"id": accepted.document_id, "externalId": "seals", "error": None}
+    assert queued.data["documents"] == [{**document, "status": "QUEUED"}]
+    assert ready.data["documents"] == [{**document, "status": "SUCCESS"}]
+    assert (end.data["status"], end.data["outcome"]) == ("COMPLETED", "SUCCEEDED")
+    assert all(b"harbour" not in content and b"topic" not in content for _, _, content in receiver.seen)
+    assert [one.event_id for one in reversed(listed(space, made))] == [one.id for one in receiver.taken]
+    assert {(one.status, one.attempts, one.response_status) for one in listed(space, made)} == {("DELIVERED", 1, 204)}
+
+
+def test_updates_failures_and_deletions_are_told(space, receiver, sender):
+    accepted = space.text("The harbour seal dives.", "seals")
+    space.work()
+    hook(space, receiver)
+    space.text("The harbour seal dives deep.", "seals")
+    space.work()
+    space.file("broken.pdf", b"%PDF-1.7 nothing of a file", "application/pdf")
+    space.work()
+    space.delete(accepted.document_id)
+    send(sender)
+    types = receiver.types()
+    assert types.count("DOCUMENTS_QUEUED_FOR_UPDATE") == 1
+    assert types.count("DOCUMENTS_QUEUED_FOR_INGESTION") == 1
+    (failed,) = [one for one in receiver.taken if one.type == "DOCUMENTS_ERROR"]
+    assert failed.data["documents"][0]["error"]
+    ends = [one.data["outcome"] for one in receiver.taken if one.type == "INGEST_JOB_RUN_COMPLETED"]
+    assert ends == ["SUCCEEDED", "FAILED"]
+    assert types[-2:] == ["DOCUMENTS_QUEUED_FOR_DELETION", "DOCUMENTS_DELETED"]
+    gone = receiver.taken[-1].data
+    assert gone["documents"] == [
+        {"id": accepted.document_id, "externalId": "seals", "status": "DELETED", "error": None}
+    ]
+    space.sweep()
+    space.work()
+    send(sender)
+    assert receiver.types() == types  # nothing after the deletion
+
+
+def test_who_hears_what(space, receiver, sender):
+    other = Configured(space.db)
+    made = hook(space, receiver, "DOCUMENTS_QUEUED_FOR_INGESTION", tenant="alice", whole=True)
+    home = space.scope
+    for tenant in ("", "alice", "bob"):
+        space.scope = Scope(home.organization, home.namespace, tenant)
+        space.text("words", f"of {tenant}")
+    space.scope = home
+    other.text("words", "of others")
+    send(sender)
+    assert [(one.type, one.data["tenantId"]) for one in receiver.taken] == [("DOCUMENTS_QUEUED_FOR_INGESTION", "alice")]
+    space.call(endpoints.delete(space.db, reach(space), made.id))
+    everything = hook(space, receiver, "INGEST_JOB_RUN_QUEUED", whole=True)
+    space.scope = Scope(home.organization, home.namespace, "bob")
+    space.text("words", "of bob again")
+    space.scope = home
+    send(sender)
+    assert [one.data["tenantId"] for one in receiver.taken] == ["alice", "bob"]
+    space.call(endpoints.delete(space.db, reach(space), everything.id))
+    space.text("words", "told to nobody")
+    assert space.db.row("select count(*) as n from webhook_outbox")["n"] == 0
+    send(sender)
+    assert len(receiver.taken) == 2
+
+
+def test_more_than_a_hundred_documents_are_several_events(space, receiver, sender):
+    hook(space, receiver, "DOCUMENTS_DELETED", "INGEST_JOB_RUN_COMPLETED")
+    space.db.rows(
+        "with p as (insert into partitions (namespace_id, tenant) values (%(namespace)s, '') returning id)"
+        " insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
+        " status, active_generation) select 'doc_' || %(namespace)s || lpad(n::text, 4, '0'), p.id, 'job', 'run',"
+        " 'TEXT', n, 'TEXT', n, 'SUCCESS', 1 from p, generate_series(1, 250) n",
+        {"namespace": space.scope.namespace},
+    )
+    rows = space.db.rows(
+        "select d.id from documents d where id like 'doc_' || %(n)s || '%%'", {"n": space.scope.namespace}
+    )
+    space.delete(*sorted(row["id"] for row in rows))
+    send(sender)
+    assert [len(one.data["documents"]) for one in receiver.taken] == [100, 100, 50]
+    told = [document["id"] for one in receiver.taken for document in one.data["documents"]]
+    assert told == sorted(row["id"] for row in rows)
+
+
+def test_what_is_not_taken_is_tried_again_and_keeps_its_id(space, receiver, sender):
+    made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED", "DOCUMENTS_QUEUED_FOR_INGESTION")
+    receiver.answers = [503]
+    space.text("words", "one")
+    send(sender)
+    assert receiver.types() == ["DOCUMENTS_QUEUED_FOR_INGESTION"]  # the one that failed holds nobody back
+    (waiting,) = listed(space, made, status="PENDING")
+    assert (waiting.attempts, waiting.response_status, waiting.reason) == (1, 503, "The endpoint answered 503.")
+    first = receiver.seen[0][1]["webhook-id"]
+    for pause in (*sending.SCHEDULE, sending.LATER, sending.LATER, sending.LATER):
+        receiver.status = 500
+        (waiting,) = listed(space, made, status="PENDING")
+        left = (waiting.next_attempt_at - waiting.created_at).total_seconds()
+        assert left > 0
+        age(space.db, made, pause - 2)
+        send(sender, seconds=0.2)
+        before = len(receiver.seen)
+        age(space.db, made, 2)
+        send(sender, lambda: len(receiver.seen) > before)  # noqa: B023 - called within the turn
+        send(sender)
+        assert len(receiver.seen) == before + 1
+    assert {headers["webhook-id"] for _, headers, _ in receiver.seen[2:]} == {first}
+    hooked = space.call(endpoints.get(space.db, reach(space), made.id))
+    assert hooked.status == "ACTIVE"
+    age(space.db, made, 5 * 3600)
+    send(sender)
+    (failed,) = listed(space, made, status="FAILED")
+    assert failed.next_attempt_at is None
+    hooked = space.call(endpoints.get(space.db, reach(space), made.id))
+    assert (hooked.status, hooked.status_reason) == (
+        "DISABLED",
+        "Nothing was taken for 24 hours. The endpoint answered 500.",
+    )
+    receiver.status = 204
+    space.call(endpoints.change(space.db, reach(space), made.id, status="ACTIVE"))
+    space.call(deliveries.redeliver(space.db, reach(space), made.id, failed.id))
+    send(sender)
+    assert receiver.taken[-1].id == first
+
+
+def test_gone_switches_off_and_a_redirect_is_not_followed(space, receiver, sender):
+    made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
+    receiver.answers, receiver.location = [302], receiver.url + "/elsewhere"
+    space.text("words", "one")
+    send(sender)
+    assert [path for path, _, _ in receiver.seen] == ["/hook"]
+    (waiting,) = listed(space, made)
+    assert (waiting.status, waiting.response_status) == ("PENDING", 302)
+    receiver.answers = [410]
+    age(space.db, made, 6)
+    send(sender)
+    hooked = space.call(endpoints.get(space.db, reach(space), made.id))
+    assert (hooked.status, hooked.status_reason) == ("DISABLED", "The endpoint answered 410 Gone.")
+    count = len(receiver.seen)
+    age(space.db, made, 3600)
+    space.text("words", "two")
+    send(sender)
+    assert len(receiver.seen) == count
+    space.call(deliveries.test(space.db, reach(space), made.id))
+    send(sender)
+    assert receiver.types() == ["WEBHOOK_TEST"]
+
+
+def test_both_secrets_sign_while_they_overlap(space, receiver, sender):
+    made = hook(space, receiver)
+    old = receiver.secret
+    _, new = space.call(endpoints.rotate(space.db, space.ring, reach(space), made.id, 24))
+    for secret in (old, new):
+        receiver.secret = secret
+        space.call(deliveries.test(space.db, reach(space), made.id))
+        send(sender)
+    assert receiver.types() == ["WEBHOOK_TEST", "WEBHOOK_TEST"]
+    assert len(receiver.seen[0][1]["webhook-signature"].split()) == 2
+    space.db.rows("update webhooks set previous_until = now() where id = %(id)s", {"id": made.id})
+    space.call(deliveries.test(space.db, reach(space), made.id))
+    send(sender)
+    assert len(receiver.seen[2][1]["webhook-signature"].split()) == 1
+    row = space.db.row("select * from webhooks where id = %(id)s", {"id": made.id})
+    assert all(secret[6:].encode() not in bytes(row["secret"]) for secret in (old, new))
+
+
+def test_a_private_address_is_never_dialled(space, receiver):
+    made = hook(space, receiver, "INGEST_JOB_RUN_QUEUED")
+    guarded = Sender(space.db, lambda: space.ring, Guard())
+    space.text("words", "one")
+    send(guarded)
+    guarded.close()
+    (waiting,) = listed(space, made)
+    assert receiver.seen == []
+    assert waiting.response_status is None
+    assert "not on the public internet" in waiting.reason
+
+
+@pytest.mark.decision("H232")
+def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
+    made = hook(space, receiver)
+    space.text("words", "one")
+    publishing.publish(space.db)
+    due = space.db.rows(sending._DUE, {"full": [], "each": 4, "most": 64})
+    taken = space.db.rows(sending._TAKE, {"ids": [row["id"] for row in due], "lease": sending.LEASE})
+    assert len(taken) == 1  # the first of its run; nobody sends it
+    send(sender, seconds=0.3)
+    assert receiver.taken == []
+    age(space.db, made, sending.LEASE)
+    send(sender)
+    assert receiver.types() == INGESTED[:2]
+
+
+@pytest.mark.decision("H231")
+def test_several_senders_share_the_work_and_the_order_of_each_run(space, receiver, sender):
+    hook(space, receiver)
+    others = [Sender(space.db, lambda: space.ring, ALLOWED) for _ in range(2)]
+    runs = [space.text(f"text {number}", f"name {number}").job_run_id for number in range(12)]
+    space.work()
+    deadline = time.monotonic() + 20
+    while len(receiver.taken) < 12 * len(INGESTED) and time.monotonic() < deadline:
+        for one in (sender, *others):
+            one.begin()
+    for one in others:
+        one.close()
+    assert len({one.id for one in receiver.taken}) == len(receiver.taken)
+    told = {run: [] for run in runs}
+    for one in receiver.taken:
+        for run in [one.data["ingestJobRunId"]]:
+            told[run].append((one.data["sequence"], one.type))
+    for events in told.values():
+        assert events == sorted(events)
+        assert [name for _, name in events][-1] == "INGEST_JOB_RUN_COMPLETED"
+
+
+def test_a_cancelled_run_ends_and_a_deleted_namespace_is_not_told_of(space, receiver, sender):
+    hook(space, receiver, whole=True)
+    first = space.text("words", "one")
+    control.cancel(space.db, space.scope, first.job_run_id)
+    space.work()
+    send(sender)
+    assert receiver.taken[-1].data["outcome"] == "CANCELLED"
+    space.text("words", "two")
+    count = len(receiver.taken)
+    space.call(namespaces.delete(space.db, space.scope.organization, space.scope.namespace))
+    send(sender)
+    assert len(receiver.taken) == count
+    own = hook(Configured(space.db), receiver)
+    assert own.status == "ACTIVE"
+
+
+def test_what_was_sent_is_kept_for_days_only(space, receiver, sender):
+    made = hook(space, receiver)
+    space.text("words", "one")
+    send(sender)
+    assert len(listed(space, made)) == 2
+    space.db.rows("update webhook_deliveries set created_at = now() - interval '8 days'")
+    garbage.forget(space.db)
+    assert listed(space, made) == []
