@@ -31,6 +31,7 @@ from api.routes import (
     compat,
     connections,
     connector_ingestion,
+    convert,
     deletions,
     docs,
     document_pages,
@@ -70,6 +71,7 @@ ROUTES = (
     ingest,
     web,
     connector_ingestion,
+    convert,
     runs,
     search,
     compat,
@@ -103,7 +105,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
     times = SearchTimes(database)
-    drawings = RenderingLimit()
+    drawings, conversions = RenderingLimit(), RenderingLimit("files are being converted")
     cursor_secret = ServerSecret(database, ring, cursors.SECRET)
     receipt_secret = ServerSecret(database, ring, receipts.SECRET)
     probing = ProbeThreads(PROBES)
@@ -117,6 +119,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         probing,
         times,
         drawings,
+        conversions,
         cursor_secret,
         receipt_secret,
         Writer(database),
@@ -142,6 +145,7 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         services.reranking.shutdown(wait=False, cancel_futures=True)
         services.counting.shutdown(wait=False, cancel_futures=True)
         drawings.close()
+        conversions.close()
         await asyncio.to_thread(tracing.end)
 
     router = Litestar(

@@ -70,6 +70,8 @@ class Operation:
     failed: ErrorCode = ErrorCode.INTERNAL_ERROR
     raises: tuple[ErrorCode, ...] = ()
     example: Any = None
+    stores: bool = True
+    """False for a POST that changes nothing, whatever its scope."""
     creates: bool = False
     """It takes an Idempotency-Key; its handler does what it does within `Call.once`."""
 
@@ -77,7 +79,9 @@ class Operation:
     def writes(self) -> bool:
         """Whether it changes something: some reads are POST for the sake of their body."""
         scope = self.permission.scope or ""
-        return self.creates or (self.method != "GET" and scope != "search" and not scope.endswith(":read"))
+        return self.creates or (
+            self.stores and self.method != "GET" and scope != "search" and not scope.endswith(":read")
+        )
 
 
 @dataclass(frozen=True, slots=True)

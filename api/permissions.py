@@ -78,6 +78,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "PATCH /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
     "DELETE /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
     **{f"POST /v1/ingest/{name}": Permission("ingest:write") for name in _INGESTIONS},
+    "POST /v1/convert/file": Permission("ingest:write"),
     "GET /v1/ingest-job-runs": Permission("ingest:read"),
     "GET /v1/ingest-job-runs/{ingest_job_run_id}": Permission("ingest:read"),
     "POST /v1/ingest-job-runs/{ingest_job_run_id}/cancel": Permission("ingest:write"),

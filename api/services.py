@@ -39,7 +39,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Services:
     """Database, key ring, settings, notices to the dispatcher, bounded threads for sync ports and for checks, links,
-    how long searches take, drawings of pages, the audit log, and figures for monitoring."""
+    how long searches take, drawings of pages, conversions of files, the audit log, and figures for monitoring."""
 
     db: Database
     ring: KeyRing
@@ -50,6 +50,7 @@ class Services:
     probing: ProbeThreads
     times: SearchTimes
     drawings: RenderingLimit
+    conversions: RenderingLimit
     cursor_secret: ServerSecret
     receipt_secret: ServerSecret
     audit: Writer

@@ -20,6 +20,8 @@ from api.services import Services
 from retrieval.errors import ErrorCode, ServiceError
 
 FILE = "file"
+ABSENT = frozenset({b"", b"undefined", b"null"})
+"""What form libraries write into a JSON field that nobody set (D87)."""
 _PIECE = 256 * 1024
 _FIELD_BYTES = 64 * 1024
 _PARTS = 50
@@ -41,6 +43,13 @@ class Form:
     media_type: str = ""
     size: int = 0
     sha256: bytes = b""
+
+    def require_file(self) -> None:
+        """INVALID_INGEST_CONFIG without a file, or with an empty one."""
+        if self.name is None:
+            raise _invalid("The form has no part named file.", "missing", FILE)
+        if self.size == 0:
+            raise _invalid("The file is empty.", "empty", FILE)
 
     def content(self) -> bytes:
         """What the form says, whatever its boundary and the order of its fields: equal for equal requests."""

@@ -19,9 +19,6 @@ from retrieval.jobs.runs import Upload
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
-ABSENT = frozenset({b"", b"undefined", b"null"})
-"""What form libraries write into a JSON field that nobody set (D87)."""
-
 JSON_FIELDS = {
     "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
     "chunkConfig": decode.json_reader(ChunkConfig, INVALID, at="chunkConfig"),
@@ -133,16 +130,13 @@ def _fields(form: Form) -> FileForm:
     """The form's fields as if they had come as one JSON object; an empty optional one means absent."""
     members: dict[str, Any] = {}
     for name, value in form.fields.items():
-        if name in JSON_FIELDS and value.strip() not in ABSENT:
+        if name in JSON_FIELDS and value.strip() not in uploads.ABSENT:
             request_limits.check_json(value, INVALID, name)
             members[name] = JSON_FIELDS[name](value)
         elif name == "namespaceId" or (name in {"source", "externalId", "modifiedAt"} and value):
             request_limits.check_json(value, INVALID, name)
             members[name] = value.decode()
-    if form.name is None:
-        raise ServiceError(INVALID, "The form has no part named file.", field=uploads.FILE, reason="missing")
-    if form.size == 0:
-        raise ServiceError(INVALID, "The file is empty.", field=uploads.FILE, reason="empty")
+    form.require_file()
     return decode.convert(members, FileForm, INVALID)
 
 

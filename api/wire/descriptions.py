@@ -151,6 +151,10 @@ WORDS: Mapping[str, str] = {
     "clientId": "The id of the app.",
     "clientSecret": "The secret of the app. Answers show it masked.",
     "authorizationUrl": "Where a person authorizes the connection, within ten minutes.",
+    "markdown": "The text; empty where it could not be read.",
+    "ConvertedDocument.filename": "The file's name, and the path of what was packed into it.",
+    "ConvertedDocument.error": "Why the member could not be read.",
+    "ConvertData.documents": "The file, then what was packed into it.",
     "gate": "What the new embeddings must achieve, by an evaluation, before they take over; with `reembed`.",
     "reembed": "Embed all documents again where the model or the index becomes another one.",
     # Ingestion

@@ -304,6 +304,33 @@ class JobRunDocument(Record):
     _fields = frozenset(["error", "id", "status"])
 
 
+class ConvertAnswer(Record):
+    """The file as Markdown, with the files that were packed into it."""
+
+    success: Literal[True]
+    message: str
+    data: ConvertData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "ConvertData"}
+
+
+class ConvertData(Record):
+    """The file, then the files within it."""
+
+    documents: list[ConvertedDocument]
+    _fields = frozenset(["documents"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "ConvertedDocument"}
+
+
+class ConvertedDocument(Record):
+    """The file, or one that was packed into it; `error` says why that one could not be read."""
+
+    filename: str
+    markdown: str
+    error: str | None
+    _fields = frozenset(["error", "filename", "markdown"])
+
+
 class JobRunsAnswer(Record):
     """The job runs of the namespace and tenant, newest first."""
 

@@ -31,6 +31,8 @@ FIELDS = {
 def is_write(route):
     if (route.method, route.path) == ("POST", "/v1/evaluations/{evaluation_id}/runs"):
         return True  # whoever may search may start one
+    if route.path == "/v1/convert/file":
+        return False  # nothing is stored
     scope = of(route.method, route.path).scope or ""
     return route.method != "GET" and scope != "search" and not scope.endswith(":read")
 

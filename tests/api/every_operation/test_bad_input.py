@@ -282,6 +282,14 @@ ROWS: dict[str, list[Row]] = {
         ({"data": {"namespaceId": ""}, "files": {"file": ("a.txt", b"a")}}, 404, "NAMESPACE_NOT_FOUND"),
         ({"data": IN_SPACE, "files": {"file": ("a.txt", b"a" * 3_200_000)}}, 413, "PAYLOAD_TOO_LARGE"),
     ],
+    "POST /v1/convert/file": [
+        body({}, 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ({"files": {"other": ("a.txt", b"a")}}, 400, INGEST),
+        ({"files": {"file": ("a.txt", b"")}}, 400, INGEST),
+        ({"files": {"file": ("a.pdf", b"%PDF-1.4")}}, 400, INGEST),
+        ({"data": {"ocrConfig": '{"strategy": "MAGIC"}'}, "files": {"file": ("a.txt", b"a")}}, 400, INGEST),
+        ({"files": {"file": ("a.txt", b"a" * 3_200_000)}}, 413, "PAYLOAD_TOO_LARGE"),
+    ],
     "POST /v1/ingest/urls": [
         *web("URLS_LIST", {"urls": [PAGE["url"]]}),
         *(body(ingest("URLS_LIST", {"urls": bad}), 400, INGEST) for bad in ([], "x", ["ftp://a"], [5], None)),

@@ -41,6 +41,7 @@ KINDS = {
     "documentConnectionIds": "connection",
     "documentArchiveIds": "archive",
     "evaluation_id": "evaluation",
+    "evaluationId": "evaluation",
     "run_id": "evaluation run",
     "key_id": "key",
     "webhook_id": "webhook",

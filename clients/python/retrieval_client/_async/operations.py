@@ -163,6 +163,11 @@ class AsyncOperations:
         )
         return models.IngestData(answer["data"])
 
+    async def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
+        """Convert a file to Markdown: `POST /v1/convert/file`."""
+        answer = await self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=False)
+        return models.ConvertData(answer["data"])
+
     async def list_job_runs(
         self,
         *,

@@ -147,6 +147,11 @@ class Operations:
         )
         return models.IngestData(answer["data"])
 
+    def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
+        """Convert a file to Markdown: `POST /v1/convert/file`."""
+        answer = self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=False)
+        return models.ConvertData(answer["data"])
+
     def list_job_runs(
         self,
         *,

@@ -1,0 +1,111 @@
+"""Files as Markdown for who sends them, with nothing stored."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from api.rendering_limit import OF_ONE
+from retrieval.errors import Skippable
+from retrieval.ingestion import convert
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+from tests.api.support import assert_error
+
+pytestmark = pytest.mark.decision("D77")
+
+
+def pdf(line):
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.drawString(72, 720, line)
+    canvas.save()
+    return file.getvalue()
+
+
+def packed(**members):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("_", "."), content)
+    return file.getvalue()
+
+
+def converted(client, name, content, **fields):
+    answer = client.post("/v1/convert/file", files={"file": (name, content)}, data=fields)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["documents"]
+
+
+def test_a_file_becomes_markdown(org):
+    assert converted(org.client, "a.md", b"# Owls\n\nThey hunt.\n") == [
+        {"filename": "a.md", "markdown": "# Owls\n\nThey hunt.\n"}
+    ]
+    (page,) = converted(org.client, "a.pdf", pdf("Owls hunt at night."), ocrConfig='{"strategy": "STANDARD_OCR"}')
+    assert "Owls hunt at night." in page["markdown"]
+    (table,) = converted(org.client, "a.html", b"<h1>Owls</h1><ul><li>mice</li></ul>", ocrConfig="null")
+    assert "# Owls" in table["markdown"]
+    counted = org.db.row("select count(*) as jobs from jobs where organization_id = %(id)s", {"id": org.id})
+    assert counted["jobs"] == 0
+
+
+def test_members_of_archives_come_with_their_paths(org):
+    inner = packed(deep_md=b"# Deep")
+    found = converted(org.client, "all.zip", packed(a_md=b"# A", b_pdf=b"%PDF-1.4 broken", c_zip=inner))
+    by_name = {one["filename"]: one for one in found}
+    members = {"all.zip/a.md", "all.zip/b.pdf", "all.zip/c.zip", "all.zip/c.zip/deep.md"}
+    assert set(by_name) == {"all.zip", *members}
+    assert found[0]["filename"] == "all.zip", "an archive's text is what it lists"
+    assert by_name["all.zip/a.md"] == {"filename": "all.zip/a.md", "markdown": "# A"}
+    assert by_name["all.zip/c.zip/deep.md"]["markdown"] == "# Deep"
+    assert by_name["all.zip/b.pdf"]["markdown"] == ""
+    assert by_name["all.zip/b.pdf"]["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.pdf", b"%PDF-1.4 broken"), ("a.bin", bytes(range(256)) * 9), ("a.zip", b"PK\3\4 broken")]
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(org, name, content):
+    answer = org.client.post("/v1/convert/file", files={"file": (name, content)})
+    error = assert_error(answer, 400, "INVALID_INGEST_CONFIG")["error"]
+    assert error["details"] == {"reason": "unreadable", "field": "file"}
+    assert len(error["message"]) > 20
+
+
+def test_one_organization_cannot_have_all_files_read_for_it(org, organization, monkeypatch):
+    monkeypatch.setattr(convert, "run", lambda *_args, **_named: time.sleep(0.5) or [])
+    send = {"files": {"file": ("a.txt", b"a")}}
+    other = organization()
+    with ThreadPoolExecutor(OF_ONE + 4) as pool:
+        answers = list(pool.map(lambda _: org.client.post("/v1/convert/file", **send), range(OF_ONE + 4)))
+        assert other.client.post("/v1/convert/file", **send).status_code == 200
+    codes = [answer.status_code for answer in answers]
+    assert codes.count(200) >= OF_ONE
+    for refused in (answer for answer in answers if answer.status_code != 200):
+        assert_error(refused, 503, "SERVICE_UNAVAILABLE")
+        assert refused.headers["retry-after"]
+
+
+class Endless:
+    """A parser to which each file holds two others."""
+
+    def parse(self, raw, _ocr):
+        from retrieval.ports import Member
+
+        return Parsed("text", members=tuple(Member(str(n), raw.path, "", 1) for n in range(2)))
+
+
+def test_what_unfolds_to_too_much_is_refused(tmp_path):
+    raw = RawContent(tmp_path / "raw", "a.zip", "", 1)
+    found = convert.run(Endless(), raw, OcrStrategy.BASIC_PARSER, most=1000, members=1000)
+    assert [one.filename for one in found][:3] == ["a.zip", "a.zip/0", "a.zip/1"]
+    assert max(one.filename.count("/") for one in found) == 4
+    assert {one.error is None for one in found if one.filename.count("/") == 4} == {False}
+    with pytest.raises(Skippable, match="10 characters"):
+        convert.run(Endless(), raw, OcrStrategy.BASIC_PARSER, most=10, members=1000)
+    with pytest.raises(Skippable, match="3 files"):
+        convert.run(Endless(), raw, OcrStrategy.BASIC_PARSER, most=1000, members=3)
