@@ -25,7 +25,8 @@ def name_of(requirement: str) -> str:
 def imported() -> set[str]:
     """The third-party modules that the packages import, wherever they do."""
     found = set()
-    for path in (file for package in (*PACKAGES, CLIENT) for file in (PROJECT / package).rglob("*.py")):
+    files = (file for package in (*PACKAGES, CLIENT) for file in (PROJECT / package).rglob("*.py"))
+    for path in (file for file in files if file.parent.name != "integrations"):  # extras of the client's own package
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}

@@ -1,0 +1,1 @@
+"""Retrievers for the libraries that people build with: `pip install retrieval-client[langchain]`, and so on."""
