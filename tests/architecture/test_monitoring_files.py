@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,48 @@ def test_the_dashboard_is_one_that_grafana_takes():
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
     assert {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]} == {"${datasource}"}
+
+
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool (Debian's prometheus) here")
+
+
+def promtool(*arguments):
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+@pytest.mark.decision("D80")
+def test_prometheus_takes_its_configuration_with_the_rules():
+    promtool("check", "config", str(DEPLOY / "prometheus" / "prometheus.yaml"))
+
+
+@needs_promtool
+def test_prometheus_can_evaluate_what_the_dashboard_asks(tmp_path):
+    targets = [target["expr"] for panel in PANELS for target in panel["targets"]]
+    asked = [expression.replace("$__rate_interval", "5m").replace("$__range", "1h") for expression in targets]
+    rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
+    file = tmp_path / "panels.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    promtool("check", "rules", str(file))
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("alert", "series", "values"),
+    [
+        ("RetrievalDatabaseAway", "retrieval_database_up", "0x30"),
+        ("RetrievalQueueOld", "retrieval_queue_oldest_seconds", "600+60x30"),
+        ("RetrievalMetricsAway", 'up{job="retrieval"}', "0x30"),
+    ],
+)
+def test_an_alert_fires_half_an_hour_later(alert, series, values, tmp_path):
+    (rule,) = (rule for rule in RULES if rule["alert"] == alert)
+    loud = {"interval": "1m", "input_series": [{"series": series, "values": values}]}
+    told = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'
+    loud["promql_expr_test"] = [{"expr": told, "eval_time": "29m", "exp_samples": [{"labels": "{}", "value": 1}]}]
+    file = tmp_path / "test.yaml"
+    whole = {"rule_files": [str(DEPLOY / "prometheus" / "rules.yaml")], "tests": [loud]}
+    file.write_text(yaml.safe_dump(whole))
+    promtool("test", "rules", str(file))
+    assert rule["labels"]["severity"] in {"critical", "warning"}
