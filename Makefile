@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The theme announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup up demo test bench lint docs image
+.PHONY: help setup up demo test bench soak lint docs image
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -29,6 +29,9 @@ test: setup ## all tests but those marked slow; ARGS="-m slow" runs those
 
 bench: setup ## the benchmarks; ARGS names one
 	$(BIN)/python -m bench $(ARGS)
+
+soak: setup ## faults without end: ARGS="--minutes 60 --seed 7"; about every role, the database, the network, the disk
+	$(BIN)/python -m tests.faults $(ARGS)
 
 lint: setup ## format, rules, types, import contracts, declared dependencies, links of the docs
 	$(BIN)/ruff format --check .

@@ -40,11 +40,15 @@ def asks_prefect(file: str) -> bool:
     return file.startswith("tests/flows/") and "prefect_server" in (PROJECT / file).read_text()
 
 
+WHOLE = ("tests/e2e/", "tests/faults/")
+"""Where whole services run."""
+
+
 def unit_of(nodeid: str) -> str:
     """What stays in one worker: whole services, never two of them at once; all files for which a Prefect server must be
     started, once; any other file."""
     file = nodeid.partition("::")[0]
-    return "services" if file.startswith("tests/e2e/") else "prefect" if asks_prefect(file) else file
+    return "services" if file.startswith(WHOLE) else "prefect" if asks_prefect(file) else file
 
 
 def pytest_collection_modifyitems(items):

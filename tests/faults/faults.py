@@ -1,0 +1,148 @@
+"""The faults: what each does to a place, and a plan of them that a seed decides."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tests.faults.place import LEASE, Place
+
+KILLED = ("api", "worker", "child", "dispatcher", "prefect")
+STOPPED = ("api", "worker", "child", "dispatcher", "prefect")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that happens `at` seconds of a round and lasts `seconds`."""
+
+    at: float
+    name: str
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.at:5.1f} s  {self.name}" + (f" for {self.seconds:.1f} s" if self.seconds else "")
+
+
+def kill(role: str) -> Callable[[Place, float], None]:
+    return lambda place, _seconds: place.signal(role, signal.SIGKILL) and None
+
+
+def stop(role: str) -> Callable[[Place, float], None]:
+    """SIGSTOP, and SIGCONT for the same process."""
+
+    def act(place: Place, seconds: float) -> None:
+        process = place.roles().get(role)
+        if process is not None:
+            process.signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            process.signal(signal.SIGCONT)
+
+    return act
+
+
+def _postgres_killed(place: Place, seconds: float) -> None:
+    place.postgres.kill()
+    time.sleep(seconds)
+    place.postgres.start()
+
+
+def _postgres_restarted(place: Place, seconds: float) -> None:
+    place.postgres.stop()
+    time.sleep(seconds)
+    place.postgres.start()
+
+
+def _postgres_stopped(place: Place, seconds: float) -> None:
+    place.postgres.signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    place.postgres.signal(signal.SIGCONT)
+
+
+def _slow(place: Place, seconds: float) -> None:
+    place.network.delay = 0.05
+    time.sleep(seconds)
+    place.network.heal()
+
+
+def _cut(place: Place, seconds: float) -> None:
+    place.network.cut()
+    time.sleep(seconds)
+    place.network.heal()
+
+
+def _reset(place: Place, seconds: float) -> None:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        place.network.reset()
+        time.sleep(0.7)
+
+
+def _prefect_lost(place: Place, _seconds: float) -> None:
+    """Prefect begins with nothing; its operator registers the deployments again, as the runbook says."""
+    shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
+    place.signal("prefect", signal.SIGKILL)
+    shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
+    place.until_up()
+    done = place.service.run("register")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _supervisor_killed(place: Place, seconds: float) -> None:
+    place.signal("supervisor", signal.SIGKILL)
+    time.sleep(seconds)
+    place.service.up()
+
+
+def _disk_full(place: Place, seconds: float) -> None:
+    """Nothing more goes onto the disk for files."""
+    filler = place.files / "filler"
+    with suppress(OSError), filler.open("wb") as file:
+        while True:
+            file.write(bytes(1 << 20))
+            file.flush()
+    time.sleep(seconds)
+    filler.unlink()
+
+
+ACTIONS: dict[str, Callable[[Place, float], None]] = {
+    **{f"SIGKILL {role}": kill(role) for role in KILLED},
+    **{f"SIGSTOP {role}": stop(role) for role in STOPPED},
+    "SIGKILL postgres": _postgres_killed,
+    "restart postgres": _postgres_restarted,
+    "SIGSTOP postgres": _postgres_stopped,
+    "slow network": _slow,
+    "cut network": _cut,
+    "reset network": _reset,
+    "prefect database lost": _prefect_lost,
+    "SIGKILL supervisor": _supervisor_killed,
+    "disk for files full": _disk_full,
+}
+LASTS = {
+    **{f"SIGSTOP {role}": (1.0, 2.0 * LEASE) for role in STOPPED},
+    "SIGKILL postgres": (0.0, 3.0),
+    "restart postgres": (0.0, 3.0),
+    "SIGSTOP postgres": (1.0, 5.0),
+    "slow network": (2.0, 6.0),
+    "cut network": (1.0, 6.0),
+    "reset network": (1.0, 4.0),
+    "SIGKILL supervisor": (0.0, 2.0),
+    "disk for files full": (2.0, 6.0),
+}
+"""Seconds, at least and at most."""
+
+
+def plan(seed: int, number: int, seconds: float, names: list[str]) -> list[Fault]:
+    """What happens in a round of so many seconds: each of these once, in an order and at moments that follow from the
+    seed and the round's number."""
+    dice = random.Random(f"{seed}/{number}")
+    order = dice.sample(names, len(names))
+    moments = sorted(dice.uniform(0, seconds) for _ in order)
+    return [
+        Fault(round(at, 1), name, round(dice.uniform(*LASTS.get(name, (0.0, 0.0))), 1))
+        for at, name in zip(moments, order, strict=True)
+    ]

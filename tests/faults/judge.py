@@ -1,0 +1,105 @@
+"""What must be true after a round, whatever happened in it: asked of the database itself, and of the API."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from tests.faults.place import LEASE, Place
+from tests.faults.stream import Stream
+
+OPEN_SECONDS = LEASE + 30.0
+"""In which every job run ends once nothing fails any more (what the service promises)."""
+SWEPT_SECONDS = 60.0
+CHECKED = 6
+"""Documents that are looked for by search."""
+
+_ENDED = """
+    select r.id, r.status, count(*) filter (where m.status = 'SUCCESS') as done, count(m) as documents,
+           string_agg(m.error, '; ') as errors
+    from job_runs r left join run_documents m on m.job_run_id = r.id where r.id = any(%s) group by r.id
+"""
+_DOUBLE = {
+    "documents of one name": "select name as what, count(*) from documents where deleted_at is null"
+    " group by partition_id, name having count(*) > 1",
+    "chunks of one place": "select document_id || '/' || generation || '/' || index as what, count(*) from chunks"
+    " group by document_id, generation, index having count(*) > 1",
+    "chunks of a version that nobody sees": "select c.document_id || '/' || c.generation as what, count(*)"
+    " from chunks c left join documents d on d.id = c.document_id and d.active_generation = c.generation"
+    " and d.deleted_at is null where d.id is null group by 1",
+}
+
+
+def judge(place: Place, stream: Stream, dice: random.Random) -> tuple[float, list[str]]:
+    """Seconds until the last job run ended, and what is wrong; call it when nothing fails any more."""
+    began = time.monotonic()
+    wrong = list(stream.wrong)
+    with psycopg.connect(place.postgres.url(), autocommit=True, row_factory=dict_row) as connection:
+        while still := _open(connection):
+            if time.monotonic() - began > OPEN_SECONDS:
+                wrong.append(f"{len(still)} job runs are open after {OPEN_SECONDS:.0f} s: {still[:3]}")
+                break
+            time.sleep(0.25)
+        took = time.monotonic() - began
+        wrong += _lost(connection, stream)
+        connection.execute("update sweeps set due_at = least(due_at, now())")
+        while (
+            left := _count(connection, "select count(*) from sweeps")
+        ) and time.monotonic() - began < SWEPT_SECONDS + took:
+            time.sleep(0.5)
+        if left:
+            wrong.append(f"{left} sweeps are left after {SWEPT_SECONDS:.0f} s")
+        for what, statement in _DOUBLE.items():
+            if found := connection.execute(statement.encode()).fetchall():
+                wrong.append(f"{len(found)} times {what}: {found[:3]}")
+    wrong += _not_found(place, stream, dice)
+    wrong += _by_fsck(place)
+    return took, wrong
+
+
+def _open(connection: psycopg.Connection[dict[str, Any]]) -> list[dict[str, Any]]:
+    return connection.execute(
+        "select r.id, r.status, b.lease_until, b.attempt, b.finished_at from job_runs r"
+        " left join batches b on b.id = r.batch_id where r.finished_at is null"
+    ).fetchall()
+
+
+def _lost(connection: psycopg.Connection[dict[str, Any]], stream: Stream) -> list[str]:
+    """Acknowledged job runs that are not there, or have not ingested their document."""
+    runs = {run: word for word, (run, _) in stream.runs.items()}
+    rows = {row["id"]: row for row in connection.execute(_ENDED.encode(), [[*runs, *stream.replaced]]).fetchall()}
+    wrong = [f"acknowledged and gone: {word} ({run})" for run, word in runs.items() if run not in rows]
+    wrong += [f"acknowledged and gone: {run}" for run in stream.replaced if run not in rows]
+    return wrong + [
+        f"acknowledged and not ingested: {row}"
+        for run, row in rows.items()
+        if run in runs and (row["status"], row["done"], row["documents"]) != ("COMPLETED", 1, 1)
+    ]
+
+
+def _not_found(place: Place, stream: Stream, dice: random.Random) -> list[str]:
+    """Some documents by the word that stands in each alone."""
+    wrong = []
+    for word in dice.sample(sorted(stream.runs), min(CHECKED, len(stream.runs))):
+        keywords = {"semanticWeight": 0, "keywordWeight": 1}
+        names = [hit["document"]["name"] for hit in place.service.search(word, topK=3, hybridConfig=keywords)]
+        if names != [word]:
+            wrong.append(f"the word {word} finds {names}")
+    return wrong
+
+
+def _by_fsck(place: Place) -> list[str]:
+    done = place.service.run("fsck", "--json")
+    if done.returncode not in {0, 1}:
+        return [f"fsck: {done.stderr[-400:]}"]
+    return [f"fsck: {one}" for one in json.loads(done.stdout)["findings"]]
+
+
+def _count(connection: psycopg.Connection[dict[str, Any]], statement: str) -> int:
+    row = connection.execute(statement.encode()).fetchone()
+    return int(row["count"]) if row else 0

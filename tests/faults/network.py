@@ -1,0 +1,99 @@
+"""A network that can be made slow, cut and reset: a TCP proxy before one address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from typing import Self
+
+PART = 1 << 16
+
+
+class Network:
+    """Passes on what is sent to `port` to another port of this machine.
+
+    `delay`: seconds that each part takes on its way.
+    """
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self.delay = 0.0
+        self._passes = asyncio.Event()
+        self._passes.set()
+        self.port = 0
+        self._open: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def heal(self) -> None:
+        """Everything passes at once again."""
+        self.delay = 0.0
+        self._loop.call_soon_threadsafe(self._passes.set)
+
+    def cut(self) -> None:
+        """Nothing passes, and nobody is told."""
+        self._loop.call_soon_threadsafe(self._passes.clear)
+
+    def reset(self) -> None:
+        """Every connection is torn down with a reset, whatever is under way."""
+        self._loop.call_soon_threadsafe(self._reset)
+
+    def _reset(self) -> None:
+        for writer in list(self._open):
+            found = writer.get_extra_info("socket")
+            if found is not None:
+                with contextlib.suppress(OSError):
+                    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        self._loop.run_forever()
+        self._reset()
+        server.close()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there_reader, there = await asyncio.open_connection("127.0.0.1", self._to)
+        except OSError:
+            writer.transport.abort()
+            return
+        ends = {writer, there}
+        self._open |= ends
+        try:
+            await asyncio.gather(self._pass(reader, there), self._pass(there_reader, writer))
+        finally:
+            self._open -= ends
+            for end in ends:
+                end.transport.abort()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while part := await reader.read(PART):
+                if self.delay:
+                    await asyncio.sleep(self.delay)
+                await self._passes.wait()
+                writer.write(part)
+                await writer.drain()
+            writer.write_eof()

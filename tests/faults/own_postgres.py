@@ -1,0 +1,124 @@
+"""A PostgreSQL of the operator's: on TCP, in a folder of its own, which dies and comes back when it is told to."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import psycopg
+
+from local import postgres, processes
+from tests.standins import secure
+
+SECONDS = 60.0
+"""In which it answers after a start, recovery included."""
+
+
+class OwnPostgres:
+    """Data and programs are those of the embedded one. `tls`: it speaks TLS, by a certificate that vouches for itself,
+    and to nobody without."""
+
+    def __init__(self, home: Path, *, tls: bool = False) -> None:
+        self._home = home
+        self._tls = tls
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def url(self, port: int = 0, database: str = postgres.DATABASE) -> str:
+        """The address of its database, through another port if one is named."""
+        password = (self._home / "postgres.password").read_text().strip()
+        checked = f"?sslmode=verify-full&sslrootcert={self.certificate}" if self._tls else ""
+        return f"postgresql://{postgres.USER}:{password}@127.0.0.1:{port or self.port}/{database}{checked}"
+
+    @property
+    def certificate(self) -> Path:
+        """What a client checks it by."""
+        return self._home / "certificate.pem"
+
+    def start(self) -> None:
+        """Start it, or start it again, and wait until it answers."""
+        cluster = postgres.prepare(self._home)
+        self._reap()
+        settings = ["-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"]
+        if self._tls:
+            settings += self._with_tls(cluster)
+        with (self._home / "postgres.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*postgres.command(cluster), *settings],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                user=cluster.identity.user,
+                group=cluster.identity.group,
+                extra_groups=None if cluster.identity.user is None else [],
+            )
+        deadline = time.monotonic() + SECONDS
+        while not self._answers():
+            if time.monotonic() > deadline:
+                raise AssertionError((self._home / "postgres.log").read_text()[-2000:])
+            if self._process.poll() is not None:
+                return self.start()
+            time.sleep(0.1)
+        return None
+
+    def _with_tls(self, cluster: postgres.Cluster) -> list[str]:
+        """Settings of TLS; every connection by TCP needs it."""
+        key = cluster.data / "server.key"
+        if not key.exists():
+            secure.certify(self.certificate, key)
+            shutil.copy(self.certificate, cluster.data / "server.crt")
+            (cluster.data / "pg_hba.conf").write_text(
+                "local all all scram-sha-256\nhostssl all all all scram-sha-256\n"
+            )
+            key.chmod(0o600)
+            cluster.identity.own(cluster.data)
+        return ["-c", "ssl=on"]
+
+    def _answers(self) -> bool:
+        try:
+            with psycopg.connect(self.url(database="postgres"), autocommit=True, connect_timeout=5) as connection:
+                if not connection.execute("select 1 from pg_database where datname = 'retrieval'").fetchone():
+                    connection.execute("create database retrieval")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """All of its processes, at once."""
+        for process in self._processes():
+            process.signal(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Shut it down in order; connections are ended."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def signal(self, number: signal.Signals) -> None:
+        for process in self._processes():
+            process.signal(number)
+
+    def remove(self) -> None:
+        """End it for good."""
+        self.signal(signal.SIGCONT)
+        self.stop()
+        postgres.stop(self._home)
+        self._reap()
+
+    def _processes(self) -> list[processes.Process]:
+        return processes.working_in((self._home / "postgres").resolve(), "postgres")
+
+    def _reap(self) -> None:
+        if self._process is not None:
+            self._process.wait(30)
+            self._process = None

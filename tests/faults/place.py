@@ -1,0 +1,119 @@
+"""What faults are done to: a whole service on a PostgreSQL of the operator's, behind a network that can fail.
+
+Files lie on a small disk of their own where this machine lets one be mounted, so that it can be full.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from local import instance
+from local.processes import Process
+from tests.e2e.conftest import Service
+from tests.faults.network import Network
+from tests.faults.own_postgres import OwnPostgres
+
+LEASE = 6
+"""Seconds of a worker's lease, so that a round has time for several."""
+DISK = "256m"
+UP_SECONDS = 90.0
+
+
+class Place:
+    """The parts, by name: roles of the instance, its PostgreSQL, the network between them, the disk for files."""
+
+    def __init__(self, seed: int, **settings: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="rt-faults-"))
+        self.files = self.folder / "files"
+        self.files.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0700", "faults", str(self.files)]
+        self.has_disk = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+        self.postgres = OwnPostgres(self.folder / "db")
+        self.postgres.start()
+        self.network = Network(self.postgres.port)
+        self.network.__enter__()
+        self.service = Service(
+            self.folder / "home",
+            database_url=self.postgres.url(self.network.port),
+            secret_key="1:" + base64.b64encode(random.Random(seed).randbytes(32)).decode(),
+            files_directory=str(self.files),
+            lease_seconds=str(LEASE),
+            **settings,
+        )
+        self.service.home.mkdir()
+        self.service.expects_kills()
+        self.service.expects("api", "")
+        self.service.up()
+
+    def close(self) -> None:
+        """End everything, whatever state it is in, and leave nothing."""
+        self.network.heal()
+        with suppress(AssertionError, OSError):
+            self.postgres.signal(signal.SIGCONT)
+        for role in self.roles():
+            self.signal(role, signal.SIGCONT)
+        self.service.client.close()
+        self.service.run("down")
+        self.network.__exit__()
+        self.postgres.remove()
+        if self.has_disk:
+            subprocess.run(["umount", "--lazy", str(self.files)], check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def roles(self) -> dict[str, Process]:
+        """Living processes by role; `child` is one that the worker runs flows in, where there is one."""
+        record = instance.load(self.service.home)
+        found = (
+            {one.name: Process(one.pid, one.started) for one in record.roles if one.pid and one.started}
+            if record
+            else {}
+        )
+        if record:
+            found["supervisor"] = record.supervisor
+        if "worker" in found and (children := _children(found["worker"].pid)):
+            found["child"] = children[0]
+        return {name: process for name, process in found.items() if process.alive()}
+
+    def signal(self, role: str, number: signal.Signals) -> bool:
+        """Whether there was such a process."""
+        process = self.roles().get(role)
+        if process is not None:
+            process.signal(number)
+        return process is not None
+
+    def until_up(self) -> None:
+        """Until the supervisor says that every role is up."""
+        deadline = time.monotonic() + UP_SECONDS
+        while True:
+            record = instance.load(self.service.home)
+            if record and record.supervisor.alive() and all(one.state in {"up", "done"} for one in record.roles):
+                return
+            states = {one.name: one.state for one in record.roles} if record else {}
+            assert time.monotonic() < deadline, f"not all roles are up {UP_SECONDS:.0f} s after the faults: {states}"
+            time.sleep(0.2)
+
+
+def _children(pid: int) -> list[Process]:
+    """Python processes below a process, the youngest first."""
+    found, waiting = [], [pid]
+    while waiting:
+        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            with suppress(OSError):
+                below = [int(one) for one in task.read_text().split()]
+                waiting += below
+                found += [one for child in below if (one := Process.of(child))]
+    return [one for one in sorted(found, key=lambda one: -one.started) if _is_python(one.pid)]
+
+
+def _is_python(pid: int) -> bool:
+    with suppress(OSError):
+        return "python" in Path(f"/proc/{pid}/exe").readlink().name
+    return False

@@ -1,0 +1,80 @@
+"""A round: clients at work, faults by the plan of its seed, then quiet, then the judge."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.faults import faults, judge
+from tests.faults.faults import Fault
+from tests.faults.place import Place
+from tests.faults.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a round did and what was wrong after it. `ended`: seconds until its last job run ended."""
+
+    seed: int
+    number: int
+    plan: Sequence[Fault]
+    acknowledged: int
+    replaced: int
+    reads: int
+    ended: float
+    wrong: Sequence[str] = field(default=())
+
+    def __str__(self) -> str:
+        head = (
+            f"seed {self.seed}, round {self.number}: {self.acknowledged} documents and {self.replaced} replacements"
+            f" acknowledged, {self.reads} whole versions read, all job runs ended {self.ended:.1f} s after the faults"
+        )
+        told = [f"  {fault}" for fault in self.plan] + [f"  WRONG: {one}" for one in self.wrong[:20]]
+        return "\n".join([head, *told])
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "seed": self.seed,
+            "round": self.number,
+            "faults": [str(fault) for fault in self.plan],
+            "acknowledged": self.acknowledged,
+            "replaced": self.replaced,
+            "reads": self.reads,
+            "endedSeconds": round(self.ended, 1),
+            "wrong": list(self.wrong),
+        }
+
+
+def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[str]) -> Result:
+    """One round on a place that is well."""
+    planned = faults.plan(seed, number, seconds, list(names))
+    errors: list[str] = []
+    with Stream(place, seed, number) as stream:
+        began = time.monotonic()
+        acting = [threading.Thread(target=_act, args=(place, fault, began, errors)) for fault in planned]
+        for thread in acting:
+            thread.start()
+        time.sleep(seconds)
+        for thread in acting:
+            thread.join()
+        place.network.heal()
+        try:
+            place.until_up()
+        except AssertionError as error:
+            errors.append(str(error))
+    took, wrong = judge.judge(place, stream, random.Random(f"{seed}/{number}/judge"))
+    return Result(seed, number, planned, len(stream.runs), len(stream.replaced), stream.reads, took, [*errors, *wrong])
+
+
+def _act(place: Place, fault: Fault, began: float, errors: list[str]) -> None:
+    time.sleep(max(0.0, began + fault.at - time.monotonic()))
+    try:
+        faults.ACTIONS[fault.name](place, fault.seconds)
+    except Exception as error:  # noqa: BLE001 - told with the round
+        errors.append(f"{fault.name}: {type(error).__name__}: {error}")

@@ -1,0 +1,141 @@
+"""Clients of a round: texts and files that are sent until they are acknowledged, and one who reads what is replaced."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Self
+
+import httpx
+
+from tests.faults.place import Place
+
+GIVES_UP = 120.0
+"""Seconds for which a client sends a request again before it says that it was not taken."""
+PAUSE = 0.4
+WORDS = 300
+"""Of a document that is replaced: several chunks."""
+AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 507})
+
+
+class Stream:
+    """What was acknowledged, by name: the job run, and the word that finds it."""
+
+    def __init__(self, place: Place, seed: int, number: int) -> None:
+        self._place = place
+        self._dice = random.Random(f"{seed}/{number}/stream")
+        self._label = f"s{seed}r{number}"
+        self._stopped = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._kept, args=(one,)) for one in (self._send, self._replace, self._read)
+        ]
+        self.runs: dict[str, tuple[str, str]] = {}
+        self.replaced: list[str] = []
+        self.refused: list[str] = []
+        self.wrong: list[str] = []
+        """What should never be: half a version, an answer of 5xx without its documented form, a thread that died."""
+        self.reads = 0
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _kept(self, work: Callable[[httpx.Client], None]) -> None:
+        try:
+            with httpx.Client(timeout=20) as client:
+                while not self._stopped.is_set():
+                    work(client)
+        except Exception as error:  # noqa: BLE001 - told by the judge
+            self.wrong.append(f"a client ended: {type(error).__name__}: {error}")
+
+    def _send(self, client: httpx.Client) -> None:
+        """A text or a file."""
+        number = len(self.runs) + len(self.refused)
+        word = f"{self._label}n{number}x"
+        text = f"This document holds the word {word}. " + " ".join(
+            self._dice.choice(("owl", "seal", "basalt", "river", "copper")) for _ in range(60)
+        )
+        if self._dice.random() < 0.7:
+            body = {"source": "TEXT", "config": {"text": text, "name": word}}
+            sent = {"json": {"namespaceId": self._place.service.namespace, "ingestConfig": body}}
+            path = "/v1/ingest/text"
+        else:
+            sent = {
+                "data": {"namespaceId": self._place.service.namespace, "source": "FILE"},
+                "files": {"file": (word, f"<p>{text}</p>".encode(), "text/html")},
+            }
+            path = "/v1/ingest/file"
+        run = self._posted(client, path, sent)
+        if run is None:
+            self.refused.append(word)
+        else:
+            self.runs[word] = (run, word)
+        self._stopped.wait(self._dice.uniform(0, PAUSE))
+
+    def _replace(self, client: httpx.Client) -> None:
+        """The next version of the one document."""
+        version = len(self.replaced)
+        text = " ".join(f"v{version}w{word}" for word in range(WORDS))
+        config = {"text": text, "name": f"{self._label} page", "externalId": f"{self._label}-page"}
+        body = {"namespaceId": self._place.service.namespace, "ingestConfig": {"source": "TEXT", "config": config}}
+        run = self._posted(client, "/v1/ingest/text", {"json": body})
+        if run is not None:
+            self.replaced.append(run)
+        self._stopped.wait(1.5)
+
+    def _posted(self, client: httpx.Client, path: str, sent: dict[str, Any]) -> str | None:
+        """The acknowledged job run. The same request is sent again, by its key, for as long as nobody knows of it."""
+        key, deadline = str(uuid.UUID(int=self._dice.getrandbits(128), version=4)), time.monotonic() + GIVES_UP
+        while time.monotonic() < deadline:
+            info = self._place.service.info
+            headers = {"Authorization": f"Bearer {info['apiKey']}", "Idempotency-Key": key}
+            try:
+                answer = client.post(info["api"] + path, headers=headers, **sent)
+            except httpx.HTTPError:
+                time.sleep(0.3)
+                continue
+            if answer.status_code == 200:
+                return str(answer.json()["data"]["ingestJobRunId"])
+            if answer.status_code not in AGAIN or "error" not in answer.json():
+                self.wrong.append(f"{path}: {answer.status_code} {answer.text[:300]}")
+                return None
+            time.sleep(0.3)
+        return None
+
+    def _read(self, client: httpx.Client) -> None:
+        """Whoever reads the replaced document sees one whole version of it."""
+        info = self._place.service.info
+        headers = {"Authorization": f"Bearer {info['apiKey']}"}
+        self._stopped.wait(0.3)
+        try:
+            if (document := self._page(client, info, headers)) is None:
+                return
+            path = f"{info['api']}/v1/documents/{document}/chunks"
+            where = {"namespaceId": self._place.service.namespace}
+            answer = client.get(path, params=where, headers=headers)
+        except httpx.HTTPError:
+            return
+        if answer.status_code == 200:
+            seen = {word for chunk in answer.json()["data"]["chunks"] for word in chunk["content"].split()}
+            versions = {word.partition("w")[0] for word in seen}
+            self.reads += bool(seen)
+            if seen and (len(versions) > 1 or len(seen) < WORDS):
+                self.wrong.append(f"half a version was seen: {len(seen)} words of {sorted(versions)}")
+
+    def _page(self, client: httpx.Client, info: dict[str, Any], headers: dict[str, str]) -> str | None:
+        config = {"documentIds": [], "documentExternalIds": [f"{self._label}-page"], "documentTypes": []}
+        body = {"namespaceId": self._place.service.namespace, "filterConfig": config}
+        answer = client.post(f"{info['api']}/v1/documents", json=body, headers=headers)
+        found = answer.json()["data"]["documents"] if answer.status_code == 200 else []
+        if len(found) > 1:
+            self.wrong.append(f"one external id, {len(found)} documents")
+        return found[0]["id"] if found else None

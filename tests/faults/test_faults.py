@@ -1,0 +1,36 @@
+"""A short round of the suite of faults, the same one each time; `make soak` goes on for as long as one likes."""
+
+import pytest
+
+from tests.faults import faults, rounds
+from tests.faults.place import Place
+
+SEED = 20_261_122
+SECONDS = 22.0
+NAMES = ("SIGKILL api", "SIGKILL child", "SIGSTOP worker", "SIGKILL postgres", "reset network", "disk for files full")
+
+
+def test_a_plan_follows_from_its_seed():
+    planned = [faults.plan(seed, number, 60, list(faults.ACTIONS)) for seed, number in ((1, 0), (1, 0), (1, 1), (2, 0))]
+    assert planned[0] == planned[1]
+    assert planned[0] != planned[2]
+    assert planned[0] != planned[3]
+    assert {fault.name for fault in planned[0]} == set(faults.ACTIONS)
+
+
+@pytest.fixture
+def place():
+    made = Place(SEED)
+    yield made
+    made.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.decision("H200")
+def test_nothing_is_lost_doubled_or_half_seen_whatever_dies(place):
+    names = [name for name in NAMES if place.has_disk or name != "disk for files full"]
+    done = rounds.run(place, SEED, 0, SECONDS, names)
+    assert not done.wrong, str(done)
+    assert done.acknowledged > 10
+    assert done.reads > 5
