@@ -4,6 +4,8 @@ The outbox is written by triggers, in the transaction of whichever statement cha
 listens. That a job run is COMPLETED is noted when its transaction ends, after all that is noted of its documents.
 """
 
+import re
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
@@ -153,79 +155,98 @@ TRIGGERS = (
 
 
 def upgrade() -> None:
-    op.execute("set local lock_timeout = '30s'")
-    op.create_table(
-        "webhooks",
-        sa.Column("id", sa.Text(), primary_key=True),
-        sa.Column("organization_id", sa.Text(), sa.ForeignKey("organizations.id", ondelete="CASCADE"), nullable=False),
-        sa.Column("namespace_id", sa.Text(), sa.ForeignKey("namespaces.id", ondelete="CASCADE")),
-        sa.Column("tenant", sa.Text()),
-        sa.Column("url", sa.Text(), nullable=False),
-        sa.Column("events", ARRAY(sa.Text()), nullable=False),
-        sa.Column("description", sa.Text()),
-        sa.Column("status", sa.Text(), nullable=False, server_default="ACTIVE"),
-        sa.Column("status_reason", sa.Text()),
-        sa.Column("secret", sa.LargeBinary(), nullable=False),
-        sa.Column("previous", sa.LargeBinary()),
-        sa.Column("previous_until", sa.DateTime(timezone=True)),
-        sa.Column("sequence", sa.BigInteger(), nullable=False, server_default="0"),
-        sa.Column("failing", sa.Boolean(), nullable=False, server_default="false"),
-        sa.Column("alive_at", sa.DateTime(timezone=True), nullable=False, server_default=_NOW),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=_NOW),
-        sa.CheckConstraint("status in ('ACTIVE','DISABLED')", name="webhook_status"),
-    )
-    op.create_index("webhooks_of_organization", "webhooks", ["organization_id", "created_at", "id"])
-    op.create_index("webhooks_of_namespace", "webhooks", ["namespace_id"])
-    op.create_table(
-        "webhook_outbox",
-        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), primary_key=True),
-        sa.Column("partition_id", sa.Integer(), nullable=False),
-        sa.Column("type", sa.Text(), nullable=False),
-        sa.Column("lane", sa.Text()),
-        sa.Column("data", JSONB(), nullable=False, server_default=sa.text("'{}'::jsonb")),
-        sa.Column("xact", sa.BigInteger(), nullable=False, server_default=sa.text("txid_current()")),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False, server_default=sa.text("clock_timestamp()")),
-    )
-    op.create_table(
-        "webhook_deliveries",
-        sa.Column("id", sa.Text(), primary_key=True),
-        sa.Column("webhook_id", sa.Text(), sa.ForeignKey("webhooks.id", ondelete="CASCADE"), nullable=False),
-        sa.Column("event_id", sa.Text(), nullable=False),
-        sa.Column("sequence", sa.BigInteger(), nullable=False),
-        sa.Column("type", sa.Text(), nullable=False),
-        sa.Column("namespace_id", sa.Text()),
-        sa.Column("lane", sa.Text()),
-        sa.Column("body", sa.Text(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False, server_default="PENDING"),
-        sa.Column("ordered", sa.Boolean(), nullable=False, server_default="true"),
-        sa.Column("attempts", sa.Integer(), nullable=False, server_default="0"),
-        sa.Column("tries", sa.Integer(), nullable=False, server_default="0"),
-        sa.Column("response_status", sa.Integer()),
-        sa.Column("reason", sa.Text()),
-        sa.Column("next_attempt_at", sa.DateTime(timezone=True)),
-        sa.Column("give_up_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=_NOW),
-        sa.CheckConstraint("status in ('PENDING','DELIVERED','FAILED')", name="webhook_delivery_status"),
-    )
-    pending = sa.text("status = 'PENDING'")
-    op.create_index("webhook_deliveries_of_webhook", "webhook_deliveries", ["webhook_id", "sequence"], unique=True)
-    op.create_index(
-        "webhook_deliveries_due",
-        "webhook_deliveries",
-        ["webhook_id", "next_attempt_at", "sequence"],
-        postgresql_where=pending,
-    )
-    op.create_index(
-        "webhook_deliveries_in_order",
-        "webhook_deliveries",
-        ["webhook_id", "lane", "sequence"],
-        postgresql_where=sa.text("status = 'PENDING' and ordered"),
-    )
-    op.create_index("webhook_deliveries_by_age", "webhook_deliveries", ["created_at"])
-    for function in (HEARD, DOCUMENTS, JOB_RUNS, CONNECTIONS, REMOVALS):
-        op.execute(function)
-    for trigger in TRIGGERS:
-        op.execute(trigger)
+    """One table at a time, whatever order the service locks them in; each statement may be repeated."""
+    with op.get_context().autocommit_block():
+        op.execute("set lock_timeout = '500ms'")
+        op.create_table(
+            "webhooks",
+            sa.Column("id", sa.Text(), primary_key=True),
+            sa.Column(
+                "organization_id", sa.Text(), sa.ForeignKey("organizations.id", ondelete="CASCADE"), nullable=False
+            ),
+            sa.Column("namespace_id", sa.Text(), sa.ForeignKey("namespaces.id", ondelete="CASCADE")),
+            sa.Column("tenant", sa.Text()),
+            sa.Column("url", sa.Text(), nullable=False),
+            sa.Column("events", ARRAY(sa.Text()), nullable=False),
+            sa.Column("description", sa.Text()),
+            sa.Column("status", sa.Text(), nullable=False, server_default="ACTIVE"),
+            sa.Column("status_reason", sa.Text()),
+            sa.Column("secret", sa.LargeBinary(), nullable=False),
+            sa.Column("previous", sa.LargeBinary()),
+            sa.Column("previous_until", sa.DateTime(timezone=True)),
+            sa.Column("sequence", sa.BigInteger(), nullable=False, server_default="0"),
+            sa.Column("failing", sa.Boolean(), nullable=False, server_default="false"),
+            sa.Column("alive_at", sa.DateTime(timezone=True), nullable=False, server_default=_NOW),
+            sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=_NOW),
+            sa.CheckConstraint("status in ('ACTIVE','DISABLED')", name="webhook_status"),
+            if_not_exists=True,
+        )
+        op.create_index(
+            "webhooks_of_organization", "webhooks", ["organization_id", "created_at", "id"], if_not_exists=True
+        )
+        op.create_index("webhooks_of_namespace", "webhooks", ["namespace_id"], if_not_exists=True)
+        op.create_table(
+            "webhook_outbox",
+            sa.Column("id", sa.BigInteger(), sa.Identity(always=True), primary_key=True),
+            sa.Column("partition_id", sa.Integer(), nullable=False),
+            sa.Column("type", sa.Text(), nullable=False),
+            sa.Column("lane", sa.Text()),
+            sa.Column("data", JSONB(), nullable=False, server_default=sa.text("'{}'::jsonb")),
+            sa.Column("xact", sa.BigInteger(), nullable=False, server_default=sa.text("txid_current()")),
+            sa.Column("at", sa.DateTime(timezone=True), nullable=False, server_default=sa.text("clock_timestamp()")),
+            if_not_exists=True,
+        )
+        op.create_table(
+            "webhook_deliveries",
+            sa.Column("id", sa.Text(), primary_key=True),
+            sa.Column("webhook_id", sa.Text(), sa.ForeignKey("webhooks.id", ondelete="CASCADE"), nullable=False),
+            sa.Column("event_id", sa.Text(), nullable=False),
+            sa.Column("sequence", sa.BigInteger(), nullable=False),
+            sa.Column("type", sa.Text(), nullable=False),
+            sa.Column("namespace_id", sa.Text()),
+            sa.Column("lane", sa.Text()),
+            sa.Column("body", sa.Text(), nullable=False),
+            sa.Column("status", sa.Text(), nullable=False, server_default="PENDING"),
+            sa.Column("ordered", sa.Boolean(), nullable=False, server_default="true"),
+            sa.Column("attempts", sa.Integer(), nullable=False, server_default="0"),
+            sa.Column("tries", sa.Integer(), nullable=False, server_default="0"),
+            sa.Column("response_status", sa.Integer()),
+            sa.Column("reason", sa.Text()),
+            sa.Column("next_attempt_at", sa.DateTime(timezone=True)),
+            sa.Column("give_up_at", sa.DateTime(timezone=True), nullable=False),
+            sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=_NOW),
+            sa.CheckConstraint("status in ('PENDING','DELIVERED','FAILED')", name="webhook_delivery_status"),
+            if_not_exists=True,
+        )
+        pending = sa.text("status = 'PENDING'")
+        op.create_index(
+            "webhook_deliveries_of_webhook",
+            "webhook_deliveries",
+            ["webhook_id", "sequence"],
+            unique=True,
+            if_not_exists=True,
+        )
+        op.create_index(
+            "webhook_deliveries_due",
+            "webhook_deliveries",
+            ["webhook_id", "next_attempt_at", "sequence"],
+            postgresql_where=pending,
+            if_not_exists=True,
+        )
+        op.create_index(
+            "webhook_deliveries_in_order",
+            "webhook_deliveries",
+            ["webhook_id", "lane", "sequence"],
+            postgresql_where=sa.text("status = 'PENDING' and ordered"),
+            if_not_exists=True,
+        )
+        op.create_index("webhook_deliveries_by_age", "webhook_deliveries", ["created_at"], if_not_exists=True)
+        for function in (HEARD, DOCUMENTS, JOB_RUNS, CONNECTIONS, REMOVALS):
+            op.execute(function.replace("create function", "create or replace function", 1))
+        for trigger in TRIGGERS:
+            name, table = re.findall(r"trigger (\w+) after .*? on (\w+)", trigger)[0]
+            op.execute(f"drop trigger if exists {name} on {table}")
+            op.execute(trigger)
 
 
 def downgrade() -> None:

@@ -57,6 +57,9 @@ OF_NAMESPACES: Mapping[str, Owned] = {
     "token_usage": Owned("was spent here", "what was spent stays spent"),
     "deletions": Owned("a receipt is signed by this installation", "a receipt outlives what it is about"),
     "deletion_stores": Owned("part of a receipt", "part of a receipt"),
+    "webhooks": Owned("an address of somebody's, and a secret"),
+    "webhook_outbox": Owned(_WORK, "told within seconds, and forgotten"),
+    "webhook_deliveries": Owned("was sent from here, and is forgotten after its days"),
     "api_keys": Owned("keys are secrets", "a key bound to a deleted namespace reaches nothing"),
 }
 OF_OTHERS: Mapping[str, str] = {

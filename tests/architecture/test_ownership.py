@@ -25,7 +25,9 @@ def test_every_table_that_travels_is_part_of_an_export():
 
 @pytest.mark.decision("H204")
 def test_rows_of_a_partition_that_is_not_there_cannot_be_or_are_found():
-    for name in ownership.OF_NAMESPACES:
+    for name, one in ownership.OF_NAMESPACES.items():
         column = TABLES[name].columns.get("partition_id")
-        if column is not None and not column.foreign_keys and not column.nullable:
-            assert any(one.kind == "ORPHAN_ROWS" and f"from {name} " in one.statement for one in tables.CHECKS), name
+        if column is not None and not column.foreign_keys and not column.nullable and not one.stays:
+            assert any(check.kind == "ORPHAN_ROWS" and f"from {name} " in check.statement for check in tables.CHECKS), (
+                name
+            )

@@ -12,7 +12,15 @@ from tests.flows.configured import Configured
 from tests.flows.ingestion.test_fsck import quiet  # noqa: F401
 
 TABLES = {table.name: table for table in SQLModel.metadata.sorted_tables}
-IDS = {"documents": "d", "jobs": "j", "job_runs": "r", "connections": "c", "evaluations": "e", "deletions": "x"}
+IDS = {
+    "documents": "d",
+    "jobs": "j",
+    "job_runs": "r",
+    "connections": "c",
+    "evaluations": "e",
+    "deletions": "x",
+    "webhooks": "w",
+}
 NAMED = {f"{table.removesuffix('s')}_id": table for table in IDS}
 """Columns that refer to a row of the table."""
 
