@@ -41,6 +41,7 @@ from api.routes import (
     health,
     history,
     ingest,
+    mcp,
     metrics,
     namespaces,
     oauth,
@@ -90,6 +91,7 @@ ROUTES = (
     quotas,
     audit,
     metrics,
+    mcp,
     health,
     docs,
 )

@@ -47,8 +47,8 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _OPEN = ("/v1/oauth/", PREFIX)
 """Below /v1, yet without an API key: a state (D44) or a signature (D35) is the authority there. Counted by address."""
 
-METRICS = "/metrics"
-"""Outside /v1, where Prometheus looks, and behind a key all the same."""
+CLOSED = frozenset({"/metrics", "/mcp"})
+"""Outside /v1, where Prometheus and language models look, and behind a key all the same."""
 _PROBES = frozenset({"/health", "/ready"})
 _UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
 """Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
@@ -154,7 +154,7 @@ class RequestMiddleware:
         path = scope["path"]
         if path in _UNCOUNTED:
             return None
-        is_open = path.startswith(_OPEN) or not (path.startswith("/v1/") or path == METRICS)
+        is_open = path.startswith(_OPEN) or not (path.startswith("/v1/") or path in CLOSED)
         address = client_of(scope, self._trusted_proxies)
         credentials = credentials_of([] if is_open else list(scope["headers"]), address)
         try:

@@ -1,0 +1,201 @@
+"""What each tool does: an operation of the API, its arguments under the wire's names, its answer for a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from api.links import Kind
+from api.mcp.inner import Inner
+from connectors import registry
+from retrieval.documents import stored_files
+from retrieval.errors import StepError
+from retrieval.namespaces import namespaces
+
+READ = 20_000
+"""Characters of a document in one answer."""
+AROUND = 500
+PAGE = 20
+_SEARCH = ("query", "topK", "scoreThreshold", "filter", "expand", "perDocument", "recency", "rerank", "hybridConfig")
+
+
+class WrongArgument(Exception):
+    """Its text says what to change, for a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a tool answers: for programs, and for a model; the former as JSON where no better words are given."""
+
+    structured: dict[str, Any]
+    text: str = ""
+
+    @property
+    def words(self) -> str:
+        return self.text or msgspec.json.encode(self.structured).decode()
+
+
+async def search(inner: Inner, given: dict[str, Any]) -> Done:
+    """As `POST /v1/search`, or `/hybrid` with `hybridConfig`; each result with a signed link."""
+    asked = _picked(given, *_SEARCH)
+    if given.get("namespaceIds") is not None:
+        asked["namespaceIds"] = given["namespaceIds"]
+    else:
+        asked["namespaceId"] = _namespace(inner, given)
+    path = "/v1/search/hybrid" if "hybridConfig" in asked else "/v1/search"
+    data = (await inner.ask("POST", path, body=asked))["data"]
+    signer = await inner.services.links.signer()
+    results = [{**one, "url": signer.link(one["document"]["id"], Kind.PARSED)} for one in data["results"]]
+    shown = [_hit(number, one) for number, one in enumerate(results, start=1)]
+    return Done({**data, "results": results}, "\n\n".join(shown) or "Nothing was found.")
+
+
+async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
+    """The document is looked up as it is listed over HTTP; only then its parsed text is read."""
+    document_id, start, end = _text(given, "documentId"), _whole(given, "start") or 0, _whole(given, "end")
+    around = _whole(given, "around")
+    listed = await inner.ask(
+        "POST",
+        "/v1/documents",
+        body={
+            "namespaceId": _namespace(inner, given),
+            "filterConfig": {"documentIds": [document_id]},
+            "includeConfig": {"parsedTextFileUrl": True, "rawFileUrl": True},
+        },
+    )
+    found = listed["data"]["documents"]
+    text = await _parsed(inner, document_id) if found else None
+    if text is None:
+        raise WrongArgument("There is no such document in this namespace, or it has no text yet.")
+    margin = (AROUND if around is None else around) if end is not None or "start" in given else 0
+    begin = min(max(0, start - margin), len(text))
+    stop = begin + READ if end is None else min(max(end, start) + margin, begin + READ + 2 * margin)
+    content = text[begin:stop]
+    reached = begin + len(content)
+    signer = await inner.services.links.signer()
+    place = {
+        "content": content,
+        "start": begin,
+        "end": reached,
+        "length": len(text),
+        "nextStart": reached if reached < len(text) else None,
+        "url": signer.link(document_id, Kind.PARSED),
+    }
+    heading = f"{found[0]['name']}, characters {begin} to {reached} of {len(text)}:\n\n"
+    return Done({"document": found[0], **place}, heading + content)
+
+
+async def list_documents(inner: Inner, given: dict[str, Any]) -> Done:
+    """As `POST /v1/documents`."""
+    page = {"pageSize": given.get("pageSize", PAGE), **_picked(given, "cursor")}
+    where = given.get("filterConfig", given.get("filter"))
+    body = {"namespaceId": _namespace(inner, given), "filterConfig": where or {}, "pagination": page}
+    data = (await inner.ask("POST", "/v1/documents", body=body))["data"]
+    return Done({name: data.get(name) for name in ("documents", "hasNextPage", "nextCursor")})
+
+
+async def get_job_run(inner: Inner, given: dict[str, Any]) -> Done:
+    """As `GET /v1/ingest-job-runs/{id}`."""
+    name = next((one for one in ("ingestJobRunId", "jobRunId", "id") if one in given), "ingestJobRunId")
+    query = {"namespaceId": _namespace(inner, given), "waitSeconds": given.get("waitSeconds")}
+    data = await inner.ask("GET", f"/v1/ingest-job-runs/{_segment(given, name)}", query=query)
+    return Done({"jobRun": data["data"]})
+
+
+async def list_namespaces(inner: Inner, _: dict[str, Any]) -> Done:
+    """Ids and names alone: a model has no use for configurations."""
+    data = (await inner.ask("GET", "/v1/namespaces"))["data"]
+    return Done({"namespaces": [_picked(one, "id", "identifier", "name") for one in data["namespaces"]]})
+
+
+async def ingest_text(inner: Inner, given: dict[str, Any]) -> Done:
+    """As `POST /v1/ingest/text`."""
+    config = _picked(given, "text", "name", "externalId", "metadata")
+    return await _ingest(inner, given, "text", {"source": "TEXT", "config": config})
+
+
+async def ingest_urls(inner: Inner, given: dict[str, Any]) -> Done:
+    """As `POST /v1/ingest/urls`."""
+    return await _ingest(inner, given, "urls", {"source": "URLS_LIST", "config": _picked(given, "urls", "metadata")})
+
+
+async def delete_documents(inner: Inner, given: dict[str, Any]) -> Done:
+    """As `DELETE /v1/documents`, of those that are named: never all."""
+    one = given.get("documentId")
+    named = given.get("documentIds", [one] if one else [])
+    if not isinstance(named, list) or not named or not all(isinstance(name, str) and name for name in named):
+        raise WrongArgument("documentIds must name at least one document.")
+    body = {"namespaceId": _namespace(inner, given), "filterConfig": {"documentIds": named}}
+    gone = await inner.ask("DELETE", "/v1/documents", body=body)
+    return Done(_picked(gone, "message", "deletionId"), gone["message"])
+
+
+async def _ingest(inner: Inner, given: dict[str, Any], path: str, config: dict[str, Any]) -> Done:
+    body = {"namespaceId": _namespace(inner, given), "ingestConfig": config}
+    return Done((await inner.ask("POST", f"/v1/ingest/{path}", body=body))["data"])
+
+
+async def _parsed(inner: Inner, document_id: str) -> str | None:
+    services = inner.services
+    found = await stored_files.find(services.db, document_id)
+    if found is None or found.parsed_key is None or found.organization_id != inner.caller.organization:
+        return None
+    key = found.parsed_key
+    config = await namespaces.get(services.db, services.ring, found.organization_id, found.namespace_id)
+
+    def read() -> str:
+        with registry.file_store(config).open(key) as stream:
+            return stream.read().decode()
+
+    try:
+        return await services.in_thread(read)
+    except StepError as error:
+        raise WrongArgument("The document's text cannot be read now. Try again later.") from error
+
+
+def _hit(number: int, one: dict[str, Any]) -> str:
+    chunk, document = one["chunk"], one["document"]
+    page = "" if chunk["page"] is None else f"page {chunk['page']}, "
+    place = f"{page}characters {chunk['start']} to {chunk['end']}"
+    shown = one.get("context", one)["content"]
+    return f"{number}. {document['name']} ({document['id']}, {place}, score {one['score']:.3f})\n{shown}\n{one['url']}"
+
+
+def _namespace(inner: Inner, given: dict[str, Any]) -> str:
+    """The one that is named, else the one that the key is bound to."""
+    named = given.get("namespaceId")
+    if named is None and inner.caller.namespace is not None:
+        return inner.caller.namespace
+    if not isinstance(named, str) or not named:
+        raise WrongArgument("namespaceId is required: list_namespaces tells which there are.")
+    return named
+
+
+def _picked(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
+def _text(given: dict[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value:
+        raise WrongArgument(f"{name} is required, as text.")
+    return value
+
+
+def _segment(given: dict[str, Any], name: str) -> str:
+    """An id that becomes a part of a path: nothing in it may lead elsewhere."""
+    value = _text(given, name)
+    if not value.replace("_", "").isalnum() or not value.isascii():
+        raise WrongArgument(f"{name} holds letters, digits and underscores.")
+    return value
+
+
+def _whole(given: dict[str, Any], name: str) -> int | None:
+    value = given.get(name)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise WrongArgument(f"{name} must be a whole number of 0 or more.")
+    return value

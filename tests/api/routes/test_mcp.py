@@ -1,0 +1,232 @@
+"""Tools for language models at /mcp, by the official client over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import httpx
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from retrieval.ports import Scope
+from tests.api.support import assert_error
+from tests.library import Library
+
+READING = {"search", "read_document", "list_documents", "get_job_run", "list_namespaces"}
+WRITING = {"ingest_text", "ingest_urls", "delete_documents"}
+WORDS = {"semanticWeight": 0, "keywordWeight": 1}
+
+
+@asynccontextmanager
+async def connected(org, api_key=None, mode="auto", **headers):
+    sent = {"Authorization": f"Bearer {api_key or org.api_key}", **headers}
+    async with httpx2.AsyncClient(headers=sent, trust_env=False, timeout=30) as http:
+        transport = streamable_http_client(f"{org.base}/mcp", http_client=http)
+        async with Client(transport, mode=mode) as client:
+            yield client
+
+
+def ask(org, name, given, api_key=None, mode="auto", **headers):
+    """What a tool answers."""
+
+    async def call():
+        async with connected(org, api_key, mode, **headers) as client:
+            return await client.call_tool(name, given)
+
+    return asyncio.run(call())
+
+
+def listed(org, api_key=None, **headers):
+    async def call():
+        async with connected(org, api_key, **headers) as client:
+            return (await client.list_tools()).tools
+
+    return asyncio.run(call())
+
+
+def rpc(client, method, params=None, **headers):
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+    return client.post("/mcp", json=body, headers={"Accept": "application/json, text/event-stream", **headers})
+
+
+@pytest.fixture
+def filled(org):
+    """A namespace with a document that is found by its words; and the document."""
+    space = org.namespace()
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    document = library.put(["The harbour seal dives for thirty minutes."], name="seals")
+    return space, document
+
+
+@pytest.mark.decision("D76")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_searches_and_gets_spans_and_links(org, filled, mode):
+    space, document = filled
+    given = {"namespaceId": space, "query": "harbour seal", "hybridConfig": WORDS, "topK": 3}
+    found = ask(org, "search", given, mode=mode)
+    assert not found.is_error
+    (hit,) = found.structured_content["results"]
+    over_http = org.client.post("/v1/search/hybrid", json=given).json()["data"]["results"]
+    assert [{name: value for name, value in hit.items() if name != "url"}] == over_http
+    assert hit["chunk"] == {"index": 0, "start": 0, "end": 42, "page": None}
+    assert (hit["document"]["id"], 0 < hit["score"] <= 1) == (document, True)
+    assert hit["url"].startswith(org.base) or "/v1/files/" in hit["url"]
+    assert "harbour seal" in found.content[0].text
+    assert document in found.content[0].text
+
+
+@pytest.mark.decision("D76")
+@pytest.mark.decision("H233")
+def test_a_key_sees_the_tools_that_it_may_use(org, filled):
+    space, document = filled
+    everything = listed(org)
+    assert {tool.name for tool in everything} == READING | WRITING
+    for tool in everything:
+        assert len(tool.description) > 40
+        assert tool.annotations.read_only_hint is (tool.name in READING)
+        assert all(one.get("description") for one in tool.input_schema["properties"].values()), tool.name
+    made = org.client.post("/v1/keys", json={"name": "m", "scopes": ["search"], "namespaceId": space}).json()["data"]
+    assert {tool.name for tool in listed(org, made["apiKey"])} == {"search"}
+    found = ask(org, "search", {"query": "seal", "hybridConfig": WORDS}, made["apiKey"])
+    assert found.structured_content["results"][0]["document"]["id"] == document
+    bearer = {"Authorization": f"Bearer {made['apiKey']}"}
+    refused = rpc(org.client, "tools/call", {"name": "delete_documents", "arguments": {}}, **bearer).json()
+    assert refused["error"]["code"] == -32602
+
+
+def test_texts_come_in_are_listed_followed_and_deleted(org):
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    given = {"namespaceId": space, "text": "Owls hunt at night.", "name": "owls", "metadata": {"topic": "birds"}}
+    made = ask(org, "ingest_text", given).structured_content
+    run = ask(org, "get_job_run", {"namespaceId": space, "ingestJobRunId": made["ingestJobRunId"]})
+    assert run.structured_content["jobRun"]["status"] == "QUEUED"
+    listing = ask(org, "list_documents", {"namespaceId": space, "filterConfig": {"metadata": {"topic": "birds"}}})
+    (document,) = listing.structured_content["documents"]
+    assert (document["name"], listing.structured_content["hasNextPage"]) == ("owls", False)
+    spaces = ask(org, "list_namespaces", {}).structured_content["namespaces"]
+    assert spaces == [{"id": space, "identifier": space, "name": "space"}]
+    unread = ask(org, "read_document", {"namespaceId": space, "documentId": document["id"]})
+    assert unread.is_error
+    assert ask(org, "delete_documents", {"namespaceId": space, "documentIds": []}).is_error
+    gone = ask(org, "delete_documents", {"namespaceId": space, "documentIds": [document["id"]]})
+    assert gone.structured_content["deletionId"].startswith("del_")
+    assert ask(org, "list_documents", {"namespaceId": space}).structured_content["documents"] == []
+    pages = ask(org, "ingest_urls", {"namespaceId": space, "urls": ["https://example.com/a"]}).structured_content
+    assert pages["ingestJobRunId"].startswith("ijr_")
+    written = [entry["route"] for entry in org.client.get("/v1/audit").json()["data"]["entries"]]
+    assert written[:3] == ["/v1/ingest/urls", "/v1/documents", "/v1/ingest/text"]
+
+
+def test_a_document_is_read_around_a_span(org, api_settings):
+    from connectors import registry
+    from retrieval.namespaces import namespaces
+
+    space = org.namespace()
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    text = "".join(f"Sentence number {number:05}. " for number in range(3000))
+    document = library.put(["Sentence"], name="long")
+    files = registry.file_store(namespaces.load(org.db, org.ring, space))
+    files.put(f"{org.id}/{space}/{document}/parsed.md", [text.encode()])
+    org.db.rows(
+        "update documents set parsed_key = %(key)s where id = %(id)s",
+        {"key": f"{org.id}/{space}/{document}/parsed.md", "id": document},
+    )
+
+    def read(**given):
+        return ask(org, "read_document", {"namespaceId": space, "documentId": document, **given}).structured_content
+
+    part = read(start=1000, end=1025)
+    assert (part["start"], part["end"], part["length"]) == (500, 1525, len(text))
+    assert part["content"] == text[500:1525]
+    assert read(start=1000, end=1025, around=0)["content"] == text[1000:1025]
+    whole, place = "", 0
+    while place is not None:
+        page = read(start=place, around=0)
+        whole += page["content"]
+        place = page["nextStart"]
+    assert whole == text
+    with httpx.Client(trust_env=False) as anonymous:
+        link = page["url"].partition("/v1/")[2]
+        assert anonymous.get(f"{org.base}/v1/{link}").text == text
+    assert read(start=10**9)["content"] == ""
+
+
+def test_what_is_anothers_is_as_if_it_never_was(org, organization, filled):
+    space, document = filled
+    stranger = organization()
+    own = stranger.namespace()
+    for given in ({"namespaceId": space, "documentId": document}, {"namespaceId": own, "documentId": document}):
+        foreign = ask(stranger, "read_document", given)
+        never = ask(stranger, "read_document", {**given, "documentId": "doc_0"})
+        assert foreign.is_error
+        assert foreign.content[0].text == never.content[0].text
+    foreign = ask(stranger, "search", {"namespaceId": space, "query": "seal", "hybridConfig": WORDS})
+    assert foreign.content[0].text.startswith("NAMESPACE_NOT_FOUND: ")
+    org.text(space, tenant="alice")
+    asked = {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}
+    alices = ask(org, "search", asked, **{"X-Tenant-ID": "alice"})
+    assert alices.structured_content["results"] == []
+    unknown = ask(org, "list_documents", {"namespaceId": space}, **{"X-Tenant-ID": "nobody"})
+    assert unknown.content[0].text.startswith("invalid_tenant_id: ")
+
+
+def test_without_a_key_it_is_401_and_the_rate_is_that_of_the_organization(org, organization, base):
+    with httpx.Client(base_url=base, trust_env=False) as anonymous:
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            refused = rpc(anonymous, "tools/list", **headers)
+            assert_error(refused, 401, "UNAUTHORIZED")
+            assert refused.headers["www-authenticate"].startswith("Bearer")
+    hasty = organization(requests_per_minute=3)
+    answers = [rpc(hasty.client, "ping").status_code for _ in range(5)]
+    assert answers == [200, 200, 200, 429, 429]
+
+
+def test_messages_that_are_no_requests(org):
+    answer = rpc(org.client, "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}}).json()["result"]
+    assert answer["protocolVersion"] == "2025-06-18"
+    assert answer["serverInfo"]["name"] == "retrieval"
+    assert rpc(org.client, "initialize", {"protocolVersion": "1999-01-01"}).json()["result"]["protocolVersion"] > "2025"
+    noted = org.client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert (noted.status_code, noted.content) == (202, b"")
+    assert org.client.get("/mcp").status_code == 405
+    assert org.client.delete("/mcp").status_code == 405
+    wrong = {
+        b"{": (400, -32700),
+        b"[]": (200, -32600),
+        b"5": (200, -32600),
+        b'{"jsonrpc": "2.0", "id": 1}': (200, -32600),
+        b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}': (200, -32600),
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/eat"}': (200, -32601),
+        b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}': (200, -32602),
+        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 5}}': (200, -32602),
+    }
+    for content, (status, code) in wrong.items():
+        said = org.client.post("/mcp", content=content, headers={"Content-Type": "application/json"})
+        assert (said.status_code, said.json()["error"]["code"]) == (status, code), content
+    assert rpc(org.client, "ping", **{"MCP-Protocol-Version": "1999-01-01"}).status_code == 400
+
+
+def test_wrong_arguments_are_told_in_words(org, filled):
+    space, _ = filled
+    for name, given, words in (
+        ("search", {"query": "a"}, "namespaceId is required"),
+        ("search", {"namespaceId": space}, "INVALID_SEARCH_REQUEST: query is required"),
+        ("search", {"namespaceId": space, "query": "a", "topK": 0}, "(argument: topK)"),
+        (
+            "search",
+            {"namespaceId": space, "query": "a", "hybridConfig": {"semanticWeight": 1}},
+            "INVALID_HYBRID_CONFIG",
+        ),
+        ("get_job_run", {"namespaceId": space, "ingestJobRunId": "../../x"}, "letters, digits"),
+        ("get_job_run", {"namespaceId": space, "ingestJobRunId": "ijr_0"}, "INGEST_JOB_RUN_NOT_FOUND"),
+        ("read_document", {"namespaceId": space, "documentId": "d", "start": -1}, "start must be"),
+        ("read_document", {"namespaceId": space, "documentId": ["d"]}, "documentId is required"),
+        ("ingest_urls", {"namespaceId": space, "urls": ["x"]}, "INVALID_INGEST_CONFIG"),
+        ("delete_documents", {"namespaceId": space, "documentIds": ["doc_0"]}, "DOCUMENTS_NOT_FOUND"),
+    ):
+        said = rpc(org.client, "tools/call", {"name": name, "arguments": given}).json()["result"]
+        assert said["isError"], (name, given)
+        assert words in said["content"][0]["text"], said
