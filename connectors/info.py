@@ -16,6 +16,24 @@ Text = Annotated[str, Meta(min_length=1, max_length=2048)]
 Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
 HttpsUrl = Annotated[str, Meta(pattern=r"^https://\S+$", max_length=2048)]
 
+ItemId = Annotated[
+    str, Meta(min_length=1, max_length=500, description="The service's own id of a file or folder, as browsing says it.")
+]
+ItemPath = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=2000,
+        description="From the top of the account, names with / between them; * stands for any part of a name, ** for any"
+        " number of folders.",
+        examples=["plans/2026", "clients/*/invoices", "**/drafts"],
+    ),
+]
+MimeType = Annotated[
+    str,
+    Meta(min_length=3, max_length=200, description="As browsing says it; image/* for all of a kind.", examples=["image/*"]),
+]
+
 
 class ConnectorApp(Struct, rename="camel", omit_defaults=True):
     """The app of {services} that users authorize."""  # `services`: the titles of those that have such an app
@@ -24,19 +42,22 @@ class ConnectorApp(Struct, rename="camel", omit_defaults=True):
     client_secret: Secret
 
 
-class Place(Struct, rename="camel", omit_defaults=True):
-    """A part of an account that a request may choose: by its id at the service or by a path, one of them."""
+class Part(Struct, rename="camel", omit_defaults=True):
+    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
 
-    id: str | UnsetType = UNSET
-    path: str | UnsetType = UNSET
+    id: ItemId | UnsetType = UNSET
+    path: ItemPath | UnsetType = UNSET
+    mime_type: MimeType | UnsetType = UNSET
 
 
 class Choice(Struct, frozen=True):
-    """Of a connector with `choosing`: `place` describes one part, `about` the field `include`, `scope` all of it."""
+    """What a request may choose of an account: `part` describes an entry of `include`, which is `about` this, `without`
+    one of `exclude`, `scope` all of it."""
 
-    place: type[Place]
-    about: str
-    scope: str
+    part: type[Part] = Part
+    without: type[Part] = Part
+    about: str = "Which files and folders to read, by id, path or type; all of them without it."
+    scope: str = "All that the connection gives access to, or what `include` and `exclude` leave of it."
 
 
 class ConnectorInfo(Struct, frozen=True, kw_only=True):
@@ -54,7 +75,7 @@ class ConnectorInfo(Struct, frozen=True, kw_only=True):
     """What the namespace's config of the app holds: a subclass with more fields, optional ones UNSET."""
     fields: Mapping[str, str] = {}
     """What those fields mean, by their names in the contract; `apiKey` is known."""
-    choice: Choice | None = None
+    choice: Choice = Choice()
     localhost: bool = False
     """Whether apps may name `http://localhost` as redirect URI but not `http://127.0.0.1`."""
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 from litestar.handlers import HTTPRouteHandler
-from msgspec import UNSET
 
 from api.ingestion_operation import INVALID, ingestion_operation
 from api.operation import Call
 from api.wire.common import Answer
-from api.wire.connector_ingestion import BODIES, ChosenConfig, ConnectorConfig, IngestFromConnector
+from api.wire.connector_ingestion import BODIES, ConnectorConfig, IngestFromConnector
 from api.wire.ingest import IngestAnswer, ingestion
 from connectors import registry
+from retrieval import choices
 from retrieval.connections import connections
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
@@ -36,7 +36,7 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
         asked.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
     )
-    request = _request(config)
+    request = _request(config, asked.source)
     scope = call.scope(call.body.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
     await connections.require_active(services.db, scope, config.connection_id, asked.source)
@@ -53,15 +53,18 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
     return answer
 
 
-def _request(config: ConnectorConfig) -> dict[str, Any]:
-    """What the source is told. ServiceError for a place that is named twice, or not at all."""
-    if not isinstance(config, ChosenConfig) or not config.include:
-        return {}
-    for number, place in enumerate(config.include):
-        if (place.id is UNSET) == (place.path is UNSET):
-            at = f"{AT}.include[{number}]"
-            raise ServiceError(INVALID, f"{at} takes an id or a path, and one of them.", field=at, reason="id_or_path")
-    return {"include": [msgspec.to_builtins(place) for place in config.include]}
+def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
+    """What the source is told. ServiceError for an entry that names two things or none, or a path that makes no sense."""
+    said: dict[str, Any] = {}
+    for name in ("include", "exclude"):
+        entries = [msgspec.to_builtins(one) for one in getattr(config, name) or ()]
+        for number, entry in enumerate(entries):
+            if wrong := choices.fault(entry, empty_path=(source, name) == ("SHAREPOINT", "include")):
+                at = f"{AT}.{name}[{number}]"
+                reason = "id_or_path" if len(entry) != 1 else "invalid_pattern"
+                raise ServiceError(INVALID, f"{at} {wrong}.", field=at, reason=reason)
+        said |= {name: entries} if entries else {}
+    return said
 
 
 def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:

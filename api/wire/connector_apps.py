@@ -74,14 +74,17 @@ def views(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+EXCLUDE = "What to leave out of it, as in include: where both name a file, it is left out."
+
+
 def _words() -> dict[str, str]:
     found = {}
     for name, info in registry.infos().items():
         found[APPS[name]] = f"The {info.vendor or info.title} app that users authorize; null without one."
         for field, about in info.fields.items():
             found |= dict.fromkeys((f"{info.app.__name__}.{field}", f"ConnectorAppView.{field}"), about)
-        if info.choice:
-            found[f"{pascal(name)}Config.include"] = info.choice.about
+        found[f"{pascal(name)}Config.include"] = info.choice.about
+        found[f"{pascal(name)}Config.exclude"] = EXCLUDE
     return found
 
 

@@ -9,12 +9,10 @@ from msgspec import Meta, Struct, defstruct
 
 from api.wire.ingest import ChunkConfig, Metadata, NamespaceId
 from connectors import registry
+from retrieval.choices import MOST
 from retrieval.sources import pascal
 
 S = TypeVar("S", bound=Struct)
-
-PLACES = 200
-"""Parts of an account that one request may choose."""
 
 ConnectionId = Annotated[
     str,
@@ -26,18 +24,14 @@ ConnectionId = Annotated[
 ]
 
 
-class ConnectorConfig(Struct, rename="camel"):
-    """All that the connection gives access to. `metadata` is attached to the resulting documents."""
+class ConnectorConfig(Struct, rename="camel", kw_only=True):
+    """What the connection gives access to, or the chosen part of it. `metadata` is attached to the documents."""
 
     connection_id: ConnectionId
     metadata: Metadata | None = None
     chunk_config: ChunkConfig | None = None
-
-
-class ChosenConfig(ConnectorConfig, kw_only=True):
-    """Of a service of which parts can be chosen: each by its `id` or its `path`."""
-
     include: list[Any] | None = None
+    exclude: list[Any] | None = None
 
 
 class ConnectorIngestion(Struct, rename="camel", kw_only=True):
@@ -63,10 +57,12 @@ def _body(name: str) -> type[IngestFromConnector]:
         made = defstruct(kind, fields, bases=(base,), kw_only=True, module=__name__, namespace=said)
         return cast("type[S]", made)
 
-    info, known, config = registry.infos()[name], pascal(name), ConnectorConfig
-    if chosen := info.choice:
-        places = Annotated[list[chosen.place], Meta(max_length=PLACES)] | None  # type: ignore[name-defined]
-        config = struct(f"{known}Config", ChosenConfig, chosen.scope, ("include", places, None))
+    info, known = registry.infos()[name], pascal(name)
+    chosen = info.choice
+    parts = Annotated[list[chosen.part], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
+    without = Annotated[list[chosen.without], Meta(max_length=MOST)] | None  # type: ignore[name-defined]
+    choices = ("include", parts, None), ("exclude", without, None)
+    config = struct(f"{known}Config", ConnectorConfig, chosen.scope, *choices)
     source = ("source", Literal[name])
     ingestion = struct(f"{known}Ingestion", ConnectorIngestion, f"{info.documents}.", ("config", config), source)
     about = f"{info.account} to ingest into a namespace."

@@ -5,15 +5,17 @@
         └───────────────┘   the feed has forgotten the place (410), a folder was deleted, or a week has passed
 
 A deleted folder takes files with it that the feed need not name, and a renamed one changes paths of files that it does
-not list at all; both come right with the next listing of everything.
+not list at all; both come right with the next listing of everything. Where a part of the drive is chosen (D71), a folder
+that was moved or renamed is a reason for one, for what lies in it may be chosen no longer, or now.
 """
 
 from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +23,14 @@ from typing import Any, Final
 from connectors.microsoft_graph import items
 from connectors.microsoft_graph.client import VANISHED, Graph, GraphResponse, Session
 from connectors.microsoft_graph.items import Drive, Folders, Item
+from retrieval.choices import Choice
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 
 WEEK: Final = 7 * 24 * 3600
 """Seconds after which everything is listed again."""
+FOLDERS: Final = 1000
+"""Folders whose names and places a cursor remembers, where a part of the drive is chosen."""
 IDLE_PAGES: Final = 100
 """Pages in a row without anything new, after which a feed is taken to go round in circles."""
 RESTARTS: Final = 3
@@ -35,12 +40,14 @@ _FORGOTTEN: Final = frozenset({400, 404, 410})
 @dataclass(frozen=True, slots=True)
 class ChangesCursor:
     """How far a listing has come. `at`: the next page; `whole`: it began with everything, `begun`: when the last such
-    one did, in seconds of the epoch; `again`: it is followed by one."""
+    one did, in seconds of the epoch; `again`: it is followed by one; `folders`: a mark of each folder that was listed,
+    where a part of the drive is chosen, as far as there is room."""
 
     at: str
     whole: bool = True
     begun: int = 0
     again: bool = False
+    folders: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cursor: str | None, drive: Drive) -> ChangesCursor:
@@ -53,7 +60,17 @@ class ChangesCursor:
         return cls(at, begun=int(time.time()))
 
     def __str__(self) -> str:
-        return json.dumps(asdict(self))
+        said = asdict(self)
+        return json.dumps(said if self.folders else {key: value for key, value in said.items() if key != "folders"})
+
+    def seen(self, found: Sequence[Item]) -> ChangesCursor:
+        """After these folders: one of another mark than before was moved or renamed."""
+        marks = {item["id"]: zlib.crc32(place.encode()) for item in found if (place := items.lies(item))}
+        full = len(self.folders) >= FOLDERS
+        moved = any(self.folders.get(one, None if full else mark) != mark for one, mark in marks.items())
+        known = {**{one: mark for one, mark in self.folders.items() if one not in marks}, **marks}
+        kept = dict(list(known.items())[-FOLDERS:])
+        return replace(self, folders=kept, again=self.again or (moved and not self.whole))
 
 
 @dataclass(slots=True)
@@ -86,8 +103,11 @@ class Unlisted(Fatal):
     """Graph refuses to list the drive (4xx)."""
 
 
-def pages(graph: Graph, tokens: TokenSource, drive: Drive, cursor: str | None) -> Iterator[Page[SourceItem]]:
+def pages(
+    graph: Graph, tokens: TokenSource, drive: Drive, cursor: str | None, choice: Choice | None = None
+) -> Iterator[Page[SourceItem]]:
     """The feed's pages from the cursor on; what comes last is `done`. Unlisted, a Fatal, if the drive has none."""
+    choice = choice or Choice()
     place, rounds = ChangesCursor.of(cursor, drive), Rounds(graph.title)
     folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
     while True:
@@ -98,8 +118,9 @@ def pages(graph: Graph, tokens: TokenSource, drive: Drive, cursor: str | None) -
             continue
         found = _found(graph, answer)
         rounds.turn(place.at, found)
+        place = place.seen(found) if choice.has_places else place
         after, done = _after(graph, drive, place, answer, found)
-        page = _page(found, folders)
+        page = _page(found, folders, deep=bool(choice.ids))
         yield replace(page, cursor=str(after), done=done, whole=done and place.whole)
         if done:
             return
@@ -108,15 +129,15 @@ def pages(graph: Graph, tokens: TokenSource, drive: Drive, cursor: str | None) -
         place = after
 
 
-def _page(found: Sequence[Item], folders: Folders) -> Page[SourceItem]:
-    """The same item may be there several times: the last one counts."""
+def _page(found: Sequence[Item], folders: Folders, *, deep: bool) -> Page[SourceItem]:
+    """The same item may be there several times: the last one counts. `deep`: with the ids of folders."""
     folders.learn(found)
     here, left_out = [], Counter[str]()
     for item in {item["id"]: item for item in found}.values():
         if items.deleted(item):
             here.append(SourceItem(item["id"], "", deleted=True))
         elif items.is_file(item):
-            here.append(items.listed(item, folders.path(item)))
+            here.append(items.listed(item, folders.path(item), folders.above(item) if deep else ()))
         elif reason := items.left_out(item):
             left_out[reason] += 1
     return Page(here, "", done=False, skipped=left_out)
@@ -132,7 +153,7 @@ def _after(
         return replace(place, at=graph.path(following)), False
     latest = graph.path(answer.body.get("@odata.deltaLink"))
     if place.again:
-        return ChangesCursor.new(drive.feed), False
+        return replace(ChangesCursor.new(drive.feed), folders=place.folders), False
     return replace(place, at=latest, whole=False), True
 
 

@@ -23,13 +23,20 @@ _DEEPEST: Final = 500
 _HASHES: Final = ("quickXorHash", "sha256Hash", "sha1Hash")
 
 
-def listed(item: Item, path: str | None) -> SourceItem:
-    """A file as a listing names it. `path`: its folders and name, if they are known."""
+def listed(item: Item, path: str | None, above: tuple[str, ...] = ()) -> SourceItem:
+    """A file as a listing names it. `path`: its folders and name, if they are known; `above`: ids of the folders."""
     file = content(item)
     name, mime = _text(item, "name"), _text(file.get("file"), "mimeType")
     error = MALWARE if item.get("malware") is not None else ""
     said = properties(item, path)
-    return SourceItem(item["id"], name, mime, version(item), error=error, properties=said)
+    return SourceItem(item["id"], name, mime, version(item), error=error, properties=said, above=above)
+
+
+def lies(item: Item) -> str:
+    """A folder's parent and name: another one after it was moved or renamed; "" for what is no folder."""
+    if item.get("folder") is None or item.get("root") is not None:
+        return ""
+    return f"{_text(item.get('parentReference'), 'id')}/{_text(item, 'name')}"
 
 
 def deleted(item: Item) -> bool:
@@ -163,6 +170,15 @@ class Folders:
             names.append(place.name)
             place = self._parent(place.parent)
         return None
+
+    def above(self, item: Item) -> tuple[str, ...]:
+        """Ids of the folders that it lies in, the drive's root last, as far as they can be found out."""
+        found: list[str] = []
+        place: _Place | None = _place(item)
+        while place is not None and place.parent and place.parent not in found and len(found) < _DEEPEST:
+            found.append(place.parent)
+            place = self._parent(place.parent)
+        return tuple(found)
 
     def _parent(self, folder_id: str) -> _Place | None:
         if folder_id not in self._known:

@@ -11,6 +11,7 @@ whatever it has already brought is recognized by its version.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from retrieval.choices import Choice, Subject
 from retrieval.connections import sanitize, sync
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
@@ -32,6 +34,8 @@ ASKED = 100
 """Items that are asked for until the answers are saved, and a cancellation is noticed."""
 IDLE_PAGES = 1000
 """Pages of items, one after the other, that say what was said before: a listing that has no end."""
+NOT_CHOSEN = "not chosen by include and exclude"
+"""Counted of each listing, and no loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,8 @@ class Connected:
         """Fatal with a reason if the connection may not be used any more."""
         tokens = self._tokens(request)
         tokens.token()
-        if isinstance(self._connector, Choosing) and (include := request.config.get("include")):
-            self._connector = self._connector.choosing(include)
+        if self._choice(request) and isinstance(self._connector, Choosing):
+            self._connector = self._connector.choosing(self._choice(request))
         place = SourceCursor.of(cursor) if cursor else self._begin(request)
         if place.step == "unfinished":
             yield from self._unfinished(request, place)
@@ -83,8 +87,14 @@ class Connected:
         return None if raw is None else sanitize.content(raw, item.name)
 
     def _begin(self, request: DiscoveryRequest) -> SourceCursor:
+        """Everything is listed for another choice than the last time; of what that one left over nothing is known."""
         state = sync.state(self._db, _connection(request))
+        if state.chosen != self._choice(request).mark:
+            return SourceCursor("listing", None, moved=state.moved)
         return SourceCursor("unfinished", state.cursor, moved=state.moved)
+
+    def _choice(self, request: DiscoveryRequest) -> Choice:
+        return Choice.of(request.config)
 
     def _unfinished(self, request: DiscoveryRequest, place: SourceCursor) -> Iterator[Page[SourceItem]]:
         """What earlier runs found and did not bring to its end: the service will not name it again."""
@@ -96,18 +106,21 @@ class Connected:
     def _listing(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        news = _News()
+        news, choice = _News(), self._choice(request)
         for page in self._connector.iter_changes(tokens, place.at):
             news.judge(page)
             named = {item.external_id: item for item in page.items}.values()  # of one named twice the last word counts
-            here = [sanitize.item(item) for item in named if not item.deleted]
-            left = [item.external_id for item in named if item.deleted]
+            chosen = [item for item in named if not item.deleted and _is_chosen(choice, item)]
+            here = [sanitize.item(item) for item in chosen]
+            left = [item.external_id for item in named if item.deleted or not _is_chosen(choice, item)]
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
             after = SourceCursor(step, page.cursor, whole=page.whole, moved=place.moved)
             listed = [item.external_id for item in here]
             had = [item.external_id for item in here if not item.error]
             note = partial(sync.note, request=request, listed=listed, departed=left, had=had)
-            yield replace(page, items=here, cursor=str(after), done=False, save=note)
+            skipped = Counter(page.skipped)
+            skipped[NOT_CHOSEN] += sum(not item.deleted for item in named) - len(here)
+            yield replace(page, items=here, cursor=str(after), done=False, skipped=+skipped, save=note)
 
     def _departures(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
@@ -121,7 +134,8 @@ class Connected:
                 left = [one for one, is_gone in zip(part, gone, strict=True) if is_gone]
                 note = partial(sync.note, request=request, listed=[], departed=left)
                 yield Page([], str(place), done=False, save=note)
-        end = partial(sync.finish, request=request, cursor=place.at, moved=place.moved)
+        chosen = self._choice(request).mark
+        end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved)
         yield Page([], str(place), done=True, save=end)
 
     def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
@@ -142,6 +156,11 @@ class _News:
         self._idle = 0 if fresh else self._idle + bool(page.items)
         if self._idle > IDLE_PAGES:
             raise Retryable("The service's listing repeats the same items and comes to no end.")
+
+
+def _is_chosen(choice: Choice, item: SourceItem) -> bool:
+    path = str(item.properties.get("path") or item.name)
+    return not choice or choice.takes(Subject(item.external_id, path, item.media_type, item.above))
 
 
 def _connection(request: DiscoveryRequest) -> str:

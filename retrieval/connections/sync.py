@@ -26,16 +26,20 @@ SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class SyncState:
-    """Where the next listing begins: None for everything. `moved`: another account was authorized since the last."""
+    """Where the next listing begins: None for everything. `moved`: another account was authorized since the last.
+
+    `chosen`: the mark of what the last one chose.
+    """
 
     cursor: str | None
     moved: bool
+    chosen: str = ""
 
 
 def state(db: Database, connection_id: str) -> SyncState:
     row = db.row("select cursor from connections where id = %(id)s", {"id": connection_id})
     saved: Mapping[str, Any] = (row and row["cursor"]) or {}
-    return SyncState(saved.get("at"), bool(saved.get("accountChanged")))
+    return SyncState(saved.get("at"), bool(saved.get("accountChanged")), saved.get("chosen", ""))
 
 
 _ITS: LiteralString = """
@@ -126,10 +130,11 @@ def finish(
     request: DiscoveryRequest,
     cursor: str | None,
     moved: bool,
+    chosen: str = "",
 ) -> None:
     """Within the last page's transaction: documents leave, or are held for a person, and the cursor moves on.
 
-    What another connection has too leaves this one only.
+    What another connection has too leaves this one only. `chosen`: the mark of what was listed.
     """
     values = _values(request)
     connection_documents.require_living(connection, values["connection"])
@@ -156,7 +161,7 @@ def finish(
     connection.execute(
         "update connections set cursor = %(cursor)s where id = %(connection)s"
         " and (%(moved)s or cursor ->> 'accountChanged' is null)",
-        {**values, "cursor": json.dumps({"at": cursor}), "moved": moved},
+        {**values, "cursor": json.dumps({"at": cursor} | ({"chosen": chosen} if chosen else {})), "moved": moved},
     )
 
 

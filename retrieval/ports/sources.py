@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from retrieval.choices import Choice
     from retrieval.errors import StepError
     from retrieval.ports.values import Page, RawContent, SourceItem
 
@@ -93,9 +94,13 @@ class Connector(Protocol):
 
 @runtime_checkable
 class Choosing(Protocol):
-    """A connector of which a request can choose parts."""
+    """A connector that has to know what is chosen of an account (D71): who runs it judges each item that it lists."""
 
-    def choosing(self, include: Sequence[Mapping[str, str]]) -> Connector:
-        """The same connector, limited to these parts; each has an `id` or a `path`. Everything outside them counts as
-        gone."""
+    def choosing(self, choice: Choice) -> Connector:
+        """The same connector, whose items say where they lie: `path` among their properties, and `above` where the
+        choice names ids.
+
+        A folder that is moved or renamed changes what is chosen: its files are listed then, or everything is. What it
+        does not look into because nothing there is chosen counts as gone.
+        """
         ...

@@ -50,23 +50,23 @@ class ConnectedSpace(Configured):
         tokens = authorizer.exchange_code(sent["code"], redirect_uri=back, verifier=taken.verifier)
         self.call(authorizations.granted(self.db, self.ring, connection, tokens))
 
-    def request(self, **asked) -> str:
-        """The id of a job run that waits. `asked`: fields of Ingestion."""
+    def request(self, config=None, **asked) -> str:
+        """The id of a job run that waits. `config`: what is chosen; `asked`: fields of Ingestion."""
         receipt = self.call(
             runs.accept_discovery(
                 self.db,
                 self.scope,
                 source=self.account.connector,
-                config={},
+                config=config or {},
                 ingestion=Ingestion(**asked),
                 connection_id=self.connection,
             )
         )
         return receipt.job_run_id
 
-    def ingest(self):
-        """One job run from its request to its end; as a client reads it."""
-        run = self.request()
+    def ingest(self, **config):
+        """One job run from its request to its end; as a client reads it. `config`: what is chosen."""
+        run = self.request(config)
         self.work()
         return self.run(run)
 

@@ -228,6 +228,9 @@ class DropboxAccount(Served):
         return {"is_deleted": not here, "entries": known[:most], "has_more": len(known) > most}, None
 
     def _get_metadata(self, argument: Any, _handler: Any) -> tuple[Any, None]:
+        for path in self.folders:
+            if self._folder(path)["id"] == argument["path"]:
+                return self._folder(path), None
         return self._file(self._wanted(argument)), None
 
     def _download(self, argument: Any, _handler: Any) -> tuple[Any, bytes]:

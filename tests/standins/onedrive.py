@@ -242,6 +242,9 @@ class OneDriveAccount(Served):
             path, remoteItem={"id": name, **{k: facets[k] for k in ("file", "size")}, "parentReference": parent}
         )
 
+    def folder(self, path: str) -> str:
+        return self._folder(path)
+
     def lose(self) -> None:
         self.lost = True
 

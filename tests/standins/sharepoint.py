@@ -121,6 +121,9 @@ class SharePointAccount(Served):
         library = self._of(external_id)
         return f"{library.drive}/{library.items[self._item(external_id)]['parent']}"
 
+    def folder(self, path: str, library: str = HOME) -> str:
+        return f"{self.libraries[library].drive}/{self.libraries[library].folder(path)}"
+
     def lose(self) -> None:
         self.lost = True
         for library in self.libraries.values():

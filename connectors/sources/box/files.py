@@ -24,7 +24,10 @@ def item(entry: BoxItem) -> SourceItem:
     if is_gone(entry):
         return SourceItem(entry.id, entry.name or "", deleted=True)
     kind = "text/markdown" if _is_note(entry) else ""
-    return SourceItem(entry.id, entry.name or entry.id, kind, _version(entry), properties=properties(entry))
+    above = tuple(folder.id for folder in entry.path_collection.entries) if entry.path_collection else ()
+    return SourceItem(
+        entry.id, entry.name or entry.id, kind, _version(entry), properties=properties(entry), above=above
+    )
 
 
 def is_gone(entry: BoxItem) -> bool:

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.dropbox import files, listing
+from connectors.sources.dropbox import files, listing, places
 from connectors.sources.dropbox.client import DropboxSession
 from connectors.sources.dropbox.info import INFO
+from retrieval.choices import Choice
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
@@ -44,9 +45,14 @@ class Dropbox:
     authorizer: OAuth
     client: DropboxSession
     most: int
+    choice: Choice = Choice()
+
+    def choosing(self, choice: Choice) -> Dropbox:
+        return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        return listing.pages(self.client, tokens, cursor)
+        found = listing.pages(self.client, tokens, cursor)
+        return places.told(found, self.client, tokens, self.choice.ids) if self.choice.ids else found
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return files.fetch(self.client, tokens, item, to, self.most)

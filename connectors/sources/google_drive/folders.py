@@ -60,19 +60,23 @@ class Folders:
         drive = folder.get("driveId")
         return drive not in self._shared if drive else folder.get("ownedByMe") is False
 
-    def path(self, file: Mapping[str, Any]) -> str:
-        """The drive's name if it is a shared one, the folders that the account can see, and the file's name."""
-        parts, log = [file["name"]], file.get("driveId") or ""
+    def place(self, file: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """Path and ids of the folders: the drive's name if it is a shared one, the folders that the account can see,
+        and the file's name. "My Drive" goes by `root`, too.
+        """
+        parts, log, ids = [file["name"]], file.get("driveId") or "", list[str]()
         log = log if log in self._shared else ""
         above = parent_of(file)
         for _ in range(DEEPEST):
+            ids += [above] if above else []
             if above in self._shared:
                 parts.append(self._shared[above])
             if not above or above in self._shared or above == self.root:
+                ids += ["root"] if above == self.root else []
                 break
             name, above = self._folder(above, log)
             parts += [name] if name else []
-        return "/".join(reversed(parts))
+        return "/".join(reversed(parts)), tuple(ids)
 
     def _folder(self, folder_id: str, log: str) -> tuple[str, str]:
         if folder_id not in self._known and log not in self._loaded:

@@ -50,7 +50,7 @@ def left_out(file: Mapping[str, Any]) -> str:
     return _NO_TEXT.get(kind.removeprefix(GOOGLES), "a kind of Google's own that cannot be exported")
 
 
-def item(file: Mapping[str, Any], path: str) -> SourceItem:
+def item(file: Mapping[str, Any], place: tuple[str, tuple[str, ...]]) -> SourceItem:
     """A file as it is listed. One that must not be downloaded says so instead."""
     allowed = (file.get("capabilities") or {}).get("canDownload", True)
     return SourceItem(
@@ -59,7 +59,8 @@ def item(file: Mapping[str, Any], path: str) -> SourceItem:
         media_type=file["mimeType"],
         version=version(file),
         error="" if allowed else NO_DOWNLOAD,
-        properties=properties(file) | {"path": path},
+        properties=properties(file) | {"path": place[0]},
+        above=place[1],
     )
 
 

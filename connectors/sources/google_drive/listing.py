@@ -261,7 +261,7 @@ class DriveListing:
         if reason or wanted is None or (reason := items.left_out(wanted)):
             found.skipped[reason] += 1
         elif wanted["mimeType"] != items.FOLDER:
-            found.items.append(items.item(wanted, self._folders.path(wanted)))
+            found.items.append(items.item(wanted, self._folders.place(wanted)))
 
     def _target(self, file: Mapping[str, Any]) -> tuple[Answer | None, str]:
         """What a shortcut leads to, asked for once, or why it counts for nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from connectors.sources.notion.content import TOO_LARGE, Content
 from connectors.sources.notion.cursor import NotionCursor
 from connectors.sources.notion.info import INFO
 from connectors.sources.notion.listing import NotionListing
-from connectors.sources.notion.paths import Paths
+from connectors.sources.notion.paths import Paths, both
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit, Wire
+from retrieval.choices import Choice, Subject
 from retrieval.errors import Skippable
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
@@ -49,12 +50,16 @@ class Notion:
     paths: Paths = field(default_factory=Paths)
     unchanged: dict[str, set[str]] = field(default_factory=dict)
     """By connection: pages that its listing found as they were when their files were listed."""
+    choice: Choice = Choice()
+
+    def choosing(self, choice: Choice) -> Notion:
+        return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         unchanged = self.unchanged.setdefault(tokens.connection_id, set())
-        return NotionListing(lambda request: self.wire.ask(tokens, request), unchanged=unchanged).pages(
-            NotionCursor.of(cursor)
-        )
+        return NotionListing(
+            lambda request: self.wire.ask(tokens, request), unchanged=unchanged, choice=self.choice, paths=self.paths
+        ).pages(NotionCursor.of(cursor))
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
         def ask(request: Request) -> Answer:
@@ -77,9 +82,12 @@ class Notion:
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         """A page that Notion does not let us read may be there; one that it does not know is not.
 
-        Files of a page that has not changed are there: nothing has to be asked.
+        Files of a page that has not changed are there: nothing has to be asked. Those of a page that is not looked
+        into, since nothing in it is chosen, count as gone.
         """
         if files.is_file(external_id):
+            if self.choice and self._is_left_out(tokens, external_id.partition("/")[0]):
+                return True
             is_there = external_id.partition("/")[0] in self.unchanged.get(tokens.connection_id, ())
             return not is_there and files.gone(lambda request: self.wire.ask(tokens, request), external_id)
         try:
@@ -89,6 +97,17 @@ class Notion:
         except (Unfit, Closed):
             return False
         return pages.is_out(page)
+
+    def _is_left_out(self, tokens: TokenSource, page_id: str) -> bool:
+        def ask(request: Request) -> Answer:
+            return self.wire.ask(tokens, request)
+
+        try:
+            page = ask(lambda client, token: client.pages.retrieve(page_id, auth=token))
+        except (Missing, Unfit, Closed):
+            return False
+        path, above = self.paths.place(page, ask)
+        return not self.choice.may_hold(Subject(page_id, path, above=(*above, *both(page_id))), ids=False)
 
     def _written(self, page: Answer, rows: str, content: str, path: str, to: Path) -> RawContent:
         title = pages.title(page)

@@ -54,15 +54,16 @@ class NotionCursor:
     def is_end(self) -> bool:
         return self.step == "rows" and not (self.databases or self.sources or self.look or self.hidden)
 
-    def begun(self, now: datetime) -> NotionCursor:
-        """The beginning of a listing; it looks into everything at first and each week."""
+    def begun(self, now: datetime, named: tuple[str, ...] = ()) -> NotionCursor:
+        """The beginning of a listing; it looks into everything at first and each week. `named`: ids of pages and
+        databases that are asked for by all means."""
         if self != NotionCursor(kept=self.kept, inner=self.inner, newest=self.newest, full=self.full):
             return self
         seconds = int(now.timestamp())
         again = self.newest is None or seconds - self.full > WEEK
         return NotionCursor(
-            hidden=self.kept,
-            databases=self.inner,
+            hidden=tuple(dict.fromkeys([*self.kept, *named])),
+            databases=tuple(dict.fromkeys([*self.inner, *named])),
             inner=self.inner,
             looked=None if again else self.newest,
             full=seconds if again else self.full,

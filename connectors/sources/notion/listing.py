@@ -12,6 +12,7 @@ leaves out. A source's rows come in the order of their creation, which stands st
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,9 @@ import structlog
 from connectors.sources.notion import blocks
 from connectors.sources.notion import pages as notion_pages
 from connectors.sources.notion.cursor import NotionCursor
+from connectors.sources.notion.paths import Paths, both
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
+from retrieval.choices import Choice, Subject
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
 
@@ -39,6 +42,7 @@ DATABASES = 1000
 OVERLAP = timedelta(minutes=10)
 MANY_PAGES = "page in other pages beyond those that are remembered"
 LARGE_PAGE = "page with more blocks than are looked into for files and pages"
+_ID = re.compile("[0-9a-fA-F-]{32,36}")
 IDLE = 500
 """Requests within one search, or one database's rows, that may bring nothing new: Notion gives 10,000 in all."""
 Ask = Callable[[Request], Answer]
@@ -51,6 +55,8 @@ class NotionListing:
     ask: Ask
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     unchanged: set[str] = field(default_factory=set)
+    choice: Choice = Choice()
+    paths: Paths = field(default_factory=Paths)
     _listed: set[str] = field(default_factory=set)
     _opened: set[str] = field(default_factory=set)
     _been: set[int] = field(default_factory=set)
@@ -62,7 +68,8 @@ class NotionListing:
 
         Most databases hold nothing that search has not named: not each of them is worth a page.
         """
-        idle, place = 0, place.begun(self.now)
+        named = tuple(page for one in self.choice.include if _ID.fullmatch(page := one.get("id", "").partition("/")[0]))
+        idle, place = 0, place.begun(self.now, named)
         for number in count(1):
             if hash(place) in self._been:  # places name all databases that are left, and take memory
                 raise Retryable("Notion's listing repeats a page and would never end.")
@@ -166,7 +173,7 @@ class NotionListing:
         after = replace(
             place, look=place.look[1:], hidden=hidden[:HIDDEN], inner=inner[:DATABASES], databases=databases
         )
-        return found.files, after
+        return self._inside(place.look[0], found.files), after
 
     def _asked_next(self, place: NotionCursor) -> tuple[list[SourceItem], NotionCursor]:
         """The first page that no listing names, if it is there."""
@@ -205,12 +212,34 @@ class NotionListing:
                 named.add(str(one["id"]))
                 page = one if "last_edited_time" in one else self._whole(str(one["id"]))
                 if page is not None and not notion_pages.is_out(page):
-                    items.append(notion_pages.item(page, self.now))
+                    item, deeper = self._placed(page)
+                    items.append(item)
                     is_new = place.looked is None or str(page["last_edited_time"]) >= place.looked
-                    look += [str(page["id"])] if is_new else []
+                    look += [str(page["id"])] if is_new and deeper else []
                     self.unchanged |= set() if is_new else {str(page["id"])}
         hidden = tuple(one for one in place.hidden if one not in named)
         return items, replace(place, look=tuple(look), hidden=hidden)
+
+    def _placed(self, page: Answer) -> tuple[SourceItem, bool]:
+        """A page as an item, and whether it is looked into: not where nothing in it is chosen."""
+        item = notion_pages.item(page, self.now)
+        if not self.choice:
+            return item, True
+        path, above = self.paths.place(page, self.ask)
+        item = replace(item, properties={**item.properties, "path": path}, above=(*above, *both(item.external_id)))
+        inside = any(one.startswith(f"{item.external_id}/") for one in self.choice.ids)
+        return item, inside or self.choice.may_hold(Subject(item.external_id, path, above=item.above), ids=False)
+
+    def _inside(self, page_id: str, files: list[SourceItem]) -> list[SourceItem]:
+        """Files of a page, with where they lie."""
+        page = self._whole(page_id) if files and self.choice else None
+        if page is None:
+            return files
+        path, above = self.paths.place(page, self.ask)
+        above = (*both(page_id), *above)
+        return [
+            replace(one, properties={**one.properties, "path": f"{path}/{one.name}"}, above=above) for one in files
+        ]
 
     def _whole(self, page_id: str) -> Answer | None:
         """Of a page of which a listing gave the id alone."""

@@ -28,15 +28,21 @@ class Paths:
 
     def of(self, page: Answer, ask: Callable[[Request], Answer]) -> str:
         """Titles with `/` between them, the page's own at the end; they begin below what is not shared."""
-        titles = [pages.title(page)]
+        return self.place(page, ask)[0]
+
+    def place(self, page: Answer, ask: Callable[[Request], Answer]) -> tuple[str, tuple[str, ...]]:
+        """The same, and the ids of what it lies in, each also as addresses have it, without hyphens."""
+        titles, ids = [pages.title(page)], list[str]()
         parent = page.get("parent")
         for _ in range(DEPTH):
             kind, one = _named(parent)
             if one is None:
                 break
+            ids += both(str(parent["data_source_id"])) if parent and parent.get("data_source_id") else []
             title, parent = self._known.get(one) or self._asked(kind, one, ask)
             titles += [title] if title else []
-        return "/".join(reversed(titles))
+            ids += both(one)
+        return "/".join(reversed(titles)), tuple(ids)
 
     def _asked(self, kind: str, one: str, ask: Callable[[Request], Answer]) -> tuple[str, Any]:
         try:
@@ -45,6 +51,11 @@ class Paths:
         except (Missing, Unfit, Closed):
             found = ("", None)
         return self._known.setdefault(one, found)
+
+
+def both(one: str) -> list[str]:
+    """An id, and as it stands in an address."""
+    return list(dict.fromkeys([one, one.replace("-", "")]))
 
 
 def _named(parent: Any) -> tuple[str, str | None]:

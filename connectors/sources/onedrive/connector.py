@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from connectors.microsoft_graph import auth, changes
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.onedrive.info import INFO
+from retrieval.choices import Choice
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
@@ -32,10 +33,14 @@ class OneDrive:
 
     authorizer: OAuth
     graph: Graph
+    choice: Choice = Choice()
+
+    def choosing(self, choice: Choice) -> OneDrive:
+        return replace(self, choice=choice)
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """Files of the drive and those that others shared into it; no notebooks, no folders of other drives."""
-        return changes.pages(self.graph, tokens, MINE, cursor)
+        return changes.pages(self.graph, tokens, MINE, cursor, self.choice)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return self.graph.call(tokens, lambda here: changes.fetched(here, MINE, item.external_id, to))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from connectors.microsoft_graph.items import Drive
 from connectors.sources.sharepoint import listing
 from connectors.sources.sharepoint.info import INFO
 from connectors.sources.sharepoint.sites import Libraries, Sites
+from retrieval.choices import Choice
 from retrieval.ports import Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
@@ -39,20 +40,21 @@ class SharePoint:
 
     authorizer: OAuth
     graph: Graph
-    include: tuple[Mapping[str, str], ...] = ()
-    """The sites and libraries that were chosen; without any, those of the sites that the person follows."""
+    choice: Choice = Choice()
+    """Libraries in which nothing is chosen are not listed; without `include` those of the sites that the person
+    follows are."""
     _known: dict[str, Libraries] = field(default_factory=dict)
 
-    def choosing(self, include: Sequence[Mapping[str, str]]) -> SharePoint:
-        return replace(self, include=tuple(include), _known={})
+    def choosing(self, choice: Choice) -> SharePoint:
+        return replace(self, choice=choice, _known={})
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
-        chosen = listing.mark(self.include)
+        chosen = self.choice.mark
         state, left_out = listing.LibrariesCursor.of(cursor), Counter[str]()
         if state is None or not state.left or state.chosen != chosen:
             libraries = self._known[tokens.connection_id] = self._libraries(tokens)
             state, left_out = listing.begun(state, libraries, chosen), libraries.left_out
-        return listing.pages(self.graph, tokens, state, left_out)
+        return listing.pages(self.graph, tokens, state, left_out, self.choice)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         drive, _, item_id = item.external_id.partition("/")
@@ -71,5 +73,4 @@ class SharePoint:
         return libraries.has(drive) is False
 
     def _libraries(self, tokens: TokenSource) -> Libraries:
-        sites = Sites(self.graph, tokens)
-        return sites.chosen(self.include) if self.include else sites.followed()
+        return Sites(self.graph, tokens).of(self.choice)

@@ -11,10 +11,9 @@ another choice of libraries, everything is listed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from connectors.microsoft_graph import changes
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.sharepoint.sites import CLOSED_LIBRARY, Libraries
+from retrieval.choices import Choice
 from retrieval.ports import Page, SourceItem, TokenSource
 
 
@@ -36,6 +36,8 @@ class LibrariesCursor:
     fresh: list[str] = field(default_factory=list)
     whole: bool = True
     chosen: str = ""
+    sites: dict[str, str] = field(default_factory=dict)
+    """Ids of the libraries' sites, where they are known."""
 
     @classmethod
     def of(cls, cursor: str | None) -> LibrariesCursor | None:
@@ -46,27 +48,23 @@ class LibrariesCursor:
             return None
 
     def __str__(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-
-def mark(include: Sequence[Mapping[str, str]]) -> str:
-    """Of a choice, so that another one is noticed."""
-    text = json.dumps([dict(one) for one in include], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16] if include else ""
+        said = {key: value for key, value in asdict(self).items() if key != "sites" or value}
+        return json.dumps(said, separators=(",", ":"))
 
 
 def begun(before: LibrariesCursor | None, libraries: Libraries, chosen: str) -> LibrariesCursor:
     """The state at the beginning of a listing: of everything, or of what changed since the last one."""
     paths = dict(libraries.paths)
     left = libraries.whole and before is not None and before.places.keys() - paths.keys()
+    sites = dict(libraries.sites) if chosen else {}
     if before is None or before.chosen != chosen or left:
-        return LibrariesCursor(paths, {}, list(paths), chosen=chosen)
+        return LibrariesCursor(paths, {}, list(paths), chosen=chosen, sites=sites)
     fresh = [drive for drive in paths if drive not in before.places]
-    return LibrariesCursor(paths, before.places, list(paths), fresh, whole=False, chosen=chosen)
+    return LibrariesCursor(paths, before.places, list(paths), fresh, whole=False, chosen=chosen, sites=sites)
 
 
 def pages(
-    graph: Graph, tokens: TokenSource, state: LibrariesCursor, left_out: Counter[str]
+    graph: Graph, tokens: TokenSource, state: LibrariesCursor, left_out: Counter[str], choice: Choice
 ) -> Iterator[Page[SourceItem]]:
     """From a state on. `left_out`: what could not be asked, told with the first page."""
     if not state.left:
@@ -74,7 +72,7 @@ def pages(
     while state.left:
         library = state.left[0]
         try:
-            for page in changes.pages(graph, tokens, Drive.of(library), state.places.get(library)):
+            for page in changes.pages(graph, tokens, Drive.of(library), state.places.get(library), choice):
                 state.places[library] = page.cursor
                 if page.done:
                     _done(state, library, whole=page.whole)
@@ -99,15 +97,17 @@ def _done(state: LibrariesCursor, library: str, *, whole: bool) -> None:
 
 def _told(page: Page[SourceItem], state: LibrariesCursor, library: str, left_out: Counter[str]) -> Page[SourceItem]:
     """The page of one library's feed as one of the whole listing."""
-    here = [_item(item, library, state.paths[library]) for item in page.items]
+    site = state.sites.get(library, "")
+    here = [_item(item, library, state.paths[library], site) for item in page.items]
     done = not state.left
     skipped = Counter(page.skipped) + left_out
     return replace(page, items=here, cursor=str(state), done=done, skipped=skipped, whole=done and state.whole)
 
 
-def _item(item: SourceItem, library: str, above: str) -> SourceItem:
+def _item(item: SourceItem, library: str, above: str, site: str) -> SourceItem:
     """Ids are a library's own, and so are paths."""
     properties: dict[str, Any] = dict(item.properties)
     if "path" in properties:
         properties["path"] = f"{above}/{properties['path']}"
-    return replace(item, external_id=f"{library}/{item.external_id}", properties=properties)
+    folders = (*(f"{library}/{one}" for one in item.above), library, *([site] if site else []))
+    return replace(item, external_id=f"{library}/{item.external_id}", properties=properties, above=folders)

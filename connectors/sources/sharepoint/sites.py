@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from connectors.http.paging import Cursors
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import GONE, Drive
+from retrieval.choices import Choice, Subject
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import TokenSource
 
@@ -31,28 +33,40 @@ _LIBRARY: Final = "documentLibrary"
 
 @dataclass(slots=True)
 class Libraries:
-    """Paths by the ids of their drives. `whole`: nothing that was asked for is missing; `left_out`: what is."""
+    """Paths by the ids of their drives. `whole`: nothing that was asked for is missing; `left_out`: what is; `sites`:
+    the ids of their sites, where they are known."""
 
     paths: dict[str, str] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
+    sites: dict[str, str] = field(default_factory=dict)
+    _dropped: set[str] = field(default_factory=set)
 
     @property
     def whole(self) -> bool:
         return not self.left_out
 
-    def add(self, drive: Mapping[str, Any]) -> None:
+    def add(self, drive: Mapping[str, Any], site: str = "") -> None:
         if not isinstance(drive.get("id"), str) or drive.get("driveType", _LIBRARY) != _LIBRARY:
             return
         if len(self.paths) < MOST or drive["id"] in self.paths:
             self.paths[drive["id"]] = path_of(str(drive.get("webUrl") or "")) or str(drive.get("name") or "")
+            self.sites |= {drive["id"]: site} if site else {}
         else:
             self.left_out[MANY] += 1
+
+    def without(self, choice: Choice) -> Libraries:
+        """Those in which anything can be chosen."""
+        for drive, path in list(self.paths.items()):
+            if not choice.may_hold(Subject(drive, path, above=(self.sites.get(drive, ""),))):
+                self._dropped.add(drive)
+                del self.paths[drive]
+        return self
 
     def has(self, drive_id: str) -> bool | None:
         """Whether a library is one of these; None if that cannot be said: an empty list is not believed."""
         if drive_id in self.paths:
             return True
-        return False if self.whole and self.paths else None
+        return False if drive_id in self._dropped or (self.whole and self.paths) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,17 @@ class Sites:
 
     graph: Graph
     tokens: TokenSource
+
+    def of(self, choice: Choice) -> Libraries:
+        """In which anything can be chosen: those that `include` leads to, and of the followed sites where it names a
+        type or an open beginning of paths, or is not there. Fatal if they cannot be listed."""
+        named = [place for one in choice.include if (place := _place(one))]
+        if choice.include and len(named) == len(choice.include):
+            return self.chosen(named).without(choice) if choice.exclude else self.chosen(named)
+        found = self.followed()
+        if named:
+            self.chosen(named, found)
+        return found.without(choice)
 
     def followed(self) -> Libraries:
         """Of all sites that the person follows. Fatal if they cannot be listed."""
@@ -76,9 +101,9 @@ class Sites:
                 found.left_out[CLOSED_SITE] += 1
         return found
 
-    def chosen(self, include: Sequence[Mapping[str, str]]) -> Libraries:
+    def chosen(self, include: Sequence[Mapping[str, str]], found: Libraries | None = None) -> Libraries:
         """Sites, that is all libraries of each, and single libraries: by id, or by the path of their address."""
-        found, hosts = Libraries(), list[str]()
+        found, hosts = found or Libraries(), list[str]()
         for one in include:
             is_there = self._by_id(one["id"], found) if one.get("id") else self._by_path(one["path"], found, hosts)
             if not is_there:
@@ -96,7 +121,7 @@ class Sites:
         return drive.get("id") in found.paths
 
     def _by_path(self, wanted: str, found: Libraries, hosts: list[str]) -> bool:
-        """The longest beginning of the path that is a site; what follows is the path of a library in it."""
+        """The longest beginning of the path that is a site; what follows is the path of a library, or leads into one."""
         names = path_of(wanted).split("/")
         if not hosts:
             root = self._one("/sites/root") or {}
@@ -111,9 +136,9 @@ class Sites:
     def _take(self, site_id: str, found: Libraries, library: str = "") -> bool:
         """All libraries of a site, or the one with this path; whether there are any to be had."""
         drives = self._every(f"/sites/{quote(site_id, safe=',')}/drives")
-        wanted = [one for one in drives or () if not library or _same(path_of(str(one.get("webUrl") or "")), library)]
+        wanted = [one for one in drives or () if not library or _leads(library, path_of(str(one.get("webUrl") or "")))]
         for one in wanted:
-            found.add(one)
+            found.add(one, site_id)
         return drives is not None and (bool(wanted) or not library)
 
     def _every(self, path: str) -> list[Mapping[str, Any]] | None:
@@ -147,9 +172,21 @@ def path_of(address: str) -> str:
     return unquote(parts.path if parts else address).strip("/")
 
 
-def _same(path: str, other: str) -> bool:
-    """SharePoint's addresses know no case."""
-    return path.casefold() == other.casefold()
+def _leads(path: str, library: str) -> bool:
+    """Whether a path is a library's, or leads into it. SharePoint's addresses know no case."""
+    return bool(library) and f"{path}/".casefold().startswith(f"{library}/".casefold())
+
+
+def _place(entry: Mapping[str, str]) -> Mapping[str, str]:
+    """Of an entry of `include` the site or library that it lies in; nothing for a type, or a path that names none before
+    its first star. An item's id begins with its library's."""
+    if "id" in entry:
+        return {"id": entry["id"].partition("/")[0]}
+    names = path_of(entry["path"]).split("/") if "path" in entry else []
+    fixed = list(takewhile(lambda name: "*" not in name, names))
+    if fixed == names:
+        return entry if names else {}
+    return {"path": "/".join(fixed)} if len(fixed) > 1 else {}
 
 
 def _entries(found: Any, title: str) -> Iterator[Mapping[str, Any]]:

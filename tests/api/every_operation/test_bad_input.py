@@ -61,6 +61,14 @@ def connector(source: str) -> list[Row]:
         body(ingest(source, {"connectionId": ""}), 400, INGEST),
         body(ingest(source, {**good, "metadata": [1]}), 400, INGEST),
         body(ingest(source, good, chunkConfig={"chunkSize": 0, "chunkOverlap": 0}), 400, CHUNKS),
+        *(
+            body(ingest(source, {**good, name: bad}), 400, INGEST)
+            for name in ("include", "exclude")
+            for bad in (
+                *("a", [5], [{}], [{"id": "a", "path": "b"}], [{"path": ""}], [{"path": "a//b"}], [{"path": "a**"}]),
+                *([{"mimeType": "pdf"}], [{"id": "a"}] * 201, [{"path": "a\0"}]),
+            )
+        ),
     ]
 
 
@@ -312,13 +320,7 @@ ROWS: dict[str, list[Row]] = {
     "POST /v1/ingest/google-drive": connector("GOOGLE_DRIVE"),
     "POST /v1/ingest/dropbox": connector("DROPBOX"),
     "POST /v1/ingest/onedrive": connector("ONEDRIVE"),
-    "POST /v1/ingest/sharepoint": [
-        *connector("SHAREPOINT"),
-        *(
-            body(ingest("SHAREPOINT", {"connectionId": "conn_1", "include": bad}), 400, INGEST)
-            for bad in ("sites/a", [5], [{}], [{"id": "a", "path": "b"}], [{"path": ""}], [{"id": "a"}] * 201)
-        ),
-    ],
+    "POST /v1/ingest/sharepoint": connector("SHAREPOINT"),
     "POST /v1/ingest/box": connector("BOX"),
     "GET /v1/ingest-job-runs": [*paged(REQUEST), ({"params": {**IN_SPACE, "status": "DONE"}}, 400, REQUEST)],
     "GET /v1/ingest-job-runs/{ingest_job_run_id}": [

@@ -71,6 +71,24 @@ def test_chosen_sites_and_libraries_are_kept_with_the_request(org, space):
     assert error["details"]["field"] == "ingestConfig.config.include[1]"
 
 
+@pytest.mark.decision("D71")
+@pytest.mark.parametrize("path", SOURCES)
+def test_what_is_chosen_is_kept_with_the_request_and_what_makes_no_sense_is_told(org, space, path):
+    made = connection(org, space, SOURCES[path])
+    chosen = {"include": [{"path": "plans/**/2026*"}, {"id": "1"}], "exclude": [{"mimeType": "image/*"}]}
+    answer = post(org, space, path, made, config=chosen)
+    assert answer.status_code == 200, answer.text
+    row = org.db.row(
+        "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s",
+        {"run": answer.json()["data"]["ingestJobRunId"]},
+    )
+    assert row["config"]["request"] == chosen
+    refused = post(org, space, path, made, config={"exclude": [{"path": "a"}, {"path": "a/b**"}]})
+    error = assert_error(refused, 400, "INVALID_INGEST_CONFIG")["error"]
+    assert error["details"]["field"] == "ingestConfig.config.exclude[1]"
+    assert "**" in error["message"]
+
+
 @pytest.mark.decision("D15")
 @pytest.mark.decision("D25")
 @pytest.mark.parametrize("path", SOURCES)

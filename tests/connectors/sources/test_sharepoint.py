@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from urllib.parse import unquote
 
 import pytest
 
@@ -11,6 +12,7 @@ from connectors import registry
 from connectors.http import paging
 from connectors.microsoft_graph import changes
 from connectors.sources.sharepoint import sites
+from retrieval.choices import Choice
 from retrieval.errors import Fatal, Retryable, Skippable
 from tests.standins import faults, sharepoint
 from tests.standins.place import APP
@@ -36,7 +38,8 @@ def skipped(found):
 @pytest.fixture
 def choose(account):
     """A function: the connector with a choice."""
-    return lambda *include: registry.connector("SHAREPOINT", APP, account.settings).choosing(include)
+    made = registry.connector("SHAREPOINT", APP, account.settings)
+    return lambda *include, exclude=(): made.choosing(Choice(include, tuple(exclude)))
 
 
 @pytest.mark.decision("D84")
@@ -169,6 +172,29 @@ def test_chosen_sites_and_libraries_are_listed_followed_or_not(account, tokens, 
     found = pages(choose(wanted), tokens)
     assert set(items(found)) == ({shared, plans} if kind in {"site id", "site path", "address"} else {plans})
     assert found[-1].whole
+
+
+@pytest.mark.decision("D71")
+def test_a_library_in_which_nothing_is_chosen_is_not_even_listed(account, tokens, choose):
+    account.follow(OTHER)
+    account.add_library(OTHER, f"{OTHER}/Plans")
+    account.put("home.txt", "x")
+    account.put("shared.txt", "x", OTHERS)
+    plans = account.put("a/plans.txt", "x", f"{OTHER}/Plans")
+    for include, exclude in (
+        ([{"path": f"{OTHER}/Plans/a"}], []),
+        ([{"id": f"{account.libraries[f'{OTHER}/Plans'].drive}/x"}], []),
+        ([{"path": f"{OTHER}/pl*"}], []),
+        ([], [{"path": "sites/team"}, {"path": "**/Shared Documents"}]),
+        ([], [{"id": account.site_id("sites/team")}, {"id": account.libraries[OTHERS].drive}]),
+    ):
+        account.requests.clear()
+        chosen = choose(*include, exclude=exclude)
+        assert set(items(pages(chosen, tokens))) == {plans}, (include, exclude)
+        feeds = {unquote(one).split("/")[3] for one in account.requests if one.endswith("/delta")}
+        wildcard = any("*" in one.get("path", "") for one in include)
+        assert wildcard or feeds == {account.libraries[f"{OTHER}/Plans"].drive}
+        assert chosen.gone(tokens, account.put("home2.txt", "x")) or include
 
 
 @pytest.mark.decision("D84")

@@ -1,0 +1,227 @@
+"""Which part of an account is synchronized: `include` and `exclude` of a connector's config, one rule for all (D71).
+
+    {"id": "…"}          the file or folder with this id, and all below it
+    {"path": "a/*/c"}    what lies at the path, and all below it; `*`: within a name, `**`: any number of folders
+    {"mimeType": "…"}    files of this type; `image/*`: of all its kinds
+
+Without `include` everything is chosen; what matches `exclude` never is. Names are compared without regard to case, after
+Unicode normalization (NFC): most services know no case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mimetypes
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+MOST: Final = 200
+"""Entries of `include`, and of `exclude`."""
+KINDS: Final = ("id", "path", "mimeType")
+ANY, DEEP = "*", "**"
+_TYPE = re.compile(r"[\w!#$&^.+-]+/(\*|[\w!#$&^.+-]+)")
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_OPEN = "application/vnd.oasis.opendocument."
+_TYPES = mimetypes.MimeTypes()
+for _ending, _type in {
+    ".docx": _OFFICE + "wordprocessingml.document",
+    ".xlsx": _OFFICE + "spreadsheetml.sheet",
+    ".pptx": _OFFICE + "presentationml.presentation",
+    ".odt": _OPEN + "text",
+    ".ods": _OPEN + "spreadsheet",
+    ".odp": _OPEN + "presentation",
+    ".md": "text/markdown",
+    ".msg": "application/vnd.ms-outlook",
+}.items():
+    _TYPES.add_type(_type, _ending)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is judged. `above`: ids of the folders that it lies in; `path`: names with `/` between them."""
+
+    id: str
+    path: str
+    media_type: str = ""
+    above: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`include` and `exclude` as a request sends them, checked by `fault`."""
+
+    include: tuple[Mapping[str, str], ...] = ()
+    exclude: tuple[Mapping[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Choice:
+        """Of a connector's config; one that has neither chooses everything."""
+        return cls(tuple(config.get("include") or ()), tuple(config.get("exclude") or ()))
+
+    def __bool__(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.include or self.exclude)
+
+    @cached_property
+    def mark(self) -> str:
+        """The same for the same choice, another one for another; "" for everything."""
+        said: dict[str, Any] = {"include": [dict(one) for one in self.include]} if self.include else {}
+        said |= {"exclude": [dict(one) for one in self.exclude]} if self.exclude else {}
+        text = json.dumps(said, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if said else ""
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Ids that either list names: whoever lists has to say of each item whether it lies below them."""
+        return tuple(dict.fromkeys(one["id"] for one in (*self.include, *self.exclude) if "id" in one))
+
+    @cached_property
+    def has_places(self) -> bool:
+        """Whether it depends on where an item lies, and not on its type alone."""
+        return any("mimeType" not in one for one in (*self.include, *self.exclude))
+
+    def takes(self, one: Subject) -> bool:
+        """Whether a file is chosen."""
+        parts = _parts(one.path)
+        return (not self.include or self._in.matches(one, parts)) and not self._out.matches(one, parts)
+
+    def takes_folder(self, one: Subject) -> bool:
+        """Whether everything in a folder is chosen, but for what `exclude` names below it."""
+        parts = _parts(one.path)
+        return (not self.include or self._in.places(one, parts)) and not self._out.places(one, parts)
+
+    def may_hold(self, one: Subject, *, ids: bool = True) -> bool:
+        """Whether anything in a folder can be chosen. `ids`: any id of `include` may lie somewhere below it."""
+        parts = _parts(one.path)
+        if self._out.places(one, parts):
+            return False
+        may = (ids and bool(self._in.ids)) or self._in.places(one, parts) or self._in.may_follow(parts)
+        return not self.include or may
+
+    @cached_property
+    def _in(self) -> _Entries:
+        return _Entries.of(self.include)
+
+    @cached_property
+    def _out(self) -> _Entries:
+        return _Entries.of(self.exclude)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """One list, made ready: ids, paths as folded names, types as their beginnings."""
+
+    ids: frozenset[str]
+    paths: tuple[tuple[str, ...], ...]
+    types: tuple[str, ...]
+
+    @classmethod
+    def of(cls, entries: Iterable[Mapping[str, str]]) -> _Entries:
+        known = list(entries)
+        paths = [pattern for one in known if "path" in one for pattern in _patterns(one["path"])]
+        types = tuple(one["mimeType"].casefold() for one in known if "mimeType" in one)
+        return cls(frozenset(one["id"] for one in known if "id" in one), tuple(paths), types)
+
+    def matches(self, one: Subject, parts: Sequence[str]) -> bool:
+        return self.places(one, parts) or (bool(self.types) and self._types(media_type(one)))
+
+    def places(self, one: Subject, parts: Sequence[str]) -> bool:
+        if self.ids and (one.id in self.ids or not self.ids.isdisjoint(one.above)):
+            return True
+        return any(_below(parts, pattern) for pattern in self.paths)
+
+    def may_follow(self, parts: Sequence[str]) -> bool:
+        """Whether a path or a type can match deeper than these folders."""
+        return bool(self.types) or any(_on_the_way(parts, pattern) for pattern in self.paths)
+
+    def _types(self, kind: str) -> bool:
+        return any(kind == wanted or (wanted.endswith("/*") and kind.startswith(wanted[:-1])) for wanted in self.types)
+
+
+def media_type(one: Subject) -> str:
+    """As the service says it; by the ending of the name where it says nothing."""
+    guessed, packed = _TYPES.guess_type("./" + one.path.rpartition("/")[2])
+    said = one.media_type or ("application/gzip" if packed == "gzip" else guessed) or ""
+    return said.partition(";")[0].strip().casefold()
+
+
+def fault(entry: Mapping[str, Any], *, empty_path: bool = False) -> str:
+    """What is wrong with an entry, as the end of a sentence; "" where nothing is. `empty_path`: an address may be bare."""
+    named = [kind for kind in KINDS if entry.get(kind) is not None]
+    if len(named) != 1:
+        return "takes an id, a path or a mimeType, and one of them"
+    value = str(entry[named[0]])
+    if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in value):
+        return f"has a control character in its {named[0]}"
+    if named[0] == "mimeType":
+        return "" if _TYPE.fullmatch(value) else "has no mimeType such as application/pdf or image/*"
+    return _path_fault(value, empty_path=empty_path) if named[0] == "path" else ""
+
+
+def _path_fault(path: str, *, empty_path: bool) -> str:
+    text = _unaddressed(path)
+    parts = text.strip("/").split("/")
+    if parts == [""]:
+        return "" if empty_path and "://" in path else "has an empty path: leave include out to choose everything"
+    if "" in parts:
+        return "has a path with an empty name: two slashes follow each other"
+    if {".", ".."} & set(parts):
+        return 'has a path with "." or "..": paths begin at the top of the account'
+    if any(DEEP in part and part != DEEP for part in parts):
+        return "has ** beside other characters: ** stands alone between slashes"
+    return ""
+
+
+def _patterns(path: str) -> list[tuple[str, ...]]:
+    """A path as it stands, and as it reads without percent-encoding where that is something else."""
+    text = _unaddressed(path)
+    return [tuple(_parts(one)) for one in dict.fromkeys([text, unquote(text)])]
+
+
+def _unaddressed(path: str) -> str:
+    """Of an address in a browser its path."""
+    return unquote(urlsplit(path).path) if "://" in path else path
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in unicodedata.normalize("NFC", path).casefold().split("/") if part]
+
+
+def _below(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the pattern is of this path or of a folder above it."""
+    return _fits(parts, (*pattern, DEEP), DEEP, _named)
+
+
+def _on_the_way(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the pattern can match something below these folders."""
+    if DEEP in pattern:
+        return all(map(_named, parts, pattern[: pattern.index(DEEP)]))
+    return len(parts) < len(pattern) and all(map(_named, parts, pattern))
+
+
+def _named(name: str, pattern: str) -> bool:
+    return name == pattern or (ANY in pattern and _fits(name, pattern, ANY, str.__eq__))
+
+
+def _fits(subject: Sequence[T], pattern: Sequence[T], star: T, same: Callable[[T, T], bool]) -> bool:
+    """Whether a sequence matches a pattern in which `star` stands for any number of members; quadratic at most."""
+    at = place = 0
+    back: tuple[int, int] | None = None
+    while at < len(subject):
+        if place < len(pattern) and pattern[place] == star:
+            back, place = (at, place + 1), place + 1
+        elif place < len(pattern) and same(subject[at], pattern[place]):
+            at, place = at + 1, place + 1
+        elif back is not None:
+            at, place = back[0] + 1, back[1]
+            back = (at, place)
+        else:
+            return False
+    return all(one == star for one in pattern[place:])

@@ -1,0 +1,153 @@
+"""What is chosen of an account (D71): nothing else is fetched, and what is not chosen any more leaves."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+
+from tests.connectors.sources.test_connectors import ACCOUNTS
+from tests.flows.connected import connected_space
+from tests.standins.sharepoint import HOME
+
+TEXTS = {
+    "harbour.txt": "The harbour master counts ships at dawn.",
+    "plans/2026/launch.txt": "The launch of the lighthouse is planned for spring.",
+    "plans/2026/budget.txt": "The budget of the observatory is nearly spent.",
+    "plans/drafts/tower.txt": "The tower may be painted red.",
+    "notes/bees.txt": "Bees dance to tell where the clover grows.",
+    "notes/owls.txt": "Owls hunt mice at night without a sound.",
+}
+
+
+@pytest.fixture(params=ACCOUNTS)
+def account(request):
+    module, _, name = ACCOUNTS[request.param].partition(":")
+    with getattr(importlib.import_module(module), name)() as made:
+        yield made
+
+
+@pytest.fixture
+def files(account):
+    return {path: account.put(path, text) for path, text in TEXTS.items()}
+
+
+@pytest.fixture
+def space(db, account, monkeypatch):
+    with connected_space(db, account, monkeypatch) as made:
+        yield made
+
+
+def at(account, path):
+    """As this service spells a path: SharePoint's begin with the library's address."""
+    return {"path": f"{HOME}/{path}" if account.connector == "SHAREPOINT" else path}
+
+
+def folder(account, path):
+    """The id of a folder that is there."""
+    if account.connector == "DROPBOX":
+        return account._folder(f"/{path}")["id"]
+    if account.connector == "NOTION":
+        return account.folders[path][0].replace("-", "")  # as it stands in an address
+    return account.folder(path)
+
+
+def fetched(account):
+    """The ids of what was fetched, by the stand-in's log of requests."""
+    if account.connector == "DROPBOX":
+        return {argument["path"] for name, argument in account.arguments if name in {"download", "export"}}
+    if account.connector == "GOOGLE_DRIVE":
+        return {said["fileId"] for _, said in account.asked if said.get("alt") == "media"}
+    pattern = {
+        "BOX": r"GET /2\.0/files/(\d+)/content",
+        "NOTION": r"GET /v1/(?:pages|blocks)/([0-9a-f-]+)/(?:markdown|children)",
+    }.get(account.connector, r"GET /signed/(?:.*~)?(.*)")
+    return {found[1] for request in account.requests if (found := re.fullmatch(pattern, request))}
+
+
+def has(space, files):
+    """Paths of the documents that are there."""
+    found = space.db.rows(
+        "select external_id from documents where connection_id = %(id)s and deleted_at is null",
+        {"id": space.connection},
+    )
+    there = {row["external_id"] for row in found}
+    return {path for path, one in files.items() if one in there}
+
+
+@pytest.mark.decision("D71")
+def test_nothing_but_what_is_chosen_is_fetched(space, account, files):
+    run = space.ingest(include=[at(account, "plans")], exclude=[at(account, "plans/**/tower*")])
+    assert (run.outcome, run.failed) == ("SUCCEEDED", [])
+    wanted = {"plans/2026/launch.txt", "plans/2026/budget.txt"}
+    assert has(space, files) == wanted
+    assert fetched(account) == {files[path].rpartition("/")[2] for path in wanted}
+    assert not [name for name in space.search("bees dance where clover grows", top_k=9) if "bees" in name]
+
+
+@pytest.mark.decision("D71")
+def test_a_narrower_choice_is_a_removal_that_many_wait_for(space, account, files):
+    space.ingest()
+    assert has(space, files) == set(TEXTS)
+    run = space.ingest(exclude=[at(account, "harbour.txt")])
+    assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (1, 0)
+    run = space.ingest(include=[at(account, "plans")])
+    assert (run.progress["removed"], run.progress["awaitingConfirmation"]) == (0, 2)
+    assert has(space, files) == set(TEXTS) - {"harbour.txt"}
+    space.ingest()
+    assert has(space, files) == set(TEXTS)
+    run = space.ingest()
+    assert run.progress.get("awaitingConfirmation", 0) == 0
+
+
+@pytest.mark.decision("D71")
+def test_what_is_moved_out_leaves_and_what_is_moved_in_comes(space, account, files):
+    for number in range(6):
+        account.put(f"plans/2026/more{number}.txt", f"more {number}")
+    chosen = {"include": [at(account, "plans")], "exclude": [at(account, "plans/drafts")]}
+    space.ingest(**chosen)
+    account.requests.clear()
+    account.move(files["plans/2026/budget.txt"], "notes")
+    account.move(files["notes/owls.txt"], "plans/2026")
+    run = space.ingest(**chosen)
+    assert run.progress["removed"] == 1
+    assert has(space, files) == {"plans/2026/launch.txt", "notes/owls.txt"}
+
+
+@pytest.mark.decision("D71")
+def test_ids_choose_folders_and_files(space, account, files):
+    run = space.ingest(
+        include=[{"id": folder(account, "plans")}, {"id": files["notes/owls.txt"]}],
+        exclude=[{"id": folder(account, "plans/2026")}, {"id": files["harbour.txt"]}],
+    )
+    assert run.failed == []
+    wanted = {"plans/drafts/tower.txt", "notes/owls.txt"}
+    assert has(space, files) == wanted
+    assert fetched(account) == {files[path].rpartition("/")[2] for path in wanted}
+
+
+@pytest.mark.decision("D71")
+@pytest.mark.parametrize("by", ["id", "path"])
+@pytest.mark.parametrize("account", ["BOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT", "NOTION"], indirect=True)
+def test_a_folder_that_is_moved_out_takes_its_files_with_it(space, account, files, by):
+    for number in range(9):
+        account.put(f"plans/more{number}.txt", f"more {number}")
+    moved = folder(account, "plans/2026")
+    chosen = {"include": [{"id": folder(account, "plans")} if by == "id" else at(account, "plans")]}
+    space.ingest(**chosen)
+    assert has(space, files) == {"plans/2026/launch.txt", "plans/2026/budget.txt", "plans/drafts/tower.txt"}
+    account.move(account.folders["plans/2026"][0] if account.connector == "NOTION" else moved, "notes")
+    run = space.ingest(**chosen)
+    assert run.progress["removed"] == 2
+    assert has(space, files) == {"plans/drafts/tower.txt"}
+
+
+@pytest.mark.decision("D71")
+def test_types_are_chosen_too(space, account, files):
+    kept = {"GOOGLE_DRIVE": "text/plain", "NOTION": "text/markdown"}.get(account.connector, "text/*")
+    space.ingest(include=[{"mimeType": "application/pdf"}])
+    assert has(space, files) == set()
+    assert fetched(account) == set() or account.connector == "NOTION"  # whose pages may hold such files
+    space.ingest(include=[{"mimeType": kept}], exclude=[at(account, "notes")])
+    assert has(space, files) == {path for path in TEXTS if not path.startswith("notes")}
