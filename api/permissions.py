@@ -110,6 +110,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "GET /v1/connections": Permission("connections:read"),
     "GET /v1/connections/{connection_id}": Permission("connections:read"),
     "PATCH /v1/connections/{connection_id}": Permission("connections:write"),
+    "POST /v1/connections/{connection_id}/browse": Permission("connections:read"),
     "POST /v1/connections/{connection_id}/revoke": Permission("connections:write"),
     "GET /v1/activity": Permission("ingest:read"),
     "POST /v1/webhooks": _not_of_a_tenant("webhooks:write"),

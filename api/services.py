@@ -29,6 +29,9 @@ THREADS = 8
 PROBES = 12
 """Checks of configs at once; they have threads of their own, so that a vendor that hangs keeps no search waiting."""
 
+BROWSING = 8
+"""Folders of content services that are asked for at once."""
+
 RERANKING = 16
 """Rerankings at once, in threads of their own for the same reason."""
 
@@ -58,6 +61,8 @@ class Services:
     reranking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(RERANKING, "rerank"))
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once this process is about to end."""
+    browsing: ProbeThreads = field(default_factory=lambda: ProbeThreads(BROWSING))
+    """Asks content services for people who choose; one that hangs keeps no search from its thread."""
     counting: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "figures"))
     """Reads figures: a slow count keeps no search from its thread."""
     waits: RunWaits = field(init=False)

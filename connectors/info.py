@@ -17,21 +17,27 @@ Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
 HttpsUrl = Annotated[str, Meta(pattern=r"^https://\S+$", max_length=2048)]
 
 ItemId = Annotated[
-    str, Meta(min_length=1, max_length=500, description="The service's own id of a file or folder, as browsing says it.")
+    str,
+    Meta(min_length=1, max_length=500, description="The service's id of a file or folder, as browsing says it."),
 ]
 ItemPath = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=2000,
-        description="From the top of the account, names with / between them; * stands for any part of a name, ** for any"
-        " number of folders.",
+        description="From the top of the account, names with / between them; * stands for any part of a name, ** for"
+        " any number of folders.",
         examples=["plans/2026", "clients/*/invoices", "**/drafts"],
     ),
 ]
 MimeType = Annotated[
     str,
-    Meta(min_length=3, max_length=200, description="As browsing says it; image/* for all of a kind.", examples=["image/*"]),
+    Meta(
+        min_length=3,
+        max_length=200,
+        description="As browsing says it; image/* for all of a kind.",
+        examples=["image/*"],
+    ),
 ]
 
 

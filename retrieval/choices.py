@@ -4,8 +4,8 @@
     {"path": "a/*/c"}    what lies at the path, and all below it; `*`: within a name, `**`: any number of folders
     {"mimeType": "…"}    files of this type; `image/*`: of all its kinds
 
-Without `include` everything is chosen; what matches `exclude` never is. Names are compared without regard to case, after
-Unicode normalization (NFC): most services know no case.
+Without `include` everything is chosen; what matches `exclude` never is. Names are compared without regard to case,
+after Unicode normalization (NFC): most services know no case.
 """
 
 from __future__ import annotations
@@ -114,6 +114,9 @@ class Choice:
         return _Entries.of(self.exclude)
 
 
+EVERYTHING: Final = Choice()
+
+
 @dataclass(frozen=True, slots=True)
 class _Entries:
     """One list, made ready: ids, paths as folded names, types as their beginnings."""
@@ -153,7 +156,10 @@ def media_type(one: Subject) -> str:
 
 
 def fault(entry: Mapping[str, Any], *, empty_path: bool = False) -> str:
-    """What is wrong with an entry, as the end of a sentence; "" where nothing is. `empty_path`: an address may be bare."""
+    """What is wrong with an entry, as the end of a sentence; "" where nothing is.
+
+    `empty_path`: an address may be bare.
+    """
     named = [kind for kind in KINDS if entry.get(kind) is not None]
     if len(named) != 1:
         return "takes an id, a path or a mimeType, and one of them"

@@ -13,6 +13,10 @@ from api.operation import Call, TenantUse, operation
 from api.services import Services
 from api.wire.common import Answer, Identified
 from api.wire.connections import (
+    BrowseConnection,
+    BrowsedAnswer,
+    BrowsedData,
+    BrowsedEntry,
     Connection,
     ConnectionAnswer,
     ConnectionCreatedAnswer,
@@ -35,8 +39,10 @@ from api.wire.connections import (
 )
 from api.wire.parameters import EXAMPLE
 from connectors import registry
-from retrieval.connections import connections, oauth_states
+from retrieval.connections import browsing, connections, oauth_states
+from retrieval.connections.browsing import Shown
 from retrieval.connections.oauth_states import Start
+from retrieval.connections.tokens import ConnectionTokens
 from retrieval.documents import connection_documents
 from retrieval.errors import ErrorCode, ServiceError, StepError
 from retrieval.namespaces import namespaces
@@ -49,6 +55,8 @@ log = structlog.get_logger()
 
 REVOKE_SECONDS = 5.0
 """How long the vendor is given to hear that an authorization has ended."""
+BROWSE_SECONDS = 20.0
+"""How long a content service is given to show a folder."""
 RELEASE_SECONDS = 10.0
 """How long a revocation is waited for to let go of documents; the sweep does what is left."""
 
@@ -201,7 +209,53 @@ async def revoke_connection(call: Call[RevokeConnection, None]) -> ConnectionRev
     )
 
 
-HANDLERS = (create_connection, list_connections, get_connection, update_connection, revoke_connection)
+@_operation(
+    "POST",
+    _ONE + "/browse",
+    summary="Browse what a connection gives access to",
+    body=BrowseConnection,
+    answer=BrowsedAnswer,
+    raises=(*_MISSING, ErrorCode.NOT_FOUND),
+    example=_NAMESPACE,
+)
+async def browse_connection(call: Call[BrowseConnection, None]) -> BrowsedAnswer:
+    """One folder of the account, as the service shows it now; nothing is ingested."""
+    services, parent = call.services, call.body.parent_id
+    scope, connection_id = await _place(call)
+    stored = await connections.find(services.db, services.ring, scope, connection_id)
+    browsing.require_active(stored)
+    place = await call.place(call.body.cursor, scope.namespace)
+    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    app = connections.usable_app(config, stored.connector, services.settings)
+    chosen = await browsing.choice(services.db, stored)
+    found: list[tuple[list[Shown], str | None]] = []
+
+    def ask() -> None:
+        connector = registry.connector(stored.connector, app, services.settings)
+        tokens = ConnectionTokens(services.db, services.ring, stored.id, connector.authorizer)
+        found.append(browsing.level(tokens, connector, parent, place, chosen))
+
+    try:
+        async with asyncio.timeout(BROWSE_SECONDS):
+            await services.browsing.run(ask)
+    except TimeoutError as error:
+        message = f"{registry.infos()[stored.connector].title} has not answered in time: try again."
+        late = {"Retry-After": "5"}
+        raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="vendor", headers=late) from error
+    shown, following = found[0]
+    entries = [BrowsedEntry.of(one) for one in shown]
+    cursor = await call.cursor(following, scope.namespace)
+    return BrowsedAnswer(message="Folder listed successfully", data=BrowsedData(entries, cursor is not None, cursor))
+
+
+HANDLERS = (
+    create_connection,
+    list_connections,
+    get_connection,
+    update_connection,
+    browse_connection,
+    revoke_connection,
+)
 
 
 async def tell_vendor(services: Services, scope: Scope, connector: str, tokens: Tokens) -> None:

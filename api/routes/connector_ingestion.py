@@ -54,7 +54,7 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
 
 
 def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
-    """What the source is told. ServiceError for an entry that names two things or none, or a path that makes no sense."""
+    """What the source is told. ServiceError for an entry that names two things or none, or makes no sense."""
     said: dict[str, Any] = {}
     for name in ("include", "exclude"):
         entries = [msgspec.to_builtins(one) for one in getattr(config, name) or ()]

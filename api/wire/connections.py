@@ -11,6 +11,7 @@ from api.wire.common import Answer, Identified, Listing, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.ingest import NamespaceId
 from retrieval.connections import connections
+from retrieval.connections.browsing import Shown
 from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
 from retrieval.security.secrets import mask
@@ -210,6 +211,75 @@ class UpdatedConnectionData(Struct, rename="camel"):
 
     authorization_url: str
     connection: Connection
+
+
+class BrowseConnection(Struct, rename="camel", kw_only=True):
+    """Which folder to look into; without `parentId` the top of the account."""
+
+    namespace_id: NamespaceId
+    parent_id: (
+        Annotated[str, Meta(min_length=1, max_length=500, description="The id of an entry that was listed before.")]
+        | None
+    ) = None
+    cursor: Annotated[str, Meta(description="The nextCursor of the page before, of the same folder.")] | None = None
+
+
+class EntryKind(StrEnum):
+    """What lies in an account."""
+
+    FOLDER = "FOLDER"
+    FILE = "FILE"
+
+
+class BrowsedEntry(Struct, rename="camel", kw_only=True):
+    """A file or folder of an account, as the service says it."""
+
+    id: Annotated[str, Meta(description="The service's own id, as include and exclude take it.")]
+    name: str
+    path: Annotated[str, Meta(description="As include and exclude take it.")]
+    kind: EntryKind
+    mime_type: Annotated[str | None, Meta(description="As include and exclude take it; null of folders.")]
+    size: Annotated[int | None, Meta(description="In bytes; null where the service does not say it.")]
+    modified_at: Annotated[str | None, Meta(description="ISO 8601; null where the service does not say it.")]
+    has_children: Annotated[
+        bool, Meta(description="Whether anything may lie in it: true too where the service does not say it.")
+    ]
+    selected: Annotated[
+        bool,
+        Meta(
+            description="Whether the newest ingestion of the connection takes it; a folder, if all that lies in it is"
+            " taken but for what exclude names there. False before the first ingestion."
+        ),
+    ]
+
+    @classmethod
+    def of(cls, shown: Shown) -> BrowsedEntry:
+        entry = shown.entry
+        return cls(
+            id=entry.id,
+            name=entry.name,
+            path=entry.path,
+            kind=EntryKind.FOLDER if entry.is_folder else EntryKind.FILE,
+            mime_type=shown.media_type or None,
+            size=entry.size,
+            modified_at=entry.modified_at,
+            has_children=entry.has_children,
+            selected=shown.selected,
+        )
+
+
+class BrowsedData(Struct, rename="camel"):
+    """A page of one folder, in the service's order."""
+
+    items: Annotated[list[BrowsedEntry], Meta(description="What lies right in the folder.")]
+    has_next_page: bool
+    next_cursor: str | None
+
+
+class BrowsedAnswer(Answer, kw_only=True):
+    """What lies in a folder."""
+
+    data: BrowsedData
 
 
 class ConnectionCreatedAnswer(Answer, kw_only=True):

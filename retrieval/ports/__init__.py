@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from retrieval.ports.rerankers import Reranker
-from retrieval.ports.sources import Authorizer, Choosing, Connector, Tokens, TokenSource
+from retrieval.ports.sources import Authorizer, Browsing, Choosing, Connector, Entry, Level, Tokens, TokenSource
 from retrieval.ports.stores import Match, Vector, VectorStore
 from retrieval.ports.values import (
     Chunk,
@@ -32,13 +32,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Authorizer",
+    "Browsing",
     "Choosing",
     "Chunk",
     "Connector",
     "DiscoveryRequest",
     "Embedder",
     "Embeddings",
+    "Entry",
     "FileStore",
+    "Level",
     "Match",
     "Member",
     "OcrStrategy",

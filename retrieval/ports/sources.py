@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +23,30 @@ class Tokens:
     refresh_token: str | None = field(default=None, repr=False)
     expires_at: datetime | None = None
     account: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or a folder as browsing shows it. `size`: bytes, None where the service says none; `modified_at`: as it
+    says it, ISO 8601; `has_children`: whether anything may lie in it; `path`, `above`: as a `SourceItem` has them."""
+
+    id: str
+    name: str
+    is_folder: bool
+    path: str
+    media_type: str = ""
+    size: int | None = None
+    modified_at: str | None = None
+    has_children: bool = False
+    above: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A page of what lies in one folder. `cursor`: where the next one begins, None on the last."""
+
+    entries: Sequence[Entry]
+    cursor: str | None = None
 
 
 class TokenSource(Protocol):
@@ -102,5 +126,17 @@ class Choosing(Protocol):
 
         A folder that is moved or renamed changes what is chosen: its files are listed then, or everything is. What it
         does not look into because nothing there is chosen counts as gone.
+        """
+        ...
+
+
+@runtime_checkable
+class Browsing(Protocol):
+    """A connector that shows what there is, one folder at a time, for people who choose (D71)."""
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        """A page of what lies in a folder by its id, or at the top for None; nothing is noted or fetched.
+
+        `cursor`: that of the page before. Skippable if there is no such folder, or it may not be read.
         """
         ...

@@ -20,12 +20,17 @@ FILES = {
     "readme.md": "",
     "report.docx": "",
 }
-ABOVE = {"plans/2026/launch.txt": ("f-2026", "f-plans"), "plans/2026/drafts/launch.txt": ("f-drafts", "f-2026", "f-plans")}
+ABOVE = {
+    "plans/2026/launch.txt": ("f-2026", "f-plans"),
+    "plans/2026/drafts/launch.txt": ("f-drafts", "f-2026", "f-plans"),
+}
 
 
 def chosen(include=(), exclude=()):
     choice = Choice.of({"include": include, "exclude": exclude})
-    return {path for path, kind in FILES.items() if choice.takes(Subject(f"id {path}", path, kind, ABOVE.get(path, ())))}
+    return {
+        path for path, kind in FILES.items() if choice.takes(Subject(f"id {path}", path, kind, ABOVE.get(path, ())))
+    }
 
 
 def those(*beginnings):
@@ -56,7 +61,11 @@ def those(*beginnings):
         ([{"mimeType": "application/pdf"}], [], {path for path in FILES if path.endswith("pdf")}),
         ([{"mimeType": "IMAGE/*"}], [], {"clients/zoo/photo.png"}),
         ([{"mimeType": "text/markdown"}], [], {"readme.md"}),
-        ([{"mimeType": "application/vnd.openxmlformats-officedocument.wordprocessingml.document"}], [], {"report.docx"}),
+        (
+            [{"mimeType": "application/vnd.openxmlformats-officedocument.wordprocessingml.document"}],
+            [],
+            {"report.docx"},
+        ),
         ([{"path": "plans"}, {"mimeType": "image/*"}], [], those("plans/", "clients/zoo/photo")),
         ([{"path": "plans"}], [{"mimeType": "application/pdf"}], those("plans/2026")),
     ],

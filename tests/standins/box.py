@@ -143,7 +143,9 @@ class BoxAccount(account.Served):
         handler.reply(500, {"type": "error", "status": 500, "message": complaint})
 
     def _items(self, its: str, query: dict[str, str]) -> tuple[int, Any]:
-        folder = self.nodes[its]
+        folder = self.nodes.get(its)
+        if folder is None or folder.kind != "folder":
+            return _refusal(404)
         if folder.is_gone or folder.closed:
             return _refusal(403 if folder.closed else 404)
         kinds = ["folder", "file", "web_link"]

@@ -195,11 +195,24 @@ class DropboxAccount(Served):
         return answer, None
 
     def _list_folder(self, argument: Any, handler: Any) -> tuple[Any, None]:
-        if argument["path"] != "" or not argument["recursive"]:
+        if not argument["recursive"]:
+            return self._level(argument)
+        if argument["path"] != "":
             raise Refusal(NOT_FOUND)
         entries = [self._folder(one) for one in self.folders] + [self._file(one) for one in self.files]
         seen = sorted((one for one in entries if self._is_seen(one["path_lower"])), key=lambda one: one["path_lower"])
         return self._some([] if self.lost else seen, len(self.log), min(argument["limit"], self.page))
+
+    def _level(self, argument: Any) -> tuple[Any, None]:
+        """What lies right in one folder."""
+        wanted = argument["path"]
+        above = next((one for one in self.folders if wanted in {one, self._folder(one)["id"]}), None)
+        if wanted and above is None:
+            raise Refusal(NOT_FOUND)
+        entries = [self._folder(one) for one in self.folders] + [self._file(one) for one in self.files]
+        here = [one for one in entries if one["path_lower"].rpartition("/")[0] == (above or "")]
+        seen = [one for one in here if self._is_seen(one["path_lower"])]
+        return self._some(seen, len(self.log), min(argument["limit"], self.page))
 
     def _list_folder_continue(self, argument: Any, _handler: Any) -> tuple[Any, None]:
         if argument["cursor"] not in self.cursors:

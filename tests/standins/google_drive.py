@@ -96,7 +96,7 @@ class GoogleDriveAccount(Files, Served):
         if drive in self.barred:
             raise Refusal(403, "forbidden")
         asked = re.search(r"'([^']+)' in parents", said.get("q", ""))
-        if asked and asked[1] not in self.nodes:
+        if asked and asked[1] not in {"root", *self.nodes, *self.drives}:
             raise Refusal(404, "notFound")
         nodes = [node for node in self.nodes.values() if not self.lost and (asked or self._in_corpus(node, drive))]
         nodes = [node for node in nodes if everything or "driveId" not in node]
@@ -116,7 +116,9 @@ class GoogleDriveAccount(Files, Served):
             elif match := re.fullmatch(r"mimeType (!?=) '([^']+)'", clause):
                 fits = (node["mimeType"] == match[2]) == (match[1] == "=")
             elif match := re.fullmatch(r"'([^']+)' in parents", clause):
-                fits = match[1] in node.get("parents", [])
+                fits = (ROOT if match[1] == "root" else match[1]) in node.get("parents", [])
+            elif clause == "sharedWithMe":
+                fits = node.get("ownedByMe") is False and not node.get("parents")
             else:
                 raise Refusal(400, "invalid")
             if not fits:

@@ -32,6 +32,7 @@ SIGNED = "/signed/"
 _URL = "@microsoft.graph.downloadUrl"
 _DELTA = re.compile(r"/(?:root/)?delta(?:\(token='([^']*)'\))?")
 _ITEM = re.compile(r"/items/([^/]+)(/content)?")
+_CHILDREN = re.compile(r"/(?:root|items/([^/]+))/children")
 _OTHER = re.compile(r"/v1\.0/drives/([^/]+)/items/([^/]+)/content")
 
 
@@ -79,6 +80,8 @@ class OneDriveAccount(Served):
                 self._download(handler, path.removeprefix(SIGNED), query.pop("sig", ""))
             elif found := _DELTA.fullmatch(within):
                 self._delta(handler, found[1] or query.pop("token", ""))
+            elif found := _CHILDREN.fullmatch(within):
+                self._children(handler, found[1] or ROOT, int(query.pop("$skiptoken", 0)))
             elif found := _ITEM.fullmatch(within):
                 self._item(handler, found[1], content=bool(found[2]))
             elif (found := _OTHER.fullmatch(path)) and unquote(found[1]) == OTHER_DRIVE:
@@ -132,6 +135,18 @@ class OneDriveAccount(Served):
         if "text" in item and self.told:
             shown[_URL] = self._signed(item_id)
         return self._reply(handler, "/me/drive/items/{item-id}", shown)
+
+    def _children(self, handler: Handler, item_id: str, at: int) -> None:
+        """Of one folder: learn.microsoft.com/graph/api/driveitem-list-children."""
+        folder = self.items.get(item_id)
+        if folder is None or "deleted" in folder:
+            return handler.reply(404, _error("itemNotFound"))
+        held = [one for one in self.items.values() if one["parent"] == item_id and "deleted" not in one]
+        body: dict[str, Any] = {"value": [self._shown(one) for one in held[at : at + self.page]]}
+        if at + self.page < len(held):
+            where = "root" if item_id == ROOT else f"items/{item_id}"
+            body["@odata.nextLink"] = f"{self._here}/{where}/children?$skiptoken={at + self.page}"
+        return self._reply(handler, "/me/drive/items/{item-id}/children", body)
 
     def _moved(self, handler: Handler, item_id: str) -> None:
         """Graph gives no content itself: it names an address that was signed before."""
@@ -198,7 +213,8 @@ class OneDriveAccount(Served):
 
     def _facets(self, item: dict[str, Any]) -> dict[str, Any]:
         if "text" not in item:
-            return {"size": 0} if "more" in item else {"folder": {"childCount": 0}, "size": 0}
+            held = sum(one["parent"] == item["id"] and "deleted" not in one for one in self.items.values())
+            return {"size": 0} if "more" in item else {"folder": {"childCount": held}, "size": 0}
         data = item["text"].encode()
         digest = base64.b64encode(hashlib.sha1(data).digest()).decode()
         return {

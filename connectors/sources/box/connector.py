@@ -10,11 +10,11 @@ from typing import Any
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.box import files
+from connectors.sources.box import browsing, files
 from connectors.sources.box.client import BoxSession, Closed, Missing
 from connectors.sources.box.info import INFO
 from connectors.sources.box.listing import Walk
-from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SERVICE = Service(
@@ -56,6 +56,9 @@ class Box:
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         return Walk(self.client, tokens).pages(cursor)
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        return browsing.level(self.client, tokens, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return files.fetch(self.client, tokens, item.external_id, to)

@@ -12,11 +12,11 @@ from typing import Any
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.dropbox import files, listing, places
+from connectors.sources.dropbox import browsing, files, listing, places
 from connectors.sources.dropbox.client import DropboxSession
 from connectors.sources.dropbox.info import INFO
-from retrieval.choices import Choice
-from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.choices import EVERYTHING, Choice
+from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
@@ -45,7 +45,7 @@ class Dropbox:
     authorizer: OAuth
     client: DropboxSession
     most: int
-    choice: Choice = Choice()
+    choice: Choice = EVERYTHING
 
     def choosing(self, choice: Choice) -> Dropbox:
         return replace(self, choice=choice)
@@ -53,6 +53,9 @@ class Dropbox:
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         found = listing.pages(self.client, tokens, cursor)
         return places.told(found, self.client, tokens, self.choice.ids) if self.choice.ids else found
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        return browsing.level(self.client, tokens, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return files.fetch(self.client, tokens, item, to, self.most)

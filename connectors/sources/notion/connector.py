@@ -9,16 +9,16 @@ from typing import Any
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.notion import files, pages, transport
+from connectors.sources.notion import browsing, files, pages, transport
 from connectors.sources.notion.content import TOO_LARGE, Content
 from connectors.sources.notion.cursor import NotionCursor
 from connectors.sources.notion.info import INFO
 from connectors.sources.notion.listing import NotionListing
 from connectors.sources.notion.paths import Paths, both
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit, Wire
-from retrieval.choices import Choice, Subject
+from retrieval.choices import EVERYTHING, Choice, Subject
 from retrieval.errors import Skippable
-from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SERVICE = Service(
@@ -50,7 +50,7 @@ class Notion:
     paths: Paths = field(default_factory=Paths)
     unchanged: dict[str, set[str]] = field(default_factory=dict)
     """By connection: pages that its listing found as they were when their files were listed."""
-    choice: Choice = Choice()
+    choice: Choice = EVERYTHING
 
     def choosing(self, choice: Choice) -> Notion:
         return replace(self, choice=choice)
@@ -60,6 +60,9 @@ class Notion:
         return NotionListing(
             lambda request: self.wire.ask(tokens, request), unchanged=unchanged, choice=self.choice, paths=self.paths
         ).pages(NotionCursor.of(cursor))
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        return browsing.level(lambda request: self.wire.ask(tokens, request), self.paths, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
         def ask(request: Request) -> Answer:

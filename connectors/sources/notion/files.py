@@ -46,6 +46,15 @@ def item(block: Mapping[str, Any], page_id: str, now: datetime) -> SourceItem | 
     return SourceItem(f"{page_id}/{block['id']}", name, _media_type(name), version, properties=known)
 
 
+def named(block: Mapping[str, Any], page_id: str) -> tuple[str, str, str] | None:
+    """Id, name and media type of a file that Notion keeps; None for other blocks."""
+    address = _address(block)
+    if not address:
+        return None
+    name = _name(block, address)
+    return f"{page_id}/{block['id']}", name, _media_type(name)
+
+
 def fetch(wire: Wire, ask: Ask, paths: Paths, external_id: str, to: Path) -> RawContent:
     """Skippable if the file is gone, too large, or no file any more."""
     try:

@@ -27,7 +27,7 @@ from connectors.sources.notion import pages as notion_pages
 from connectors.sources.notion.cursor import NotionCursor
 from connectors.sources.notion.paths import Paths, both
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
-from retrieval.choices import Choice, Subject
+from retrieval.choices import EVERYTHING, Choice, Subject
 from retrieval.errors import Fatal, Retryable
 from retrieval.ports import Page, SourceItem
 
@@ -55,7 +55,7 @@ class NotionListing:
     ask: Ask
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     unchanged: set[str] = field(default_factory=set)
-    choice: Choice = Choice()
+    choice: Choice = EVERYTHING
     paths: Paths = field(default_factory=Paths)
     _listed: set[str] = field(default_factory=set)
     _opened: set[str] = field(default_factory=set)
@@ -237,9 +237,7 @@ class NotionListing:
             return files
         path, above = self.paths.place(page, self.ask)
         above = (*both(page_id), *above)
-        return [
-            replace(one, properties={**one.properties, "path": f"{path}/{one.name}"}, above=above) for one in files
-        ]
+        return [replace(one, properties={**one.properties, "path": f"{path}/{one.name}"}, above=above) for one in files]
 
     def _whole(self, page_id: str) -> Answer | None:
         """Of a page of which a listing gave the id alone."""

@@ -44,6 +44,18 @@ class Paths:
             ids += both(one)
         return "/".join(reversed(titles)), tuple(ids)
 
+    def lies_in(self, thing: Answer, ask: Callable[[Request], Answer]) -> bool:
+        """Whether it lies in a page or database that can be seen, through blocks without a title too."""
+        parent = thing.get("parent")
+        for _ in range(DEPTH):
+            kind, one = _named(parent)
+            if one is None:
+                return False
+            title, parent = self._known.get(one) or self._asked(kind, one, ask)
+            if title:
+                return True
+        return False
+
     def _asked(self, kind: str, one: str, ask: Callable[[Request], Answer]) -> tuple[str, Any]:
         try:
             thing = ask(_ASKED[kind](one))

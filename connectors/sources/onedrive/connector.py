@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.http.oauth import OAuth
-from connectors.microsoft_graph import auth, changes
+from connectors.microsoft_graph import auth, browsing, changes
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.onedrive.info import INFO
-from retrieval.choices import Choice
-from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.choices import EVERYTHING, Choice
+from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 NAME: Final = "ONEDRIVE"
@@ -33,7 +33,7 @@ class OneDrive:
 
     authorizer: OAuth
     graph: Graph
-    choice: Choice = Choice()
+    choice: Choice = EVERYTHING
 
     def choosing(self, choice: Choice) -> OneDrive:
         return replace(self, choice=choice)
@@ -41,6 +41,9 @@ class OneDrive:
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """Files of the drive and those that others shared into it; no notebooks, no folders of other drives."""
         return changes.pages(self.graph, tokens, MINE, cursor, self.choice)
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        return browsing.level(self.graph, tokens, MINE, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return self.graph.call(tokens, lambda here: changes.fetched(here, MINE, item.external_id, to))

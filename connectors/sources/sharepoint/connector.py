@@ -12,11 +12,11 @@ from connectors.http.oauth import OAuth
 from connectors.microsoft_graph import auth, changes
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
-from connectors.sources.sharepoint import listing
+from connectors.sources.sharepoint import browsing, listing
 from connectors.sources.sharepoint.info import INFO
 from connectors.sources.sharepoint.sites import Libraries, Sites
-from retrieval.choices import Choice
-from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.choices import EVERYTHING, Choice
+from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 NAME: Final = "SHAREPOINT"
@@ -40,7 +40,7 @@ class SharePoint:
 
     authorizer: OAuth
     graph: Graph
-    choice: Choice = Choice()
+    choice: Choice = EVERYTHING
     """Libraries in which nothing is chosen are not listed; without `include` those of the sites that the person
     follows are."""
     _known: dict[str, Libraries] = field(default_factory=dict)
@@ -55,6 +55,9 @@ class SharePoint:
             libraries = self._known[tokens.connection_id] = self._libraries(tokens)
             state, left_out = listing.begun(state, libraries, chosen), libraries.left_out
         return listing.pages(self.graph, tokens, state, left_out, self.choice)
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        return browsing.level(self.graph, tokens, parent, cursor)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         drive, _, item_id = item.external_id.partition("/")

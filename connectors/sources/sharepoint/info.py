@@ -15,8 +15,8 @@ PlaceId = Annotated[
     Meta(
         min_length=1,
         max_length=500,
-        description="A site's `id` (host, collection and site, with commas), the `id` of a library's drive, or of a file"
-        " or folder with the drive's and a slash before it.",
+        description="A site's `id` (host, collection and site, with commas), the `id` of a library's drive, or that of"
+        " a file or folder with the drive's and a slash before it.",
         examples=["b!-RIj2DuyvEyV1T4NlOaMHk8XkS_I8MdFlUCq1BlcjgmhRfAj3-Z8RY2VpuvV_tpd"],
     ),
 ]

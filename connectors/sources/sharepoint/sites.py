@@ -81,7 +81,7 @@ class Sites:
         type or an open beginning of paths, or is not there. Fatal if they cannot be listed."""
         named = [place for one in choice.include if (place := _place(one))]
         if choice.include and len(named) == len(choice.include):
-            return self.chosen(named).without(choice) if choice.exclude else self.chosen(named)
+            return self.chosen(named).without(choice)
         found = self.followed()
         if named:
             self.chosen(named, found)
@@ -100,6 +100,18 @@ class Sites:
             if not self._take(site["id"], found):
                 found.left_out[CLOSED_SITE] += 1
         return found
+
+    def all_followed(self) -> list[Mapping[str, Any]]:
+        """The sites that the person follows, none where they cannot be listed."""
+        return self._every(FOLLOWED) or []
+
+    def libraries(self, site_id: str) -> list[Mapping[str, Any]] | None:
+        """Those of a site; None where there is no such site."""
+        drives = self._every(f"/sites/{quote(site_id, safe=',')}/drives")
+        return None if drives is None else [one for one in drives if one.get("driveType", _LIBRARY) == _LIBRARY]
+
+    def library(self, drive_id: str) -> Mapping[str, Any] | None:
+        return self._one(Drive.of(drive_id).place)
 
     def chosen(self, include: Sequence[Mapping[str, str]], found: Libraries | None = None) -> Libraries:
         """Sites, that is all libraries of each, and single libraries: by id, or by the path of their address."""
@@ -121,7 +133,7 @@ class Sites:
         return drive.get("id") in found.paths
 
     def _by_path(self, wanted: str, found: Libraries, hosts: list[str]) -> bool:
-        """The longest beginning of the path that is a site; what follows is the path of a library, or leads into one."""
+        """The longest beginning of the path that is a site; what follows is a library's path, or leads into one."""
         names = path_of(wanted).split("/")
         if not hosts:
             root = self._one("/sites/root") or {}
@@ -178,8 +190,8 @@ def _leads(path: str, library: str) -> bool:
 
 
 def _place(entry: Mapping[str, str]) -> Mapping[str, str]:
-    """Of an entry of `include` the site or library that it lies in; nothing for a type, or a path that names none before
-    its first star. An item's id begins with its library's."""
+    """Of an entry of `include` the site or library that it lies in; nothing for a type, or a path that names none
+    before its first star. An item's id begins with its library's."""
     if "id" in entry:
         return {"id": entry["id"].partition("/")[0]}
     names = path_of(entry["path"]).split("/") if "path" in entry else []

@@ -51,7 +51,7 @@ KINDS = {
 }
 """Every name of an id in a request, and what it names."""
 
-NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id"}
+NO_REFERENCE = {"externalId", "tenantId", "clientId", "accessKeyId", "id", "parentId"}
 """Names that end like those of ids and name nothing that exists here already."""
 
 NO_ID = {"connector", "page"}

@@ -69,6 +69,17 @@ def listed(connector, tokens, cursor=None) -> tuple[dict[str, SourceItem], Any]:
     return items, page
 
 
+def level(connector, tokens, parent):
+    """All that lies in a folder, from all its pages."""
+    entries, cursor = [], None
+    for _ in range(30):
+        page = connector.browse(tokens, parent, cursor)
+        entries, cursor = [*entries, *page.entries], page.cursor
+        if cursor is None:
+            return entries
+    raise AssertionError("it has no end")
+
+
 def text_of(connector, tokens, item, tmp_path) -> str:
     raw = connector.fetch(tokens, item, tmp_path / "raw")
     assert raw is not None
@@ -99,6 +110,43 @@ def test_a_first_listing_finds_everything_in_depth_and_is_whole(account, connect
     assert last.whole
     assert all(item.version and not item.deleted and not item.error for item in items.values())
     assert text_of(connector, tokens, items[ids[4]], tmp_path).endswith("text a/b/0")
+
+
+@pytest.mark.decision("D71")
+def test_browsing_shows_one_folder_at_a_time_in_pages(account, connector, tokens):
+    """Down to what was put; each file with the id, the path and the time of its listing."""
+    account.page = 2
+    paths = ["top.txt", "plans/2026/launch.txt", *(f"plans/{number}.txt" for number in range(5))]
+    files = {account.put(path, "some text"): path for path in paths}
+    items, _ = listed(connector, tokens)
+    found, left = {}, [(None, 0)]
+    while left:
+        parent, depth = left.pop()
+        for entry in level(connector, tokens, parent):
+            found[entry.id] = entry
+            if entry.has_children and depth < 6:
+                left.append((entry.id, depth + 1))
+    assert files.keys() <= found.keys()
+    for one, path in files.items():
+        entry, item = found[one], items[one]
+        assert (entry.is_folder, entry.name) == (False, item.name)
+        assert entry.path.endswith(path)
+        assert entry.modified_at
+        assert entry.size in {len("some text"), None}
+    folders = {entry.name: entry for entry in found.values() if entry.is_folder}
+    assert {"plans", "2026"} <= folders.keys()
+    assert folders["plans"].has_children
+    assert folders["plans"].path == found[next(iter(files))].path.replace("top.txt", "plans")
+    assert not [request for request in account.requests if "/content" in request or "/signed/" in request]
+
+
+@pytest.mark.decision("D71")
+@pytest.mark.parametrize("nowhere", ["nowhere", "id:nowhere", "9" * 20, "../x", "a b/ü?#", "'"])
+def test_a_folder_that_is_not_there_cannot_be_browsed(account, connector, tokens, nowhere):
+    account.put("top.txt", "x")
+    with pytest.raises(Skippable):
+        level(connector, tokens, nowhere)
+    assert not tokens.failed
 
 
 def test_an_empty_account_is_listed_whole(connector, tokens):

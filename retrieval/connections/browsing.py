@@ -1,0 +1,101 @@
+"""What a connection gives access to, one folder at a time, and what of it is chosen now (D71)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from retrieval import job_config
+from retrieval.choices import Choice, Subject, media_type
+from retrieval.connections import sanitize
+from retrieval.connections.connections import Connection
+from retrieval.connections.tokens import ConnectionTokens
+from retrieval.database.database import Database
+from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
+from retrieval.ports import Browsing, Connector, Entry
+from retrieval.statuses import ConnectionStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A file or folder with its type as a choice reads it; `selected`: whether the newest request takes it, of a
+    folder all that lies below it but for what is left out there."""
+
+    entry: Entry
+    media_type: str
+    selected: bool
+
+
+def require_active(connection: Connection) -> None:
+    """INVALID_REQUEST for a connection that nobody has authorized, or that has ended."""
+    if connection.status != ConnectionStatus.ACTIVE:
+        raise ServiceError(
+            ErrorCode.INVALID_REQUEST, "The connection is not ACTIVE: authorize it first.", reason="not_active"
+        )
+
+
+async def choice(db: Database, connection: Connection) -> Choice | None:
+    """Of the newest ingestion of the connection; None before the first."""
+    row = await db.async_row(
+        "select j.config -> 'request' as request from jobs j join connections c on c.partition_id = j.partition_id"
+        f" and c.id = %(id)s where j.source = c.connector and {job_config.connection_of()} = c.id"
+        " order by j.created_at desc limit 1",
+        {"id": connection.id},
+    )
+    return None if row is None else Choice.of(row["request"] or {})
+
+
+def level(
+    tokens: ConnectionTokens,
+    connector: Connector,
+    parent: str | None,
+    place: str | None,
+    chosen: Choice | None,
+) -> tuple[list[Shown], str | None]:
+    """A page of a folder's entries, and the place of the next. ServiceError: NOT_FOUND for a folder that is not
+    there, SERVICE_UNAVAILABLE where the service does not answer, INVALID_REQUEST where it refuses.
+
+    `place`: of the page before, of this folder alone.
+    """
+    if not isinstance(connector, Browsing):
+        raise ServiceError(ErrorCode.INVALID_REQUEST, "This service cannot be browsed.", reason="not_browsable")
+    try:
+        tokens.token()
+        found = connector.browse(tokens, parent, _place(parent, place))
+    except Skippable as error:
+        raise ServiceError(ErrorCode.NOT_FOUND, str(error), field="parentId") from error
+    except Retryable as error:
+        raise ServiceError(
+            ErrorCode.SERVICE_UNAVAILABLE, str(error), reason="vendor", headers={"Retry-After": "5"}
+        ) from error
+    except Fatal as error:
+        raise ServiceError(ErrorCode.INVALID_REQUEST, str(error), reason="vendor_refuses") from error
+    shown = [_shown(entry, chosen) for entry in found.entries]
+    return shown, None if found.cursor is None else json.dumps([parent, found.cursor])
+
+
+def _place(parent: str | None, place: str | None) -> str | None:
+    if place is None:
+        return None
+    folder, cursor = json.loads(place)
+    if folder != parent:
+        raise ServiceError(
+            ErrorCode.INVALID_REQUEST,
+            "The cursor is of another folder; start again without it.",
+            field="cursor",
+            reason="bad_cursor",
+        )
+    return str(cursor)
+
+
+def _shown(entry: Entry, chosen: Choice | None) -> Shown:
+    one = Subject(entry.id, entry.path, entry.media_type, entry.above)
+    kind = "" if entry.is_folder else media_type(one)
+    if chosen is None:
+        return Shown(_named(entry), kind, selected=False)
+    selected = chosen.takes_folder(one) if entry.is_folder else chosen.takes(one)
+    return Shown(_named(entry), kind, selected)
+
+
+def _named(entry: Entry) -> Entry:
+    return replace(entry, name=sanitize.name(entry.name) or entry.id)
