@@ -480,6 +480,15 @@ ROWS: dict[str, list[Row]] = {
         body({}, 400, REQUEST),
         body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
     ],
+    "POST /v1/connections/{connection_id}/browse": [
+        *unreadable(REQUEST),
+        body({}, 400, REQUEST),
+        body({"namespaceId": ""}, 404, "NAMESPACE_NOT_FOUND"),
+        body({**IN_SPACE, "parentId": 5}, 400, REQUEST),
+        body({**IN_SPACE, "parentId": ""}, 400, REQUEST),
+        body({**IN_SPACE, "cursor": []}, 400, REQUEST),
+        body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
+    ],
     "POST /v1/connections/{connection_id}/revoke": [
         *unreadable(REQUEST),
         body({}, 400, REQUEST),
