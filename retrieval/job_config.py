@@ -88,6 +88,8 @@ def connection_of(job: LiteralString = "j") -> LiteralString:
 
 URL: LiteralString = "j.config -> 'request' ->> 'url'"
 """What a job `j` of the web starts at."""
+REQUEST: LiteralString = "j.config -> 'request'"
+"""What a job `j` was told of its source, null where documents came with it."""
 METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), '{}')"
 """What a job `j` gives a new document."""
 ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"

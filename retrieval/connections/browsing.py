@@ -37,7 +37,7 @@ def require_active(connection: Connection) -> None:
 async def choice(db: Database, connection: Connection) -> Choice | None:
     """Of the newest ingestion of the connection; None before the first."""
     row = await db.async_row(
-        "select j.config -> 'request' as request from jobs j join connections c on c.partition_id = j.partition_id"
+        f"select {job_config.REQUEST} as request from jobs j join connections c on c.partition_id = j.partition_id"
         f" and c.id = %(id)s where j.source = c.connector and {job_config.connection_of()} = c.id"
         " order by j.created_at desc limit 1",
         {"id": connection.id},
