@@ -19,7 +19,7 @@ from connectors.http.authorized_call import Refused, ServicePolicy
 from connectors.http.oauth import OAuth, Service
 from connectors.http.retries import Busy, Passing, retry_after
 from retrieval.errors import Fatal, Skippable
-from retrieval.ports import Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Entry, Level, Page, RawContent, SourceItem, TokenSource
 from retrieval.settings import Settings
 from tests.standins.account import Served
 from tests.standins.account import serving as served
@@ -60,6 +60,21 @@ class Memory:
             if done:
                 return
             place = after
+
+    def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
+        """Folders are names in paths here, and have the paths as their ids."""
+        above, found = f"{parent}/" if parent else "", dict[str, Entry]()
+        for item in (item for page in self.iter_changes(tokens, None) for item in page.items if not item.deleted):
+            path = str(item.properties["path"])
+            name, below, _ = path.removeprefix(above).partition("/")
+            if path.startswith(above) and below:
+                found[above + name] = Entry(above + name, name, True, above + name, has_children=True)
+            elif path.startswith(above):
+                changed = str(item.properties["modifiedAt"])
+                found[item.external_id] = Entry(item.external_id, name, False, path, "text/plain", None, changed)
+        if parent and not found:
+            raise Skippable("There is no such folder.")
+        return Level(list(found.values()))
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         content = self._get(tokens, f"/items/{item.external_id}/content")
