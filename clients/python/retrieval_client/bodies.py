@@ -358,17 +358,27 @@ class IngestNotion(TypedDict):
 class NotionIngestion(TypedDict):
     """Pages of a Notion workspace."""
 
-    config: ConnectorConfig
+    config: NotionConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal["NOTION"]
 
 
-class ConnectorConfig(TypedDict):
-    """All that the connection gives access to. `metadata` is attached to the resulting documents."""
+class NotionConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
 
     connectionId: str
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
+
+
+class Part(TypedDict):
+    """A file or folder with all below it, by its id or its path, or a type of files: one of them."""
+
+    id: NotRequired[str]
+    path: NotRequired[str]
+    mimeType: NotRequired[str]
 
 
 class IngestGoogleDrive(TypedDict):
@@ -381,9 +391,19 @@ class IngestGoogleDrive(TypedDict):
 class GoogleDriveIngestion(TypedDict):
     """Files of a Google Drive."""
 
-    config: ConnectorConfig
+    config: GoogleDriveConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal["GOOGLE_DRIVE"]
+
+
+class GoogleDriveConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
 
 
 class IngestDropbox(TypedDict):
@@ -396,9 +416,19 @@ class IngestDropbox(TypedDict):
 class DropboxIngestion(TypedDict):
     """Files of a Dropbox."""
 
-    config: ConnectorConfig
+    config: DropboxConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal["DROPBOX"]
+
+
+class DropboxConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
 
 
 class IngestOnedrive(TypedDict):
@@ -411,9 +441,19 @@ class IngestOnedrive(TypedDict):
 class OnedriveIngestion(TypedDict):
     """Files of a OneDrive."""
 
-    config: ConnectorConfig
+    config: OnedriveConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal["ONEDRIVE"]
+
+
+class OnedriveConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
 
 
 class IngestSharepoint(TypedDict):
@@ -438,13 +478,17 @@ class SharepointConfig(TypedDict):
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
     include: NotRequired[list[Place] | None]
+    exclude: NotRequired[list[Part] | None]
 
 
 class Place(TypedDict):
-    """A site or a document library: its id at Microsoft Graph, or the path of its address. One of them."""
+    """A site, a document library or what lies in it: by its id at Microsoft Graph or the path of its address; or a
+    type of files. One of them.
+    """
 
     id: NotRequired[str]
     path: NotRequired[str]
+    mimeType: NotRequired[str]
 
 
 class IngestBox(TypedDict):
@@ -457,9 +501,19 @@ class IngestBox(TypedDict):
 class BoxIngestion(TypedDict):
     """Files of a Box."""
 
-    config: ConnectorConfig
+    config: BoxConfig
     chunkConfig: NotRequired[ChunkConfig | None]
     source: Literal["BOX"]
+
+
+class BoxConfig(TypedDict):
+    """All that the connection gives access to, or what `include` and `exclude` leave of it."""
+
+    connectionId: str
+    metadata: NotRequired[dict[str, Any] | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
+    include: NotRequired[list[Part] | None]
+    exclude: NotRequired[list[Part] | None]
 
 
 class RunRequest(TypedDict):
@@ -808,6 +862,14 @@ class UpdateConnection(TypedDict):
     name: NotRequired[str]
     clientRedirectUrl: NotRequired[str | None]
     syncIntervalMinutes: NotRequired[int | None]
+
+
+class BrowseConnection(TypedDict):
+    """Which folder to look into; without `parentId` the top of the account."""
+
+    namespaceId: str
+    parentId: NotRequired[str | None]
+    cursor: NotRequired[str | None]
 
 
 class RevokeConnection(TypedDict):

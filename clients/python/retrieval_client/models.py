@@ -1463,6 +1463,41 @@ class UpdatedConnectionData(Record):
     _records: ClassVar[Mapping[str, str]] = {"connection": "Connection"}
 
 
+class BrowsedAnswer(Record):
+    """What lies in a folder."""
+
+    success: Literal[True]
+    message: str
+    data: BrowsedData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "BrowsedData"}
+
+
+class BrowsedData(Record):
+    """A page of one folder, in the service's order."""
+
+    items: list[BrowsedEntry]
+    has_next_page: bool
+    next_cursor: str | None
+    _fields = frozenset(["hasNextPage", "items", "nextCursor"])
+    _records: ClassVar[Mapping[str, str]] = {"items": "BrowsedEntry"}
+
+
+class BrowsedEntry(Record):
+    """A file or folder of an account, as the service says it."""
+
+    id: str
+    name: str
+    path: str
+    kind: Literal["FILE", "FOLDER"]
+    mime_type: str | None
+    size: int | None
+    modified_at: str | None
+    has_children: bool
+    selected: bool
+    _fields = frozenset(["hasChildren", "id", "kind", "mimeType", "modifiedAt", "name", "path", "selected", "size"])
+
+
 class ConnectionRevokedAnswer(Record):
     """The connection is REVOKED."""
 

@@ -434,6 +434,13 @@ class AsyncOperations:
         )
         return models.UpdatedConnectionData(answer["data"])
 
+    async def browse_connection(self, connection_id: str, body: bodies.BrowseConnection) -> models.BrowsedData:
+        """Browse what a connection gives access to: `POST /v1/connections/{connection_id}/browse`."""
+        answer = await self._transport.json(
+            "POST", f"/v1/connections/{segment(connection_id)}/browse", body=body, repeatable=False
+        )
+        return models.BrowsedData(answer["data"])
+
     async def revoke_connection(
         self, connection_id: str, body: bodies.RevokeConnection
     ) -> models.RevokedConnectionData:

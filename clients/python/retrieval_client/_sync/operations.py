@@ -408,6 +408,13 @@ class Operations:
         answer = self._transport.json("PATCH", f"/v1/connections/{segment(connection_id)}", body=body, repeatable=True)
         return models.UpdatedConnectionData(answer["data"])
 
+    def browse_connection(self, connection_id: str, body: bodies.BrowseConnection) -> models.BrowsedData:
+        """Browse what a connection gives access to: `POST /v1/connections/{connection_id}/browse`."""
+        answer = self._transport.json(
+            "POST", f"/v1/connections/{segment(connection_id)}/browse", body=body, repeatable=False
+        )
+        return models.BrowsedData(answer["data"])
+
     def revoke_connection(self, connection_id: str, body: bodies.RevokeConnection) -> models.RevokedConnectionData:
         """Revoke a connection: `POST /v1/connections/{connection_id}/revoke`."""
         answer = self._transport.json(
