@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The theme announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup up demo test bench soak lint docs image
+.PHONY: help setup up demo test bench soak lint docs image clients
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -43,6 +43,13 @@ lint: setup ## format, rules, types, import contracts, declared dependencies, li
 
 image: ## container images by buildah, as root on Debian, and the demo in them; needs buildah and debootstrap
 	@deploy/image.sh
+
+clients: setup ## the Python client and the TypeScript types, from the API's description; needs npm
+	$(BIN)/python clients/python/generate.py
+	$(BIN)/python -c "import json; from api.app import HANDLERS; from api.openapi.document import document; \
+	print(json.dumps(document(HANDLERS), default=str))" >.openapi.json
+	clients/typescript/generate.sh .openapi.json .npm
+	@rm .openapi.json
 
 docs: setup ## the documentation as a site in site/; ARGS=serve shows it while you edit
 	$(BIN)/mkdocs $(or $(ARGS),build --strict)
