@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from litestar.handlers import HTTPRouteHandler
@@ -11,6 +11,9 @@ from api.operation import Call, TenantUse, operation
 from api.wire.common import Answer
 from api.wire.ingest import IngestAnswer
 from retrieval.errors import ErrorCode
+from retrieval.job_config import Ingestion
+from retrieval.jobs import dry_runs
+from retrieval.ports import Scope
 
 INVALID = ErrorCode.INVALID_INGEST_CONFIG
 
@@ -31,3 +34,28 @@ def ingestion_operation(
         creates=True,
         **said,
     )
+
+
+async def dry_run(
+    call: Call[Any, Any],
+    scope: Scope,
+    what: str,
+    *,
+    source: str,
+    how: Ingestion,
+    request: Mapping[str, Any],
+    connection_id: str | None = None,
+    text: str | None = None,
+) -> IngestAnswer:
+    """Record that it is to be found out what this ingestion would do (D78)."""
+    receipt = await dry_runs.accept(
+        call.services.db,
+        scope,
+        source=source,
+        request=request,
+        ingestion=how,
+        connection_id=connection_id,
+        content=text,
+    )
+    await call.make_tenant_known()
+    return IngestAnswer.of_dry_run(receipt, what)

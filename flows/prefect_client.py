@@ -31,6 +31,7 @@ FLOWS = {
     "WEBSITE": "ingest-website",
     **{name: f"ingest-{slug(name)}" for name in CONNECTORS},
     "REEMBED": "reembed",
+    "DRY_RUN": "dry-run",
 }
 """Ingestion source to the flow, and deployment, that runs it."""
 

@@ -3,6 +3,7 @@
     {"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
      "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 where it was told
      "request": {…}, "connectionId": "conn_…" | null,                                          found out by its run
+     "dryRun": "WEBSITE",                                                                      tried only
      "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      made for a schedule
 
 Rows outlive versions of the service: a key that is absent reads as its default, one that is not known is left alone.
@@ -44,6 +45,8 @@ class JobConfig:
     scheduled: bool = False
     accepted_at: datetime | None = None
     """When the request was made that a schedule repeats; None: the job is as old as its row."""
+    dry_run: str | None = None
+    """The source of which it is only to be found out what it would bring (D78)."""
 
     def dump(self) -> str:
         """As JSON for `jobs.config`."""
@@ -59,6 +62,8 @@ class JobConfig:
             stored |= {"request": dict(self.request), "connectionId": self.connection_id}
         if self.scheduled:
             stored |= {"scheduled": True, "acceptedAt": self.accepted_at and self.accepted_at.isoformat()}
+        if self.dry_run is not None:
+            stored["dryRun"] = self.dry_run
         return json.dumps(stored)
 
     @classmethod
@@ -78,6 +83,7 @@ class JobConfig:
             connection_id=stored.get("connectionId"),
             scheduled="scheduled" in stored,
             accepted_at=accepted_at and datetime.fromisoformat(accepted_at),
+            dry_run=stored.get("dryRun"),
         )
 
 

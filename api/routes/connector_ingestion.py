@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from litestar.handlers import HTTPRouteHandler
 
-from api.ingestion_operation import INVALID, ingestion_operation
+from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
 from api.wire.common import Answer
 from api.wire.connector_ingestion import BODIES, ConnectorConfig, IngestFromConnector
@@ -42,6 +42,11 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
     await connections.require_active(services.db, scope, config.connection_id, asked.source)
 
     async def act() -> Answer:
+        if call.body.dry_run:
+            connection = config.connection_id
+            return await dry_run(
+                call, scope, name, source=asked.source, how=how, request=request, connection_id=connection
+            )
         receipt = await runs.accept_discovery(
             services.db, scope, source=asked.source, config=request, ingestion=how, connection_id=config.connection_id
         )

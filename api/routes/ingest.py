@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from api import decode, request_limits, uploads
-from api.ingestion_operation import INVALID, ingestion_operation
+from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
 from api.services import Services
 from api.uploads import Form
 from api.wire.common import Answer
-from api.wire.ingest import ChunkConfig, FileForm, IngestAnswer, IngestText, OcrConfig, TextIngestion, ingestion
+from api.wire.ingest import (
+    ChunkConfig,
+    FileForm,
+    IngestAnswer,
+    IngestText,
+    OcrConfig,
+    TextConfig,
+    TextIngestion,
+    ingestion,
+)
 from connectors import registry
 from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
@@ -51,6 +61,8 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified)
 
     async def accept() -> Answer:
+        if call.body.dry_run:
+            return await dry_run(call, scope, "text", source="TEXT", how=how, request=_text(config), text=config.text)
         accepted = await runs.accept_text(
             call.services.db, scope, text=config.text, ingestion=how, name=config.name, external_id=config.external_id
         )
@@ -88,11 +100,16 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
         upload = await _store(services, scope, form)
 
     async def accept() -> Answer:
+        name = form.name or uploads.FILE
+        if fields.dry_run:
+            sent = {"rawKey": upload.key, "mediaType": form.media_type, "size": form.size}
+            request = {"externalId": fields.external_id or name, "name": name, **sent}
+            return await dry_run(call, scope, "file", source="LOCAL_FILE", how=asked, request=request)
         accepted = await runs.accept_file(
             services.db,
             scope,
             upload=upload,
-            name=form.name or uploads.FILE,
+            name=name,
             media_type=form.media_type,
             size=form.size,
             sha256=form.sha256,
@@ -133,11 +150,26 @@ def _fields(form: Form) -> FileForm:
         if name in JSON_FIELDS and value.strip() not in uploads.ABSENT:
             request_limits.check_json(value, INVALID, name)
             members[name] = JSON_FIELDS[name](value)
+        elif name == "dryRun" and value.strip() not in uploads.ABSENT:
+            members[name] = _flag(value)
         elif name == "namespaceId" or (name in {"source", "externalId", "modifiedAt"} and value):
             request_limits.check_json(value, INVALID, name)
             members[name] = value.decode()
     form.require_file()
     return decode.convert(members, FileForm, INVALID)
+
+
+def _flag(value: bytes) -> bool:
+    if value.strip() not in {b"true", b"false"}:
+        raise ServiceError(INVALID, "dryRun must be true or false.", field="dryRun", reason="wrong_type")
+    return value.strip() == b"true"
+
+
+def _text(config: TextConfig) -> dict[str, str]:
+    """The identity of a text, as its ingestion has it (D20)."""
+    digest = hashlib.sha256(config.text.encode()).hexdigest()
+    external = config.external_id or config.name or digest
+    return {"externalId": external, "name": config.name or config.external_id or f"text {digest[:12]}"}
 
 
 async def _store(services: Services, scope: Scope, form: Form) -> Upload:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from api.ingestion_operation import INVALID, ingestion_operation
+from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
 from api.services import Services
 from api.wire.common import Answer
@@ -25,7 +25,6 @@ from retrieval.documents import metadata
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs, url_lists
-from retrieval.jobs.runs import Receipt
 from retrieval.namespaces import namespaces
 from retrieval.network import urls as web_addresses
 from retrieval.ports import Scope
@@ -58,12 +57,16 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> Answer | bytes:
     _limit(len(config.urls), call.services.settings.max_urls, f"{AT}.urls", "URLs")
     urls = [_address(url, f"{AT}.urls[{place}]") for place, url in enumerate(config.urls)]
 
-    async def accept(scope: Scope, how: Ingestion) -> Receipt:
+    async def accept(scope: Scope, how: Ingestion) -> IngestAnswer:
         asked = config.request()
         asked.pop("urls")
-        return await url_lists.accept(call.services.db, scope, urls=urls, config=asked, ingestion=how)
+        if call.body.dry_run:
+            request = {**asked, "urls": list(dict.fromkeys(urls))}
+            return await dry_run(call, scope, "URLs", source="URLS_LIST", how=how, request=request)
+        receipt = await url_lists.accept(call.services.db, scope, urls=urls, config=asked, ingestion=how)
+        return IngestAnswer.of_several(receipt, "URLs")
 
-    return await _ingest(call, "URLs", accept)
+    return await _ingest(call, accept)
 
 
 @ingestion_operation(
@@ -81,7 +84,7 @@ async def ingest_urls(call: Call[IngestUrls, None]) -> Answer | bytes:
 )
 async def ingest_sitemap(call: Call[IngestSitemap, None]) -> Answer | bytes:
     """What there is to ingest is found out by the job run."""
-    return await _ingest(call, "sitemap", _discovery(call, "SITEMAP"))
+    return await _ingest(call, _discovery(call, "SITEMAP", "sitemap"))
 
 
 @ingestion_operation(
@@ -99,15 +102,15 @@ async def ingest_sitemap(call: Call[IngestSitemap, None]) -> Answer | bytes:
 )
 async def ingest_website(call: Call[IngestWebsite, None]) -> Answer | bytes:
     """What there is to ingest is found out by the job run, which follows the site's links."""
-    return await _ingest(call, "website", _discovery(call, "WEBSITE"))
+    return await _ingest(call, _discovery(call, "WEBSITE", "website"))
 
 
 HANDLERS = (ingest_urls, ingest_sitemap, ingest_website)
 
-Accept = Callable[[Scope, Ingestion], Awaitable[Receipt]]
+Accept = Callable[[Scope, Ingestion], Awaitable[IngestAnswer]]
 
 
-def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], source: str) -> Accept:
+def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], source: str, what: str) -> Accept:
     config = call.body.ingest_config.config
     url = _address(config.url, f"{AT}.url")
     kind: type[SitemapConfig | WebsiteConfig] = type(config)
@@ -120,15 +123,18 @@ def _discovery(call: Call[IngestSitemap, None] | Call[IngestWebsite, None], sour
     for name, paths in (("includePaths", config.include_paths), ("excludePaths", config.exclude_paths)):
         _limit(len(paths or ()), settings.max_paths, f"{AT}.{name}", "paths")
 
-    async def accept(scope: Scope, how: Ingestion) -> Receipt:
+    async def accept(scope: Scope, how: Ingestion) -> IngestAnswer:
         asked = {**defaults, **config.request(url=url)}
-        return await runs.accept_discovery(call.services.db, scope, source=source, config=asked, ingestion=how)
+        if call.body.dry_run:
+            return await dry_run(call, scope, what, source=source, how=how, request=asked)
+        receipt = await runs.accept_discovery(call.services.db, scope, source=source, config=asked, ingestion=how)
+        return IngestAnswer.of_several(receipt, what)
 
     return accept
 
 
 async def _ingest(
-    call: Call[IngestUrls, None] | Call[IngestSitemap, None] | Call[IngestWebsite, None], what: str, accept: Accept
+    call: Call[IngestUrls, None] | Call[IngestSitemap, None] | Call[IngestWebsite, None], accept: Accept
 ) -> Answer | bytes:
     services = call.services
     how = _how(call.body.ingest_config, services)
@@ -142,9 +148,9 @@ async def _ingest(
         )
 
     async def act() -> Answer:
-        receipt = await accept(scope, how)
+        answered = await accept(scope, how)
         await call.make_tenant_known()
-        return IngestAnswer.of_several(receipt, what)
+        return answered
 
     answer = await call.once(act)
     services.notices.send()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from msgspec import Meta, Struct, defstruct
 
-from api.wire.ingest import ChunkConfig, Metadata, NamespaceId
+from api.wire.ingest import ChunkConfig, DryRun, Metadata, NamespaceId
 from connectors import registry
 from retrieval.choices import MOST
 from retrieval.sources import pascal
@@ -47,6 +47,7 @@ class IngestFromConnector(Struct, rename="camel"):
 
     namespace_id: NamespaceId
     ingest_config: ConnectorIngestion
+    dry_run: DryRun | None = False
 
 
 def _body(name: str) -> type[IngestFromConnector]:

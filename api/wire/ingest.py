@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, convert
+from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
 from api.wire.common import Answer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
@@ -33,6 +33,9 @@ ModifiedAt = Annotated[
         examples=["2026-01-31T12:00:00Z"],
         extra_json_schema={"format": "date-time"},
     ),
+]
+DryRun = Annotated[
+    bool, Meta(description="Ingest nothing: the job run reports what would be created, updated, removed and embedded.")
 ]
 ShortText = Annotated[str, Meta(min_length=1, max_length=1024)]
 
@@ -83,6 +86,7 @@ class IngestText(Struct, rename="camel"):
 
     namespace_id: NamespaceId
     ingest_config: TextIngestion
+    dry_run: DryRun | None = False
 
 
 class FileSource(StrEnum):
@@ -102,6 +106,7 @@ class FileForm(Struct, rename="camel", kw_only=True):
     ocr_config: OcrConfig | None = None
     external_id: ShortText | None = None
     modified_at: ModifiedAt | None = None
+    dry_run: DryRun = False
 
 
 class JobRunDocument(Struct, rename="camel"):
@@ -138,6 +143,12 @@ class IngestAnswer(Answer, kw_only=True):
         if accepted.replaces:
             message += "; it replaces the document of the same identity, which stays searchable until then"
         return cls(message=message, data=IngestData(accepted.job_run_id, known))
+
+    @classmethod
+    def of_dry_run(cls, receipt: Receipt, what: str) -> IngestAnswer:
+        """Nothing will be ingested."""
+        message = f"Added dry run of the {what} ingestion to the queue"
+        return cls(message=message, data=IngestData(receipt.job_run_id, []))
 
     @classmethod
     def of_several(cls, receipt: Receipt, what: str) -> IngestAnswer:
@@ -203,8 +214,37 @@ EstimatedStart = Annotated[
 ]
 
 
+ShownDryRun = Annotated[bool, Meta(description="There only where it is true: nothing is ingested.")]
 RunOutcome = Literal["SUCCEEDED", "COMPLETED_WITH_FAILURES", "FAILED", "CANCELLED"]
 Outcome = Annotated[RunOutcome | None, Meta(description="How the run ended; null before it has.")]
+
+
+class EstimatedCost(Struct):
+    """What the embedding costs, by the prices that the operator has set."""
+
+    amount: float
+    currency: str
+
+
+class DryRunReport(Struct, rename="camel", kw_only=True):
+    """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
+
+    create: int
+    update: int
+    unchanged: int
+    remove: int
+    failed: int
+    pages: int
+    chunks: int
+    tokens_to_embed: int
+    embedding_calls: int
+    estimated_seconds: float
+    sampled: bool
+    estimated_cost: EstimatedCost | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, progress: Mapping[str, Any]) -> DryRunReport | None:
+        return convert(progress["report"], cls) if progress.get("report") else None
 
 
 class JobRunData(Struct, rename="camel"):
@@ -225,6 +265,8 @@ class JobRunData(Struct, rename="camel"):
     notices: list[RunNotice]
     timings: Timings
     prefect_url: PrefectUrl
+    dry_run: ShownDryRun | UnsetType = UNSET
+    report: DryRunReport | UnsetType | None = UNSET
 
     @classmethod
     def of(cls, run: JobRun, prefect_url: str | None, waiting: Waiting | None = None) -> JobRunData:
@@ -253,6 +295,8 @@ class JobRunData(Struct, rename="camel"):
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
+            dry_run=True if run.dry_run else UNSET,
+            report=DryRunReport.of(run.progress) if run.dry_run else UNSET,
         )
 
 

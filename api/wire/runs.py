@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, convert
+from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
 from api.wire.common import Answer, Identified, Timestamp
-from api.wire.ingest import NamespaceId, Outcome, PrefectUrl, RunNotice, RunOutcome, RunProgress, Timings
+from api.wire.ingest import (
+    DryRunReport,
+    NamespaceId,
+    Outcome,
+    PrefectUrl,
+    RunNotice,
+    RunOutcome,
+    RunProgress,
+    ShownDryRun,
+    Timings,
+)
 from retrieval.jobs.control import Summary
 
 RunStatus = Literal["QUEUED", "PRE_PROCESSING", "PROCESSING", "COMPLETED"]
@@ -53,6 +63,8 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
     notices: list[RunNotice]
     timings: Timings
     prefect_url: PrefectUrl
+    dry_run: ShownDryRun | UnsetType = UNSET
+    report: DryRunReport | UnsetType | None = UNSET
 
     @classmethod
     def of(cls, run: Summary, prefect_url: str | None) -> JobRunSummary:
@@ -69,6 +81,8 @@ class JobRunSummary(Struct, rename="camel", kw_only=True):
             notices=RunNotice.all_of(run.notices),
             timings=dict(run.timings),
             prefect_url=prefect_url,
+            dry_run=True if run.dry_run else UNSET,
+            report=DryRunReport.of(run.progress) if run.dry_run else UNSET,
         )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from api.wire.ingest import ChunkConfig, Metadata, NamespaceId
+from api.wire.ingest import ChunkConfig, DryRun, Metadata, NamespaceId
 
 Address = Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://docs.example.com/start"])]
 Selector = Annotated[str, Meta(min_length=1)]
@@ -92,6 +92,7 @@ class IngestUrls(Struct, rename="camel"):
 
     namespace_id: NamespaceId
     ingest_config: UrlsIngestion
+    dry_run: DryRun | None = False
 
 
 class IngestSitemap(Struct, rename="camel"):
@@ -99,6 +100,7 @@ class IngestSitemap(Struct, rename="camel"):
 
     namespace_id: NamespaceId
     ingest_config: SitemapIngestion
+    dry_run: DryRun | None = False
 
 
 class IngestWebsite(Struct, rename="camel"):
@@ -106,3 +108,4 @@ class IngestWebsite(Struct, rename="camel"):
 
     namespace_id: NamespaceId
     ingest_config: WebsiteIngestion
+    dry_run: DryRun | None = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -81,6 +81,36 @@ class Connected:
         if place.step != "departures":
             return
         yield from self._departures(tokens, request, place)
+
+    def preview(self, request: DiscoveryRequest) -> Iterator[Page[SourceItem]]:
+        """What the next listing would name, what has gone since with it; nothing of it is recorded.
+
+        The last page is `done`: its deleted items are those that a whole listing would find missing and gone.
+        """
+        tokens, choice = self._tokens(request), self._choice(request)
+        tokens.token()
+        if choice and isinstance(self._connector, Choosing):
+            self._connector = self._connector.choosing(choice)
+        place, news, named, whole = self._begin(request), _News(), set[str](), False
+        if place.step == "unfinished":
+            yield Page([_again(row) for row in sync.unfinished(self._db, request)], "", done=False)
+        for page in self._connector.iter_changes(tokens, place.at):
+            news.judge(page)
+            items = list({item.external_id: item for item in page.items}.values())
+            named.update(item.external_id for item in items)
+            whole = page.whole
+            left = [SourceItem(one.external_id, one.name, deleted=True) for one in items if not _is_taken(choice, one)]
+            yield Page([*left, *(sanitize.item(one) for one in items if _is_taken(choice, one))], "", done=False)
+        missing = [one for one in sync.held(self._db, request) if one not in named] if whole else []
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
+            gone = pool.map(lambda one: self._connector.gone(tokens, one), missing)
+            lost = [one for one, is_gone in zip(missing, gone, strict=True) if is_gone]
+        yield Page([SourceItem(one, one, deleted=True) for one in lost], "", done=True)
+
+    def leaving(self, request: DiscoveryRequest, departed: Sequence[str]) -> tuple[int, int]:
+        """Of these external ids: documents that would be removed, and those that would wait for a person instead."""
+        moved = sync.state(self._db, _connection(request)).moved
+        return sync.would_leave(self._db, request, departed, moved=moved)
 
     def fetch(self, item: SourceItem, request: DiscoveryRequest, to: Path) -> RawContent | None:
         raw = self._connector.fetch(self._tokens(request), item, to)
@@ -156,6 +186,10 @@ class _News:
         self._idle = 0 if fresh else self._idle + bool(page.items)
         if self._idle > IDLE_PAGES:
             raise Retryable("The service's listing repeats the same items and comes to no end.")
+
+
+def _is_taken(choice: Choice, item: SourceItem) -> bool:
+    return not item.deleted and _is_chosen(choice, item)
 
 
 def _is_chosen(choice: Choice, item: SourceItem) -> bool:

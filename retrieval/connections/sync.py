@@ -85,6 +85,26 @@ def missing(db: Database, request: DiscoveryRequest) -> list[str]:
     return [row["external_id"] for row in rows]
 
 
+def held(db: Database, request: DiscoveryRequest) -> list[str]:
+    """External ids of the connection's documents, but for those of which it is known that they left."""
+    statement: LiteralString = "select d.external_id from" + _ITS + "where not" + _DEPARTED + " order by d.external_id"
+    return [row["external_id"] for row in db.rows(statement, _values(request))]
+
+
+def would_leave(db: Database, request: DiscoveryRequest, departed: Sequence[str], *, moved: bool) -> tuple[int, int]:
+    """Of the connection's documents with these external ids: how many `finish` would remove, or hold for a person."""
+    values = {**_values(request), "departed": list(departed)}
+    rows = db.rows(
+        "select d.id, exists (select from connection_documents o where o.document_id = d.id"
+        " and o.connection_id <> %(connection)s) as shared from" + _ITS + "where d.external_id = any(%(departed)s)",
+        values,
+    )
+    with db.transaction() as connection:
+        if _is_held(connection, request, len(rows), moved=moved):
+            return 0, len(rows)
+    return sum(not row["shared"] for row in rows), 0
+
+
 def _compared(db: Database, request: DiscoveryRequest, statement: LiteralString) -> list[Row]:
     """Of a question about all documents and all that a run listed: sets are compared, never pair by pair.
 

@@ -105,6 +105,12 @@ def _former(db: Database, item: Item, visible: Row | None, tokenizer: Tokenizer,
     return Former([Piece(row["content"], row["shared"]) for row in same], used["chunkSize"], used["chunkOverlap"])
 
 
+def former(db: Database, item: Item, tokenizer: Tokenizer, embedder: Embedder) -> Former | None:
+    """The visible chunks of an item's document that would be embedded as they were, if this model made them."""
+    visible = _visible(db, [item], embedder)
+    return _former(db, item, visible.get(item.key.document_id), tokenizer, embedder)
+
+
 def _model(embedder: Embedder) -> dict[str, Any]:
     return {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
 

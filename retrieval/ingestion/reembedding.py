@@ -38,7 +38,7 @@ MARK: LiteralString = "(d.active_generation || ':' || md5(d.metadata::text))"
 KEYS = "keysBefore"
 """Of the sealed configuration: the keys that the namespace had when it was set, by config."""
 GATE = "gate"
-"""Of the sealed configuration, and of the job run's progress."""
+"""Of the sealed configuration."""
 _KEYED = (EMBEDDING_MODEL, VECTOR_STORAGE)
 _OF_MODEL = frozenset({"apiKey", "model", "dimensions"})
 """All else of a config says where its key is sent."""

@@ -60,5 +60,5 @@ def note(db: Database, lease: Lease, job_run_id: str, verdict: Mapping[str, Any]
         batches.guard(connection, lease)
         connection.execute(
             "update job_runs set progress = progress || %(progress)s::jsonb, updated_at = now() where id = %(run)s",
-            {"run": job_run_id, "progress": json.dumps({GATE: dict(verdict)})},
+            {"run": job_run_id, "progress": json.dumps({"verdict": dict(verdict)})},
         )

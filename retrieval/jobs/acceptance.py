@@ -65,6 +65,23 @@ TO_DISCOVER: LiteralString = (
 )
 """A request whose documents the flow finds out."""
 
+DRY_RUN: LiteralString = (
+    _JOB
+    + """,
+    run as (
+        insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
+        select %(run)s, %(job)s, id, %(source)s, true, %(request_id)s, %(traceparent)s from partition
+        returning id
+    ),
+    content as (
+        insert into inbox (job_run_id, document_id, content)
+        select run.id, %(document)s, %(content)s from run where %(content)s::text is not null
+    )
+    select id as job_run_id from run
+"""
+)
+"""A request for a report of what an ingestion would do."""
+
 SEVERAL: LiteralString = (
     _JOB_AND_RUN
     + """    listed as (

@@ -41,12 +41,13 @@ class Summary:
     name: str
     outcome: str | None
     notices: list[Notice]
+    dry_run: bool = False
 
     @classmethod
     def of(cls, row: Row) -> Summary:
-        values = {field: row[field] for field in _FIELDS}
+        values = {field: row[field] for field in _FIELDS} | {"source": row["tried"] or row["source"]}
         told = run_outcome.notices(row["source"], row["outcome"], row["progress"])
-        return cls(**values, name=names.of(row), notices=told)
+        return cls(**values, name=names.of(row), notices=told, dry_run=bool(row["tried"]))
 
 
 _FIELDS = (

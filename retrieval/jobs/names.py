@@ -13,25 +13,34 @@ from retrieval.redaction import without_query
 CHARACTERS = 100
 
 COLUMNS: LiteralString = f"""
-    r.source, {job_config.URL} as url, counted.whole, counted.hosts,
-    (select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1) as first,
+    r.source, j.config ->> 'dryRun' as tried, {job_config.URL} as url, counted.whole, counted.hosts,
+    coalesce((select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1),
+             case when j.config ? 'dryRun' then coalesce(
+                 j.config -> 'request' ->> 'name', j.config -> 'request' -> 'urls' ->> 0) end) as first,
     (select c.name from connections c where c.id = {job_config.connection_of()}) as account
 """
 """What `of` needs, of job run `r` with its job `j` and `run_progress.COUNTED`."""
 
 _WORDS = {"TEXT": "text", "LOCAL_FILE": "file", "URLS_LIST": "page", "SITEMAP": "page", "WEBSITE": "page"}
-_KINDS = {"URLS_LIST": "URL list", "SITEMAP": "sitemap", "WEBSITE": "website", "REEMBED": "embedding again"}
+_KINDS = {
+    "URLS_LIST": "URL list",
+    "SITEMAP": "sitemap",
+    "WEBSITE": "website",
+    "REEMBED": "embedding again",
+    "DRY_RUN": "dry run",
+}
 _QUERY = re.compile(r"[?#&][^\s?#&=]+=\S*")
 
 
 def of(row: Mapping[str, Any]) -> str:
     """The name of the run that `row` holds the COLUMNS of."""
-    source, several = row["source"], row["whole"] > 1
+    source, several = row.get("tried") or row["source"], row["whole"] > 1
     if source == "REEMBED":
         return counted(row["whole"], "document")
     if source in sources.APPS:
         return plain(row["account"] or "") or _several(row)
-    if host := _host(row["url"] or "") or (_host(row["first"] or "") if row["hosts"] == 1 else ""):
+    is_one = row["hosts"] == 1 or bool(row.get("tried"))
+    if host := _host(row["url"] or "") or (_host(row["first"] or "") if is_one else ""):
         return host if source != "URLS_LIST" or not several else f"{counted(row['whole'], 'page')} of {host}"
     return _several(row) if several or source in sources.WEB else plain(row["first"] or "")
 

@@ -14,7 +14,7 @@ from retrieval.statuses import Outcome
 
 OUTCOME: LiteralString = """
     case when r.status <> 'COMPLETED' then null
-         when r.progress -> 'gate' @> '{"passed": false}' then 'FAILED'
+         when r.progress -> 'verdict' @> '{"passed": false}' then 'FAILED'
          when r.cancel_requested and (r.to_discover or counted.cancelled > 0) then 'CANCELLED'
          when counted.failed > 0 and (counted.succeeded = 0 or r.to_discover) then 'FAILED'
          when counted.failed > 0 then 'COMPLETED_WITH_FAILURES'
@@ -48,15 +48,17 @@ _NOTHING: Mapping[str, str] = {
 def notices(
     source: str, outcome: str | None, progress: Mapping[str, Any], breaker: Mapping[str, Any] | None = None
 ) -> list[Notice]:
-    """What the gate of a new generation found; for whom the run waits (`breaker`); removals that await confirmation;
-    why it found nothing, by what it left out."""
+    """What the gate of a new generation found, or why a dry run has no report; for whom the run waits (`breaker`);
+    removals that await confirmation; why it found nothing, by what it left out."""
     told = []
-    if gate := progress.get("gate"):
-        told.append(Notice(gate["told"], gate["questions"]))
+    if verdict := progress.get("verdict"):
+        told.append(Notice(verdict["told"], verdict["questions"]))
     if breaker:
         told.append(Notice(_unanswered(breaker), 0))
     if awaiting := progress.get("awaitingConfirmation", 0):
         told.append(Notice(AWAITING, awaiting))
+    if progress.get("report"):
+        return told
     if outcome != Outcome.SUCCEEDED or progress.get("found", 0) or progress.get("removed", 0):
         return told
     left_out = progress.get("skippedReasons") or {}

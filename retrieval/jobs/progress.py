@@ -42,7 +42,8 @@ COUNTED: LiteralString = (
                    'skippedReasons', coalesce(r.progress -> 'skipped', '{}'),
                    'removed', coalesce((r.progress ->> 'removed')::int, 0),
                    'awaitingConfirmation', coalesce((r.progress ->> 'awaitingConfirmation')::int, 0),
-                   'gate', r.progress -> 'gate'
+                   'verdict', r.progress -> 'verdict',
+                   'report', r.progress -> 'report'
                ) as progress
         from run_documents where job_run_id = r.id
     ) counted

@@ -80,6 +80,8 @@ class JobRun:
     name: str = ""
     outcome: str | None = None
     notices: list[Notice] = field(default_factory=list)
+    dry_run: bool = False
+    """Whether it only finds out what an ingestion would do; `progress` has its `report` then."""
     queued: list[RunDocument] = field(default_factory=list)
     processing: list[RunDocument] = field(default_factory=list)
     completed: list[RunDocument] = field(default_factory=list)
@@ -241,12 +243,13 @@ def _job_run(row: Row) -> JobRun:
         row["timings"],
         row["flow_run_id"],
         row["waits"],
-        row["source"],
+        row["tried"] or row["source"],
         row["connection_id"],
         row["progress"],
         names.of(row),
         row["outcome"],
         run_outcome.notices(row["source"], row["outcome"], row["progress"], row["breaker"]),
+        dry_run=bool(row["tried"]),
     )
     for document_id, status, error in row["documents"]:
         group = "queued" if status in WAITING else _GROUPS[status]

@@ -226,6 +226,7 @@ class IngestText(TypedDict):
 
     namespaceId: str
     ingestConfig: TextIngestion
+    dryRun: NotRequired[bool | None]
 
 
 class TextIngestion(TypedDict):
@@ -267,6 +268,7 @@ class IngestUrls(TypedDict):
 
     namespaceId: str
     ingestConfig: UrlsIngestion
+    dryRun: NotRequired[bool | None]
 
 
 class UrlsIngestion(TypedDict):
@@ -298,6 +300,7 @@ class IngestSitemap(TypedDict):
 
     namespaceId: str
     ingestConfig: SitemapIngestion
+    dryRun: NotRequired[bool | None]
 
 
 class SitemapIngestion(TypedDict):
@@ -325,6 +328,7 @@ class IngestWebsite(TypedDict):
 
     namespaceId: str
     ingestConfig: WebsiteIngestion
+    dryRun: NotRequired[bool | None]
 
 
 class WebsiteIngestion(TypedDict):
@@ -352,6 +356,7 @@ class IngestNotion(TypedDict):
     """A Notion workspace to ingest into a namespace."""
 
     namespaceId: str
+    dryRun: NotRequired[bool | None]
     ingestConfig: NotionIngestion
 
 
@@ -385,6 +390,7 @@ class IngestGoogleDrive(TypedDict):
     """A Google Drive to ingest into a namespace."""
 
     namespaceId: str
+    dryRun: NotRequired[bool | None]
     ingestConfig: GoogleDriveIngestion
 
 
@@ -410,6 +416,7 @@ class IngestDropbox(TypedDict):
     """A Dropbox to ingest into a namespace."""
 
     namespaceId: str
+    dryRun: NotRequired[bool | None]
     ingestConfig: DropboxIngestion
 
 
@@ -435,6 +442,7 @@ class IngestOnedrive(TypedDict):
     """A OneDrive to ingest into a namespace."""
 
     namespaceId: str
+    dryRun: NotRequired[bool | None]
     ingestConfig: OnedriveIngestion
 
 
@@ -460,6 +468,7 @@ class IngestSharepoint(TypedDict):
     """Document libraries of SharePoint to ingest into a namespace."""
 
     namespaceId: str
+    dryRun: NotRequired[bool | None]
     ingestConfig: SharepointIngestion
 
 
@@ -495,6 +504,7 @@ class IngestBox(TypedDict):
     """A Box to ingest into a namespace."""
 
     namespaceId: str
+    dryRun: NotRequired[bool | None]
     ingestConfig: BoxIngestion
 
 

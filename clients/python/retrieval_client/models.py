@@ -367,9 +367,12 @@ class JobRunSummary(Record):
     notices: list[RunNotice]
     timings: dict[str, float]
     prefect_url: str | None
+    dry_run: bool | None
+    report: DryRunReport | None
     _fields = frozenset(
         [
             "createdAt",
+            "dryRun",
             "id",
             "ingestJob",
             "name",
@@ -377,6 +380,7 @@ class JobRunSummary(Record):
             "outcome",
             "prefectUrl",
             "progress",
+            "report",
             "source",
             "status",
             "timings",
@@ -389,6 +393,7 @@ class JobRunSummary(Record):
         "updatedAt": "Timestamp",
         "progress": "RunProgress",
         "notices": "RunNotice",
+        "report": "DryRunReport",
     }
 
 
@@ -434,6 +439,48 @@ class RunNotice(Record):
     _fields = frozenset(["count", "reason"])
 
 
+class DryRunReport(Record):
+    """What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read."""
+
+    create: int
+    update: int
+    unchanged: int
+    remove: int
+    failed: int
+    pages: int
+    chunks: int
+    tokens_to_embed: int
+    embedding_calls: int
+    estimated_seconds: float
+    sampled: bool
+    estimated_cost: EstimatedCost | None
+    _fields = frozenset(
+        [
+            "chunks",
+            "create",
+            "embeddingCalls",
+            "estimatedCost",
+            "estimatedSeconds",
+            "failed",
+            "pages",
+            "remove",
+            "sampled",
+            "tokensToEmbed",
+            "unchanged",
+            "update",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {"estimatedCost": "EstimatedCost"}
+
+
+class EstimatedCost(Record):
+    """What the embedding costs, by the prices that the operator has set."""
+
+    amount: float
+    currency: str
+    _fields = frozenset(["amount", "currency"])
+
+
 class JobRunAnswer(Record):
     """A job run as it stands."""
 
@@ -462,11 +509,14 @@ class JobRunData(Record):
     notices: list[RunNotice]
     timings: dict[str, float]
     prefect_url: str | None
+    dry_run: bool | None
+    report: DryRunReport | None
     _fields = frozenset(
         [
             "connection",
             "createdAt",
             "documents",
+            "dryRun",
             "estimatedStart",
             "id",
             "name",
@@ -475,6 +525,7 @@ class JobRunData(Record):
             "prefectUrl",
             "progress",
             "queuePosition",
+            "report",
             "source",
             "status",
             "timings",
@@ -489,6 +540,7 @@ class JobRunData(Record):
         "estimatedStart": "Timestamp",
         "progress": "RunProgress",
         "notices": "RunNotice",
+        "report": "DryRunReport",
     }
 
 

@@ -1,0 +1,196 @@
+"""The flow of dry runs: finds out what an ingestion would do, and writes nothing but the report of it (D78)."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.tasks import exponential_backoff
+
+from connectors import registry
+from flows import context, endings, tasks
+from flows.heartbeat import beating
+from flows.origins import following
+from flows.steps import explained
+from retrieval import settings, sources
+from retrieval.connections.connected_source import Connected
+from retrieval.database.database import Row
+from retrieval.errors import Fatal, ServiceError, Skippable, StepError
+from retrieval.evaluations.gate import every
+from retrieval.ingestion import dry_run as trying
+from retrieval.ingestion.chunking.tokenizer import tokenizer_for
+from retrieval.ingestion.dry_run import Estimator, Tools
+from retrieval.job_config import JobConfig
+from retrieval.jobs import batches, dry_runs, notifications, outcome
+from retrieval.jobs.batches import Lease, Superseded
+from retrieval.namespaces import namespaces
+from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.ports import DiscoveryRequest, RawContent, SourceItem
+
+
+@flow(name="dry-run", persist_result=False)
+async def dry_run(batch_id: str, attempt: int) -> State[None]:
+    """What ingestions would do, found out one after the other."""
+    try:
+        return await _dry_run(batch_id, attempt)
+    except endings.AWAY as error:
+        return endings.away(error)
+
+
+async def _dry_run(batch_id: str, attempt: int) -> State[None]:
+    db, lease_seconds = context.database(), settings.load().lease_seconds
+    lease = batches.claim(db, batch_id, attempt, seconds=lease_seconds)
+    if lease is None:
+        return endings.unclaimed(batch_id)
+    with following(db, lease), beating(db, lease, seconds=lease_seconds):
+        try:
+            for run in await asyncio.to_thread(dry_runs.waiting, db, lease):
+                await _one(lease, run)
+            dry_runs.close_cancelled(db, lease)
+            batches.finish(db, lease)
+        except Superseded:
+            return endings.unclaimed(batch_id)
+    notifications.tell(db)
+    return endings.state(outcome.of_batch(db, batch_id), "The reports stand with their job runs.")
+
+
+async def _one(lease: Lease, run: Row) -> None:
+    db = context.database()
+    trial = Trial(lease, run)
+    try:
+        await asyncio.to_thread(find_out, trial)
+        found: dict[str, Any] = {"report": trial.report, **trial.more}
+    except _Cancelled:
+        return
+    except StepError as error:
+        get_run_logger().warning("There is no report: %s", error)
+        found = {"verdict": {"passed": False, "told": str(error), "questions": 0}}
+    await asyncio.to_thread(dry_runs.finish, db, lease, run["id"], found)
+
+
+class Trial:
+    """A dry run that is to be made. Not a dataclass, so that Prefect does not look inside."""
+
+    def __init__(self, lease: Lease, run: Row) -> None:
+        self.lease, self.job_run_id, self.content = lease, str(run["id"]), run["content"]
+        self.asked = JobConfig.load(run["config"])
+        self.report: dict[str, Any] = {}
+        self.more: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"Trial({self.job_run_id}, {self.asked.dry_run})"
+
+
+class _Cancelled(Exception):
+    """Nobody waits for the report any more."""
+
+
+def estimate(trial: Trial) -> None:
+    """Fetch, read and cut as the ingestion would; embed nothing."""
+    with explained():
+        db, lease, began = context.database(), trial.lease, time.monotonic()
+        try:
+            config = namespaces.load(db, context.keys(), lease.scope.namespace)
+        except ServiceError as error:
+            raise Fatal("The namespace was deleted.") from error
+        estimator = Estimator(_tools(trial, config), every(lambda: _look(trial)))
+        dry_runs.begin(db, lease, trial.job_run_id, status="PRE_PROCESSING")
+        _look(trial)
+        _count(trial, config, estimator)
+        report, embedder, options = estimator.report, estimator.tools.embedder, settings.load()
+        taken = trying.seconds(db, lease.partition, report.tokens, time.monotonic() - began)
+        trial.report = trying.shown(report, embedder, options.prices, options.price_currency, taken)
+
+
+find_out = task(
+    name="estimate",
+    description=estimate.__doc__,
+    retries=2,
+    retry_delay_seconds=exponential_backoff(1),
+    retry_condition_fn=tasks.is_retryable,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)(estimate)
+
+
+def _look(trial: Trial) -> None:
+    if batches.is_cancelled(context.database(), trial.job_run_id):
+        raise _Cancelled
+
+
+def _tools(trial: Trial, config: NamespaceConfig) -> Tools:
+    asked, source = trial.asked, trial.asked.dry_run or ""
+    embedder = registry.embedder(config)
+    return Tools(
+        context.database(),
+        trial.lease.partition,
+        source,
+        DiscoveryRequest(trial.lease.scope, source, asked.request or {}, asked.connection_id, trial.job_run_id),
+        asked.ingestion,
+        registry.file_store(config),
+        registry.parser(),
+        tokenizer_for(embedder.provider, embedder.model),
+        embedder,
+    )
+
+
+def _count(trial: Trial, config: NamespaceConfig, estimator: Estimator) -> None:
+    tools, asked = estimator.tools, trial.asked.request or {}
+    if tools.source == "TEXT":
+        estimator.text(asked["externalId"], asked["name"], trial.content or "")
+        return
+    if tools.source == "LOCAL_FILE":
+        _file(asked, estimator)
+        return
+    source = registry.source(tools.source, config, tools.db, context.keys())
+    if tools.source == "URLS_LIST":
+        dry_runs.begin(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+        estimator.listed(source, [SourceItem(url, url) for url in asked["urls"]])
+    elif tools.source in sources.APPS:
+        _connected(trial, cast("Connected", source), estimator)
+    else:
+        waiting: list[SourceItem] = []
+        for page in source.discover(tools.request, None):
+            estimator.goes_on()
+            estimator.listed(source, [item for item in page.items if item.content is not None])
+            waiting += [item for item in page.items if item.content is None]
+        dry_runs.begin(tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+        estimator.listed(source, waiting)
+
+
+def _file(asked: Any, estimator: Estimator) -> None:
+    with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
+        place = Path(folder) / "raw"
+        try:
+            with estimator.tools.files.open(asked["rawKey"]) as stream, place.open("wb") as file:
+                while piece := stream.read(1 << 20):
+                    file.write(piece)
+        except Skippable as error:
+            raise Fatal("The file is no longer there; send it again.") from error
+        estimator.file(asked["externalId"], RawContent(place, asked["name"], asked["mediaType"], asked["size"]))
+
+
+def _connected(trial: Trial, source: Connected, estimator: Estimator) -> None:
+    """A connection's listing from where the last one ended, what would leave with it."""
+    request, departed, waiting = estimator.tools.request, dict[str, None](), dict[str, SourceItem]()
+    for page in source.preview(request):
+        estimator.goes_on()
+        for item in page.items:
+            if item.deleted:
+                departed[item.external_id] = None
+                waiting.pop(item.external_id, None)
+            else:
+                departed.pop(item.external_id, None)
+                waiting[item.external_id] = item
+    dry_runs.begin(estimator.tools.db, trial.lease, trial.job_run_id, status="PROCESSING")
+    estimator.listed(source, list(waiting.values()))
+    estimator.report.remove, held = source.leaving(request, list(departed))
+    if held:
+        trial.more["awaitingConfirmation"] = held

@@ -1,0 +1,387 @@
+"""What an ingestion would do, found out as the pipeline finds it out, and written nowhere (D78).
+
+Content is fetched, read and cut as it would be; what would be embedded is counted with the texts that have vectors
+already left out. Of sources that list more than `SAMPLE` documents so many of them, spread over the list, are read, and
+the counts grow in proportion: the report says `sampled`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, LiteralString, TypeVar
+
+from retrieval.database.database import Database, Row
+from retrieval.errors import Retryable, Skippable, StepError
+from retrieval.ingestion import chunk, fetch
+from retrieval.ingestion.chunking import titles
+from retrieval.ingestion.chunking.titles import titled
+from retrieval.ingestion.items import Item, Key, is_page
+from retrieval.ingestion.listed_content import LISTED
+from retrieval.ingestion.unpack import DEPTH
+from retrieval.job_config import Ingestion
+from retrieval.ports import (
+    DiscoveryRequest,
+    Embedder,
+    FileStore,
+    Parsed,
+    Parser,
+    RawContent,
+    ScrapeOptions,
+    Source,
+    SourceItem,
+    Tokenizer,
+)
+from retrieval.sources import WEB
+from retrieval.statuses import Stage
+
+T = TypeVar("T")
+SAMPLE: Final = 500
+"""Documents that are fetched at most where a listing names more."""
+WINDOW: Final = 64
+"""Documents that are embedded together, as in the pipeline."""
+TRIES: Final = 3
+THREADS: Final = 8
+
+_KNOWN: LiteralString = """
+    select d.id, d.external_id, d.active_generation > 0 as visible, d.fingerprint, d.raw_key, p.raw_hash, p.raw_size,
+           p.name, p.media_type, coalesce(p.title, '') as title, p.raw_hash is not null as kept,
+           case when p.raw_hash is not null then d.properties ->> 'sourceVersion' end as version,
+           case when p.raw_hash is not null then d.properties ->> 'listedVersion' end as listed
+    from documents d left join lateral (
+        select * from run_documents e where e.document_id = d.id and e.raw_key = d.raw_key limit 1
+    ) p on true
+    where d.partition_id = %(partition)s and d.source = %(source)s and d.external_id = any(%(ids)s)
+      and d.deleted_at is null
+"""
+_EMBEDDED: LiteralString = (
+    "select key from embeddings where partition_id = %(partition)s and key = any(%(keys)s::bytea[])"
+)
+
+
+@dataclass(slots=True)
+class Report:
+    """Documents by what would become of them, and what that takes."""
+
+    create: int = 0
+    update: int = 0
+    unchanged: int = 0
+    remove: int = 0
+    failed: int = 0
+    pages: int = 0
+    chunks: int = 0
+    tokens: int = 0
+    calls: int = 0
+    sampled: bool = False
+
+    def grow(self, other: Report, factor: float) -> None:
+        """Add what a sample of a listing came to, in proportion."""
+        for name in ("create", "update", "unchanged", "failed", "pages", "chunks", "tokens", "calls"):
+            setattr(self, name, getattr(self, name) + round(getattr(other, name) * factor))
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the pipeline would use."""
+
+    db: Database
+    partition: int
+    source: str
+    request: DiscoveryRequest
+    ingestion: Ingestion
+    files: FileStore
+    parser: Parser
+    tokenizer: Tokenizer
+    embedder: Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A document that was read: as an item of the pipeline, its text (None: unchanged), and what is packed into it."""
+
+    external_id: str
+    item: Item
+    known: Row | None
+    parsed: Parsed | None
+    folder: Path
+    depth: int
+    error: bool = False
+
+
+@dataclass(slots=True)
+class Estimator:
+    """Counts documents as they come. `goes_on` is asked between them and may raise to end it."""
+
+    tools: Tools
+    goes_on: Callable[[], None]
+    report: Report = field(default_factory=Report)
+    _seen: set[bytes] = field(default_factory=set)
+    _named: set[str] = field(default_factory=set)
+
+    def listed(self, source: Source, items: Sequence[SourceItem]) -> None:
+        """Documents of a source whose content is fetched now, unless it came with the listing. Of too many a sample."""
+        fresh = list({item.external_id: item for item in items if item.external_id not in self._named}.values())
+        self._named.update(item.external_id for item in fresh)
+        wanted = [item for item in fresh if not item.error]
+        self.report.failed += len(fresh) - len(wanted)
+        brought = [item for item in wanted if item.content is not None]
+        self._count(source, brought, self.report)
+        rest = [item for item in wanted if item.content is None]
+        if len(rest) <= SAMPLE:
+            self._count(source, rest, self.report)
+            return
+        part, step = Report(), len(rest) / SAMPLE
+        self._count(source, [rest[int(place * step)] for place in range(SAMPLE)], part)
+        self.report.grow(part, len(rest) / SAMPLE)
+        self.report.sampled = True
+
+    def text(self, external_id: str, name: str, content: str) -> None:
+        """A text that came with the request."""
+        known = self._known([external_id]).get(external_id)
+        raw_hash = hashlib.sha256(content.encode()).digest()
+        item = self._item(external_id, name, "text/plain", raw_hash, known, title=name)
+        parsed = None if self._is_same(item, known, raw_hash) else Parsed(content, name)
+        self._add([_Read(external_id, item, known, parsed, Path(), 0)], self.report)
+
+    def file(self, external_id: str, raw: RawContent) -> None:
+        """A file that came with the request."""
+        with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
+            known = self._known([external_id]).get(external_id)
+            self._window([self._read(external_id, raw, known, Path(folder), 0)], self.report)
+
+    def _count(self, source: Source, items: Sequence[SourceItem], report: Report) -> None:
+        for window in _parts(items):
+            self.goes_on()
+            known = self._known([item.external_id for item in window])
+            with (
+                tempfile.TemporaryDirectory(prefix="dry-run-") as folder,
+                ThreadPoolExecutor(THREADS, thread_name_prefix="dry-run") as pool,
+            ):
+                places = [Path(folder) / str(number) for number in range(len(window))]
+
+                def one(item: SourceItem, place: Path, known: Mapping[str, Row] = known) -> _Read:
+                    return self._fetched(source, item, known.get(item.external_id), place)
+
+                self._window(list(pool.map(one, window, places)), report)
+
+    def _window(self, read: list[_Read], report: Report) -> None:
+        """Documents that are embedded together; what is packed into them comes in windows of its own."""
+        self._add(read, report)
+        members = [member for one in read for member in self._members(one)]
+        for part in _parts(members):
+            self.goes_on()
+            self._window([self._read(name, raw, None, folder, depth) for name, raw, folder, depth in part], report)
+
+    def _members(self, one: _Read) -> Iterator[tuple[str, RawContent, Path, int]]:
+        for member in one.parsed.members if one.parsed is not None else ():
+            if member.reason or one.depth >= DEPTH:
+                self.report.failed += 1
+                continue
+            name = PurePosixPath(member.path).name
+            raw = RawContent(member.file, name, member.media_type, member.size)
+            yield f"{one.external_id}/{member.path}", raw, one.folder, one.depth + 1
+
+    def _fetched(self, source: Source, item: SourceItem, known: Row | None, folder: Path) -> _Read:
+        """The item with its content, as the pipeline would have it; one that cannot be had has failed."""
+        folder.mkdir()
+        for number in range(TRIES):
+            try:
+                return self._have(source, item, known, folder)
+            except Retryable as error:
+                if number + 1 < TRIES:
+                    time.sleep(min(error.after or 1.0, 5.0))
+            except StepError:
+                break
+        return self._failed(item.external_id, item.name, known, folder, 0)
+
+    def _have(self, source: Source, item: SourceItem, known: Row | None, folder: Path) -> _Read:
+        raw = item.content
+        if raw is None:
+            before = known if known is not None and known["kept"] else None
+            same = before is not None and bool(item.version) and item.version == before["listed"]
+            if not same:
+                version = (before["version"] if before else None) or ""
+                asked = SourceItem(
+                    item.external_id,
+                    item.name,
+                    item.media_type,
+                    version,
+                    properties={**item.properties, **({LISTED: item.version} if item.version else {})},
+                )
+                raw = source.fetch(asked, self.tools.request, folder / "raw")
+            if raw is None:
+                return self._as_before(item, known, folder)
+        return self._read(item.external_id, raw, known, folder, 0)
+
+    def _as_before(self, item: SourceItem, known: Row | None, folder: Path) -> _Read:
+        """The source says that nothing has changed: the stored file serves again."""
+        if known is None or not known["kept"]:
+            raise Skippable("The source gave nothing.")
+        place = folder / "raw"
+        name = known["name"] if self.tools.source in WEB else item.name
+        raw = RawContent(place, name, known["media_type"], known["raw_size"], properties={"title": known["title"]})
+        same = self._item(item.external_id, name, raw.media_type, known["raw_hash"], known, title=known["title"])
+        if self._is_same(same, known, known["raw_hash"]):
+            return _Read(item.external_id, same, known, None, folder, 0)
+        with self.tools.files.open(known["raw_key"]) as stream, place.open("wb") as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+        return self._read(item.external_id, raw, known, folder, 0)
+
+    def _read(self, external_id: str, raw: RawContent, known: Row | None, folder: Path, depth: int) -> _Read:
+        """The text of a file, unless it is what is stored."""
+        if depth:
+            known = self._known([external_id]).get(external_id)
+        with raw.path.open("rb") as file:
+            raw_hash = hashlib.file_digest(file, "sha256").digest()
+        title = str(raw.properties.get("title", ""))
+        item = self._item(external_id, raw.name, raw.media_type, raw_hash, known, title=title)
+        if self._is_same(item, known, raw_hash):
+            return _Read(external_id, item, known, None, folder, depth)
+        asked = RawContent(raw.path, raw.name, raw.media_type, raw.path.stat().st_size, page=item.page)
+        try:
+            parsed = self.tools.parser.parse(asked, self.tools.ingestion.ocr)
+        except StepError:
+            return self._failed(external_id, raw.name, known, folder, depth)
+        own = Parsed(parsed.text, parsed.title or title, parsed.pages, parsed.properties, parsed.members)
+        return _Read(external_id, item, known, own, folder, depth)
+
+    def _failed(self, external_id: str, name: str, known: Row | None, folder: Path, depth: int) -> _Read:
+        item = self._item(external_id, name, "", b"", known, title="")
+        return _Read(external_id, item, known, None, folder, depth, error=True)
+
+    def _add(self, read: Sequence[_Read], report: Report) -> None:
+        """Count a window's documents, their chunks and what would be sent to the model for them."""
+        texts: dict[bytes, str] = {}
+        for one in read:
+            if one.error:
+                report.failed += 1
+            elif one.parsed is None:
+                report.unchanged += 1
+            elif (cut := self._cut(one, one.parsed)) is None:
+                report.failed += 1
+            else:
+                visible = one.known is not None and one.known["visible"]
+                report.update += visible
+                report.create += not visible
+                report.pages += len(one.parsed.pages)
+                report.chunks += len(cut.chunks)
+                for piece in cut.chunks:
+                    text = titled(cut.title, piece.text)
+                    texts.setdefault(chunk.embedding_key(text, self.tools.embedder), text)
+        self._embed(texts, report)
+
+    def _cut(self, one: _Read, parsed: Parsed) -> titles.Cut | None:
+        """None where there is no text to search."""
+        tools, asked = self.tools, self.tools.ingestion
+        item = one.item
+        former = chunk.former(tools.db, item, tools.tokenizer, tools.embedder) if one.known is not None else None
+        cut = titles.split(
+            parsed, tools.tokenizer, asked.chunk_size, asked.chunk_overlap, tools.embedder.max_tokens, former
+        )
+        return cut if cut.chunks else None
+
+    def _embed(self, texts: Mapping[bytes, str], report: Report) -> None:
+        new = [key for key in texts if key not in self._seen]
+        rows = self.tools.db.rows(_EMBEDDED, {"partition": self.tools.partition, "keys": new}) if new else []
+        stored = {bytes(row["key"]) for row in rows}
+        missing = [key for key in new if key not in stored]
+        self._seen.update(missing)
+        report.tokens += sum(map(len, self.tools.tokenizer.spans([texts[key] for key in missing])))
+        report.calls += -(-len(missing) // self.tools.embedder.batch_size)
+
+    def _known(self, external_ids: Sequence[str]) -> dict[str, Row]:
+        values = {"partition": self.tools.partition, "source": self.tools.source, "ids": list(external_ids)}
+        return {row["external_id"]: row for row in self.tools.db.rows(_KNOWN, values)}
+
+    def _is_same(self, item: Item, known: Row | None, raw_hash: bytes) -> bool:
+        if known is None or not known["visible"]:
+            return False
+        embedder = self.tools.embedder
+        identity = {"provider": embedder.provider, "model": embedder.model, "dimensions": embedder.dimensions}
+        return bool(known["fingerprint"] == fetch.fingerprint(item, raw_hash, identity))
+
+    def _item(
+        self, external_id: str, name: str, media_type: str, raw_hash: bytes, known: Row | None, *, title: str
+    ) -> Item:
+        """As the pipeline has it, for what decides by it."""
+        asked, request = self.tools.ingestion, self.tools.request
+        web = self.tools.source in WEB and is_page(media_type)
+        return Item(
+            key=Key(request.job_run_id, known["id"] if known is not None else external_id),
+            generation=0,
+            name=name,
+            media_type=media_type,
+            stage=Stage.ACCEPTED,
+            raw_key=None,
+            raw_hash=raw_hash,
+            raw_size=None,
+            parsed_key=None,
+            title=title,
+            pages=(),
+            properties={},
+            embedding={},
+            fingerprint=None,
+            metadata=None,
+            accepted=datetime.now(UTC),
+            chunk_size=asked.chunk_size,
+            chunk_overlap=asked.chunk_overlap,
+            ocr=asked.ocr,
+            modified_at=asked.modified_at,
+            page=ScrapeOptions.of(dict(request.config)) if web else None,
+        )
+
+
+def _parts(all_of_them: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(all_of_them), WINDOW):
+        yield all_of_them[start : start + WINDOW]
+
+
+_PACE: LiteralString = """
+    select sum((r.timings ->> 'embed')::float8) as seconds, sum(t.tokens) as tokens from (
+        select * from job_runs where partition_id = %(partition)s and finished_at is not null and timings ? 'embed'
+        order by number desc limit 20
+    ) r cross join lateral (
+        select coalesce(sum((w.properties ->> 'tokenCount')::bigint), 0) as tokens from run_documents w
+        where w.job_run_id = r.id and w.status = 'SUCCESS'
+    ) t
+"""
+USUAL_PACE: Final = 3_000.0
+"""Tokens that are embedded in a second where nothing was yet."""
+
+
+def seconds(db: Database, partition: int, tokens: int, spent: float) -> float:
+    """How long the ingestion will take: what the dry run took, and the embedding at the pace of the last runs."""
+    row = db.row(_PACE, {"partition": partition}) or {}
+    known = row.get("seconds") and row.get("tokens")
+    pace = float(row["tokens"]) / max(float(row["seconds"]), 0.01) if known else USUAL_PACE
+    return round(spent + tokens / max(pace, 1.0), 1)
+
+
+def shown(
+    report: Report, embedder: Embedder, prices: Mapping[str, float], currency: str, estimate: float
+) -> dict[str, Any]:
+    """The report with the names of the wire; its cost where the model's price is known."""
+    found: dict[str, Any] = {
+        "create": report.create,
+        "update": report.update,
+        "unchanged": report.unchanged,
+        "remove": report.remove,
+        "failed": report.failed,
+        "pages": report.pages,
+        "chunks": report.chunks,
+        "tokensToEmbed": report.tokens,
+        "embeddingCalls": report.calls,
+        "estimatedSeconds": estimate,
+        "sampled": report.sampled,
+    }
+    price = 0.0 if embedder.provider == "LOCAL" else prices.get(f"{embedder.provider}/{embedder.model}")
+    if price is not None:
+        found["estimatedCost"] = {"amount": round(report.tokens * price / 1_000_000, 6), "currency": currency}
+    return found

@@ -1,0 +1,263 @@
+"""A dry run reports what the ingestion that follows does, and leaves nothing but its report."""
+
+import asyncio
+import hashlib
+import importlib
+import io
+import logging
+import zipfile
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from connectors import registry
+from connectors.embedders import local
+from flows import context, dry_run, steps
+from retrieval.ingestion import discover, items, results
+from retrieval.job_config import Ingestion
+from retrieval.jobs import batches, dry_runs, url_lists
+from retrieval.jobs import runs as job_runs
+from tests.connectors.sources.test_connectors import ACCOUNTS
+from tests.flows.configured import STEPS, Configured
+from tests.flows.connected import connected_space
+from tests.flows.crawling import accept as crawl_request
+from tests.flows.crawls import test_url_list as lists
+from tests.flows.crawls.test_sitemap import pages, xml
+from tests.flows.crawls.test_url_list import answer
+
+pytestmark = pytest.mark.decision("D78")
+allowed, site = lists.allowed, lists.site
+TABLES = ("documents", "run_documents", "chunks", "embeddings", "vectors", "postings", "inbox", "usage_days", "sweeps")
+LONG = "\n\n".join(f"Paragraph {n} tells how owl number {n} hunts mice by the river at night." for n in range(90))
+
+
+@pytest.fixture
+def space(db, monkeypatch, allowed):
+    for table in ("job_runs", "batches"):
+        db.rows(f"update {table} set finished_at = now() where finished_at is null")
+    registry._made.clear()
+    made = Configured(db, webScraperConfig={"provider": "BUILTIN"})
+    watch(made, monkeypatch)
+    yield made
+    registry._made.clear()
+
+
+def watch(space, monkeypatch):
+    monkeypatch.setattr(context, "database", lambda: space.db)
+    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(dry_run, "find_out", dry_run.estimate)
+    monkeypatch.setattr(dry_run, "get_run_logger", lambda: logging.getLogger("test"))
+
+
+def rows(space):
+    there = {row["name"] for row in space.db.rows("select relname as name from pg_class where relkind in ('r', 'p')")}
+    return {table: space.db.row(f"select count(*) as n from {table}")["n"] for table in TABLES if table in there}
+
+
+def tried(space, source, request, connection_id=None, content=None, **asked):
+    """The run of a dry run, which has left nothing and embedded nothing."""
+    before = rows(space)
+    receipt = space.call(
+        dry_runs.accept(
+            space.db,
+            space.scope,
+            source=source,
+            request=request,
+            ingestion=Ingestion(**asked),
+            connection_id=connection_id,
+            content=content,
+        )
+    )
+    batches.form(space.db, size=64, batches=8)
+    (batch,) = batches.undispatched(space.db)
+    assert batch.source == "DRY_RUN"
+    batches.dispatched(space.db, batch, "run")
+    lease = batches.claim(space.db, batch.id, batch.attempt, seconds=30)
+    for run in dry_runs.waiting(space.db, lease):
+        asyncio.run(dry_run._one(lease, run))
+    dry_runs.close_cancelled(space.db, lease)
+    batches.finish(space.db, lease)
+    assert rows(space) == before
+    seen = space.run(receipt.job_run_id)
+    assert (seen.status, seen.dry_run) == ("COMPLETED", True)
+    return seen
+
+
+def report_of(*args, **named):
+    seen = tried(*args, **named)
+    assert seen.outcome == "SUCCEEDED", seen.notices
+    return seen.progress["report"]
+
+
+class Counted:
+    """What the model is asked for."""
+
+    def __init__(self, monkeypatch):
+        self.calls, self.texts, embed = 0, [], local.WordLlama.embed
+
+        def counted(model, texts, kind):
+            self.calls += kind == "document"
+            self.texts += texts
+            return embed(model, texts, kind)
+
+        monkeypatch.setattr(local.WordLlama, "embed", counted)
+
+
+def real(space, run, monkeypatch):
+    """What a job run did: as a report says it."""
+    seen = space.run(run)
+    found = space.db.row(
+        "select count(*) filter (where w.stage <> 'unchanged') as made,"
+        " count(*) filter (where w.stage = 'unchanged') as unchanged,"
+        " coalesce(sum((w.properties ->> 'embeddingCount')::int) filter (where w.stage <> 'unchanged'), 0) as chunks,"
+        " coalesce(sum(cardinality(w.pages)) filter (where w.stage <> 'unchanged'), 0) as pages"
+        " from run_documents w where w.job_run_id = %(run)s and w.status = 'SUCCESS'",
+        {"run": run},
+    )
+    return {**found, "failed": len(seen.failed), "removed": seen.progress["removed"]}
+
+
+def agree(report, did, counted):
+    assert report["create"] + report["update"] == did["made"]
+    assert (report["unchanged"], report["failed"]) == (did["unchanged"], did["failed"])
+    assert (report["chunks"], report["pages"], report["remove"]) == (did["chunks"], did["pages"], did["removed"])
+    assert report["embeddingCalls"] == counted.calls
+    tokenizer = dry_run.tokenizer_for("LOCAL", "wordllama-l2-supercat-256")
+    assert report["tokensToEmbed"] == sum(map(len, tokenizer.spans(counted.texts)))
+    assert report["estimatedSeconds"] >= 0
+    assert report["estimatedCost"] == {"amount": 0.0, "currency": "USD"}
+    assert not report["sampled"]
+
+
+def test_a_text_is_new_then_unchanged_then_another(space, monkeypatch):
+    for text, create, update in ((LONG, 1, 0), (LONG, 0, 0), (LONG + " More.", 0, 1)):
+        asked = {"externalId": "owls", "name": "Owls at night"}
+        counted = Counted(monkeypatch)
+        report = report_of(space, "TEXT", asked, content=text)
+        assert counted.calls == 0
+        assert (report["create"], report["update"]) == (create, update)
+        given = space.call(
+            job_runs.accept_text(
+                space.db, space.scope, text=text, name="Owls at night", external_id="owls", ingestion=Ingestion()
+            )
+        )
+        space.work()
+        agree(report, real(space, given.job_run_id, monkeypatch), counted)
+
+
+def archive():
+    file, pdf = io.BytesIO(), io.BytesIO()
+    canvas = Canvas(pdf)
+    for number in range(3):
+        canvas.drawString(72, 720, f"Page {number} about owls and how they hunt.")
+        canvas.showPage()
+    canvas.save()
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("owls.md", LONG)
+        packed.writestr("again.md", LONG)
+        packed.writestr("pages.pdf", pdf.getvalue())
+        packed.writestr("broken.pdf", b"%PDF-1.4 broken")
+    return file.getvalue()
+
+
+def test_an_archive_with_its_members(space, monkeypatch):
+    content = archive()
+    for _ in range(2):
+        key = f"{space.scope.namespace}/{hashlib.sha256(content).hexdigest()}"
+        registry.file_store(space.config).put(key, [content])
+        sent = {"rawKey": key, "mediaType": "application/zip", "size": len(content)}
+        counted = Counted(monkeypatch)
+        report = report_of(space, "LOCAL_FILE", {"externalId": "all.zip", "name": "all.zip", **sent})
+        assert counted.calls == 0
+        given = space.file("all.zip", content, "application/zip")
+        work(space)
+        agree(report, real(space, given.job_run_id, monkeypatch), counted)
+    assert report["unchanged"] == 1
+
+
+def html(words):
+    return answer(f"<html><body><h1>About {words}</h1><p>All that is known of {words}.</p></body></html>".encode())
+
+
+def linked(*paths):
+    inner = "".join(f'<a href="{path}">{path}</a>' for path in paths)
+    return answer(f"<html><body><p>Everything about owls.</p>{inner}</body></html>".encode())
+
+
+def test_pages_of_a_list_a_sitemap_and_a_website(space, site, monkeypatch):
+    site.pages = {
+        "/": linked("/a", "/b", "/missing"),
+        "/a": html("owls"),
+        "/b": html("mice"),
+        "/sitemap.xml": xml(pages(site, "/a", "/b", "/missing")),
+    }
+    urls = [f"{site.url}/a", f"{site.url}/missing"]
+    asked = {
+        "URLS_LIST": {"urls": urls},
+        "SITEMAP": {"url": f"{site.url}/sitemap.xml", "maxLinks": 10},
+        "WEBSITE": {"url": f"{site.url}/", "maxLinks": 10, "maxDepth": 2},
+    }
+    for source, config in asked.items():
+        for unchanged in (False, True):
+            counted = Counted(monkeypatch)
+            seen = tried(space, source, config)
+            report = seen.progress["report"]
+            assert seen.name.startswith("127.0.0.1") or seen.name.startswith("localhost"), seen.name
+            assert seen.source == source
+            if source == "URLS_LIST":
+                given = space.call(url_lists.accept(space.db, space.scope, urls=urls, config={}, ingestion=Ingestion()))
+                run = given.job_run_id
+                space.work()
+            else:
+                run = crawl_request(space, source, **config)
+                work(space)
+            agree(report, real(space, run, monkeypatch), counted)
+            assert bool(report["unchanged"]) == unchanged, source
+
+
+def work(space):
+    lease = space.lease()
+    for wanted in discover.waiting(space.db, lease):
+        steps.discover(steps.Discovery(space.db, space.ring, lease, wanted))
+    while windows := items.windows(space.db, lease, documents=64, size=1 << 24):
+        for window in windows:
+            for step in STEPS:
+                step(steps.Work(space.db, space.ring, lease, window))
+                results.settle(space.db, lease)
+    batches.finish(space.db, lease)
+
+
+def test_one_that_cannot_look_says_why(space, site):
+    site.pages = {}
+    seen = tried(space, "SITEMAP", {"url": f"{site.url}/sitemap.xml"})
+    assert seen.outcome == "FAILED"
+    assert seen.notices[0].reason
+    assert seen.progress.get("report") is None
+
+
+@pytest.fixture(params=sorted(ACCOUNTS))
+def account(request):
+    module, _, name = ACCOUNTS[request.param].partition(":")
+    with getattr(importlib.import_module(module), name)() as made:
+        yield made
+
+
+def test_a_connection_at_first_and_after_changes(db, account, monkeypatch):
+    files = {
+        name: account.put(f"notes/{name}.txt", f"The {name} lives by the river. It hunts at night and sleeps by day.")
+        for name in ("owl", "fox", "otter", "heron", "badger", "salmon")
+    }
+    with connected_space(db, account, monkeypatch) as space:
+        watch(space, monkeypatch)
+        for turn in range(2):
+            counted = Counted(monkeypatch)
+            report = report_of(space, account.connector, {}, connection_id=space.connection)
+            assert counted.calls == 0
+            seen = space.ingest()
+            agree(report, real(space, seen.id, monkeypatch), counted)
+            if turn == 0:
+                assert (report["create"], report["remove"]) == (6, 0)
+                account.change(files["fox"], "The fox has moved to the hills.")
+                account.put("notes/lynx.txt", "The lynx is new here.")
+                account.delete(files["owl"])
+        assert (report["create"], report["update"], report["remove"], report["unchanged"]) == (1, 1, 1, 0)
