@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids, origin
+from retrieval import ids, job_config, origin
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.job_config import Ingestion, JobConfig
@@ -24,8 +24,8 @@ from retrieval.ports import Scope
 
 SOURCE = "DRY_RUN"
 
-_OPEN: LiteralString = """
-    select r.id, j.config, i.content from job_runs r join jobs j on j.id = r.job_id
+_OPEN: LiteralString = f"""
+    select r.id, {job_config.ASKED} as config, i.content from job_runs r join jobs j on j.id = r.job_id
     left join inbox i on i.job_run_id = r.id
     where r.batch_id = %(batch)s and r.finished_at is null and not r.cancel_requested order by r.number
 """

@@ -13,10 +13,9 @@ from retrieval.redaction import without_query
 CHARACTERS = 100
 
 COLUMNS: LiteralString = f"""
-    r.source, j.config ->> 'dryRun' as tried, {job_config.URL} as url, counted.whole, counted.hosts,
+    r.source, {job_config.TRIED} as tried, {job_config.URL} as url, counted.whole, counted.hosts,
     coalesce((select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1),
-             case when j.config ? 'dryRun' then coalesce(
-                 j.config -> 'request' ->> 'name', j.config -> 'request' -> 'urls' ->> 0) end) as first,
+             {job_config.TRIED_NAME}) as first,
     (select c.name from connections c where c.id = {job_config.connection_of()}) as account
 """
 """What `of` needs, of job run `r` with its job `j` and `run_progress.COUNTED`."""
