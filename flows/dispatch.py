@@ -17,7 +17,7 @@ import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.exceptions import ObjectNotFound
 
-from flows import context, prefect_client, prefect_login, reconcile, schedules
+from flows import context, prefect_client, prefect_events, prefect_login, reconcile, schedules
 from flows.lanes import Lane
 from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import logs, settings
@@ -31,6 +31,7 @@ from retrieval.maintenance.index_upkeep import Upkeep
 from retrieval.metrics import counts
 from retrieval.network import fetch_guard
 from retrieval.settings import Settings
+from retrieval.webhooks import feeds
 from retrieval.webhooks.sending import Sender
 
 log = structlog.get_logger()
@@ -52,6 +53,7 @@ PREFECT_SECONDS = 60.0
 """A client that has once connected may wait for ever for a server that is gone; then a fresh one is made."""
 
 REPORT = "report"
+EVENTS = "events"
 Loop = Callable[[Lane], Awaitable[None]]
 
 
@@ -108,7 +110,7 @@ class Dispatcher:
             "webhooks": self.tell,
         }
         self.pulse = Pulse(*self.loops)
-        self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT)}
+        self.lanes = {name: Lane(name, db) for name in (*self.loops, REPORT, EVENTS)}
         swept = db.sibling(size=garbage.THREADS + 2, role="sweep")
         stores = partial(context.stores, db=swept)
         self.sender = Sender(
@@ -118,7 +120,7 @@ class Dispatcher:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
-        loops = {**self.loops, REPORT: self.report}
+        loops = {**self.loops, REPORT: self.report, EVENTS: self.emit}
         tasks = [asyncio.create_task(self._for_ever(name, step)) for name, step in loops.items()]
         log.info("dispatcher.started")
         await stop.wait()
@@ -199,6 +201,16 @@ class Dispatcher:
                 pause = 0.0 if more else LISTENED_SECONDS if heard else LOOK_SECONDS
                 await asyncio.wait_for(self.due.wait(), pause)
             self.due.clear()
+
+    async def emit(self, lane: Lane) -> None:
+        """Tell Prefect of job runs and connections, if the setting says so."""
+        on = self.config.prefect_events
+        await lane.run(feeds.switch, on=on)
+        while on:
+            async with asyncio.timeout(PREFECT_SECONDS):
+                sent = await prefect_events.emit(lane)
+            await asyncio.sleep(0 if sent == feeds.PAGE else LOOK_SECONDS)
+        await asyncio.Event().wait()
 
     def _wake_sender(self) -> None:
         """From a thread that has sent something."""

@@ -16,6 +16,9 @@ from local.errors import LocalError
 from retrieval.settings import Settings, WrongSetting
 
 _ORGANIZATION = "organization id; may be left out if there is only one"
+_CONTENT = frozenset(
+    {"ingest", "search", "runs", "documents", "mcp", "eval", "fsck", "export", "import", "backup", "restore"}
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
             from local import single_role
 
             return single_role.run(options.command, settings, check=getattr(options, "check", False))
-        case "ingest" | "search" | "runs" | "documents" | "eval" | "fsck" | "export" | "import" | "backup" | "restore":
+        case name if name in _CONTENT:
             return _content(options, settings)
         case _:
             from local import admin
@@ -88,6 +91,10 @@ def _content(options: argparse.Namespace, settings: Settings) -> int:
         from local import client_commands
 
         return client_commands.run(options, settings)
+    if options.command == "mcp":
+        from local import mcp_stdio
+
+        return mcp_stdio.run(options, settings)
     if options.command == "eval":
         from local import evaluate
 
@@ -259,14 +266,16 @@ def _add_client(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     documents = commands.add_parser("documents", help="list documents")
     documents.add_argument("--status", help="such as FAILED or SUCCESS")
     documents.add_argument("--where", type=_object, help="a condition, as JSON")
+    mcp = commands.add_parser("mcp", help="speak the Model Context Protocol over stdin and stdout, for language models")
     for command in (ingest, search, runs, documents):
         command.add_argument("--namespace", help="its id or its name; may be left out if there is only one")
+        command.add_argument("--json", action="store_true", help="print JSON, a line each")
+    for command in (ingest, search, runs, documents, mcp):
         command.add_argument("--url", help="the API; RETRIEVAL_API_URL, else the instance of this home without it")
         command.add_argument(
             "--key", help="an API key; RETRIEVAL_API_KEY, else that of this home's instance without it"
         )
         command.add_argument("--tenant", help="act for this tenant")
-        command.add_argument("--json", action="store_true", help="print JSON, a line each")
 
 
 def _verbs(

@@ -41,7 +41,12 @@ def run(options: Options, settings: Settings) -> int:
 
 
 def connect(options: Options, settings: Settings) -> RetrievalClient:
-    """A client by options, by environment, else of the instance of this home. LocalError: none of them says where."""
+    """A client of `server`."""
+    return RetrievalClient(*server(options, settings), tenant=options.tenant)
+
+
+def server(options: Options, settings: Settings) -> tuple[str, str]:
+    """URL and key by options, by environment, else of this home's instance. LocalError: none of them says where."""
     here = instance.service(settings.home)
     url = options.url or os.environ.get("RETRIEVAL_API_URL") or here.get("api")
     key = options.key or os.environ.get("RETRIEVAL_API_KEY")
@@ -51,7 +56,7 @@ def connect(options: Options, settings: Settings) -> RetrievalClient:
         raise LocalError("Which server? Give --url or RETRIEVAL_API_URL, or start one here: `retrieval up`.")
     if not key:
         raise LocalError(f"No key for {url}: give --key or RETRIEVAL_API_KEY.")
-    return RetrievalClient(url, key, tenant=options.tenant)
+    return url, key
 
 
 def _namespace(client: RetrievalClient, given: str | None) -> str:

@@ -162,6 +162,8 @@ class Settings(BaseSettings):
     """Days for which the audit log keeps an entry."""
     webhook_days: int = Field(default=7, ge=1)
     """Days for which deliveries of webhooks are kept."""
+    prefect_events: bool = False
+    """Emit events of job runs and connections to Prefect, such as `retrieval.run.completed`, for automations."""
 
     prices: dict[str, float] = {}
     """Prices of a million embedded tokens by `PROVIDER/model`, as `{"OPENAI/text-embedding-3-small": 0.02}`, for

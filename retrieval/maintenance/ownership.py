@@ -74,6 +74,8 @@ OF_OTHERS: Mapping[str, str] = {
     "server_secrets": "of the installation",
     "files_folder": "of the installation",
     "dispatcher_loops": "of the installation",
+    "event_feeds": "of the installation",
+    "prefect_events": "of the installation's Prefect, told within seconds",
 }
 """Tables that belong to no namespace, and to whom."""
 EXPORTED = tuple(table for table, one in OF_NAMESPACES.items() if one.left_out == CARRIED)

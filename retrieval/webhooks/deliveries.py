@@ -79,10 +79,11 @@ async def test(db: Database, reach: Reach, webhook_id: str) -> Delivery:
         body = events.body(
             events.TEST,
             datetime.now(UTC),
-            {"webhookId": hook.id, "sequence": row["sequence"]},
-            organization=reach.organization,
-            namespace=hook.namespace_id,
-            tenant=hook.tenant,
+            {
+                **events.scope(reach.organization, hook.namespace_id, hook.tenant),
+                "webhookId": hook.id,
+                "sequence": row["sequence"],
+            },
         )
         made = await db.async_row(
             "insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, body, ordered, next_attempt_at,"

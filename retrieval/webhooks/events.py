@@ -29,12 +29,14 @@ TEST = "WEBHOOK_TEST"
 """Sent on request alone."""
 
 
-def body(
-    event: str, at: datetime, data: Mapping[str, Any], *, organization: str, namespace: str | None, tenant: str | None
-) -> str:
+def body(event: str, at: datetime, data: Mapping[str, Any]) -> str:
     """What is sent, as JSON. Ids, statuses and errors alone, never content."""
-    scope = {"organizationId": organization, "namespaceId": namespace, "tenantId": tenant or None}
-    return json.dumps({"type": event, "timestamp": iso(at), "data": {**scope, **data}}, ensure_ascii=False)
+    return json.dumps({"type": event, "timestamp": iso(at), "data": data}, ensure_ascii=False)
+
+
+def scope(organization: str, namespace: str | None, tenant: str | None) -> dict[str, str | None]:
+    """Where it happened, as the data of each event begins."""
+    return {"organizationId": organization, "namespaceId": namespace, "tenantId": tenant or None}
 
 
 def iso(moment: datetime) -> str:

@@ -6,6 +6,7 @@ before is numbered before, whichever transaction drew its number first.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, LiteralString
@@ -16,7 +17,7 @@ from retrieval import ids
 from retrieval.database.database import Database, Row
 from retrieval.jobs import outcome
 from retrieval.jobs import progress as run_progress
-from retrieval.webhooks import events
+from retrieval.webhooks import events, feeds
 
 PAGE = 500
 _LOCK = 0x776562686F6F6B
@@ -88,13 +89,11 @@ def _in_order(rows: Sequence[Row]) -> list[Row]:
 def _deliver(connection: Connection[Row], rows: Sequence[Row]) -> None:
     organizations = list({row["organization_id"] for row in rows})
     hooks = connection.execute(_HOOKS, {"organizations": organizations}).fetchall()
-    if not hooks:
-        return
     outcomes = _outcomes(connection, rows)
     sequences = {hook["id"]: hook["sequence"] for hook in hooks}
     made: dict[str, list[Any]] = defaultdict(list)
     for row in rows:
-        event_id = ids.webhook_event_id()
+        event_id, data = ids.webhook_event_id(), _data(row, outcomes)
         for hook in hooks:
             if not _hears(hook, row):
                 continue
@@ -107,13 +106,14 @@ def _deliver(connection: Connection[Row], rows: Sequence[Row]) -> None:
                 "type": row["type"],
                 "namespace_id": row["namespace_id"],
                 "lane": row["lane"],
-                "body": _body(row, sequences[hook["id"]], outcomes),
+                "body": events.body(row["type"], row["at"], {**data, "sequence": sequences[hook["id"]]}),
             }
             for name, value in delivery.items():
                 made[name].append(value)
     if made:
         connection.execute(_INSERT, made)
         connection.execute(_COUNT, {"ids": list(sequences), "sequences": list(sequences.values())})
+    feeds.keep(connection, [(row["type"], json.dumps(_data(row, outcomes)), row["at"]) for row in rows])
 
 
 def _outcomes(connection: Connection[Row], rows: Sequence[Row]) -> dict[str, str | None]:
@@ -132,15 +132,7 @@ def _hears(hook: Row, row: Row) -> bool:
     )
 
 
-def _body(row: Row, sequence: int, outcomes: dict[str, str | None]) -> str:
-    data = {**row["data"], "sequence": sequence}
-    if row["type"] == "INGEST_JOB_RUN_COMPLETED":
-        data["outcome"] = outcomes.get(row["lane"])
-    return events.body(
-        row["type"],
-        row["at"],
-        data,
-        organization=row["organization_id"],
-        namespace=row["namespace_id"],
-        tenant=row["tenant"],
-    )
+def _data(row: Row, outcomes: dict[str, str | None]) -> dict[str, Any]:
+    scope = events.scope(row["organization_id"], row["namespace_id"], row["tenant"])
+    ended = {"outcome": outcomes.get(row["lane"])} if row["type"] == "INGEST_JOB_RUN_COMPLETED" else {}
+    return {**scope, **row["data"], **ended}

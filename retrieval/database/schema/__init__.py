@@ -27,7 +27,7 @@ from retrieval.database.schema.identity import (
 from retrieval.database.schema.loops import DispatcherLoop
 from retrieval.database.schema.metrics import MetricCount
 from retrieval.database.schema.usage import QuotaChange, TokenUsage
-from retrieval.database.schema.webhooks import Webhook, WebhookDelivery, WebhookOutbox
+from retrieval.database.schema.webhooks import EventFeed, PrefectEvent, Webhook, WebhookDelivery, WebhookOutbox
 from retrieval.database.schema.work import Batch, InboxText, Job, JobRun, RunDocument, Sweep
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Evaluation",
     "EvaluationQuestion",
     "EvaluationRun",
+    "EventFeed",
     "FilesFolder",
     "IdempotentAnswer",
     "InboxText",
@@ -59,6 +60,7 @@ __all__ = [
     "Organization",
     "Partition",
     "Posting",
+    "PrefectEvent",
     "QuotaChange",
     "RateWindow",
     "RunDocument",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Identity, Index, LargeBinary, Text, text
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
@@ -107,3 +109,23 @@ class WebhookDelivery(SQLModel, table=True):
     next_attempt_at: datetime | None = time_column(nullable=True)
     give_up_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     created_at: datetime = time_column()
+
+
+class EventFeed(SQLModel, table=True):
+    """Who else than webhooks takes events of job runs and connections: `prefect`, while its setting is on."""
+
+    __tablename__ = "event_feeds"
+    name: str = text_column(primary_key=True)
+
+
+class PrefectEvent(SQLModel, table=True):
+    """An event that Prefect has not been told yet. `event_id`: what Prefect knows it by, the same when repeated."""
+
+    __tablename__ = "prefect_events"
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    event_id: UUID = Field(
+        sa_column=Column(postgresql.UUID(as_uuid=True), nullable=False, server_default=text("gen_random_uuid()"))
+    )
+    type: str = text_column()
+    data: dict[str, Any] = json_column()
+    at: datetime = time_column()
