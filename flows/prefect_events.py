@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from prefect.events import Event, Resource
-from prefect.events.clients import get_events_client
 
 from flows.lanes import Lane
+from flows.prefect_internals import events
 from retrieval.database.database import Row
 from retrieval.webhooks import feeds
 
@@ -20,9 +20,7 @@ async def emit(lane: Lane) -> int:
     """Emit the oldest that wait; how many. Whatever fails is tried again, under the same id."""
     rows = await lane.run(feeds.waiting)
     if rows:
-        async with get_events_client() as client:
-            for row in rows:
-                await client.emit(_event(row))
+        await events.emit(map(_event, rows))
         await lane.run(feeds.emitted, [row["id"] for row in rows])
     return len(rows)
 

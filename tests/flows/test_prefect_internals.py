@@ -16,6 +16,7 @@ PARAMETERS = {
     "prefect._internal.control_listener:_set_intent": ("value",),
     "prefect.cli:app": (),
     "prefect.engine:handle_engine_signals": ("flow_run_id",),
+    "prefect.events.clients:get_events_client": (),
     "prefect.flow_engine:run_flow": ("flow", "flow_run", "error_logger", "return_type"),
     "prefect.logging.loggers:flow_run_logger": ("flow_run",),
     "prefect.server.api.server:create_app": ("final",),
