@@ -2,10 +2,12 @@
 
 import json
 import os
+import queue
+import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,14 +17,29 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 class Stub(BaseHTTPRequestHandler):
-    """A chat model of OpenAI's shape that answers with the first passage it was given, and a site of one page."""
+    """A chat model of OpenAI's shape that answers with the first passage it was given, and searches first where it is
+    offered tools; a channel that keeps what it is told; and a site of one page."""
+
+    told = queue.SimpleQueue()
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        first = asked["messages"][-1]["content"].split("\n\n")[0]
-        message = {"role": "assistant", "content": f"By what I read: {first}"}
+        if "text" in asked:
+            self.told.put(asked["text"])
+            return self._answer({})
+        last = asked["messages"][-1]
+        if asked.get("tools") and last["role"] == "user":
+            space = last["content"].partition(" in ")[2]
+            wanted = {"name": "search", "arguments": json.dumps({"namespaceId": space, "query": last["content"]})}
+            called = [{"id": "call_1", "type": "function", "function": wanted}]
+            message = {"role": "assistant", "content": None, "tool_calls": called}
+        else:
+            first = last["content"].split("\n\n")[0]
+            message = {"role": "assistant", "content": f"By what I read: {first}"}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
-        self._answer({"id": "c", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice]})
+        return self._answer(
+            {"id": "c", "object": "chat.completion", "created": 0, "model": "stub", "choices": [choice]}
+        )
 
     def do_GET(self):
         page = "<html><body><main><p>The night shift feeds the owls at two.</p></main></body></html>"
@@ -98,6 +115,38 @@ def test_a_nightly_sync_is_a_flow_run_in_prefect(service):
         [flow_run] = prefect.post("/flow_runs/filter", json=wanted).json()
     assert (flow_run["state_type"], flow_run["parameters"]["url"]) == ("COMPLETED", site)
     assert "owls" in service.search("Who is fed at night?")[0]["content"]
+
+
+@pytest.mark.slow
+def test_an_agent_answers_by_the_tools_of_mcp(service):
+    service.wait(service.text("The filter is washed once a week.", name="filter")["ingestJobRunId"])
+    with stub() as model:
+        question = f"When is the filter washed in {service.namespace}"
+        said = run(service, "mcp_agent.py", question, OPENAI_BASE_URL=f"{model}/v1", OPENAI_API_KEY="none")
+    assert "The filter is washed once a week." in said
+
+
+@pytest.mark.slow
+def test_a_bot_tells_a_channel_what_became_of_an_ingestion(service):
+    with stub() as channel, closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        taken.close()
+        hook = {"url": f"http://127.0.0.1:{port}/", "events": ["*"], "namespaceId": service.namespace}
+        made = service.ok(service.client.post("/v1/webhooks", json=hook))
+        environment = {**os.environ, "BOT_WEBHOOK_SECRET": made["secret"], "CHAT_URL": channel}
+        bot = subprocess.Popen([sys.executable, EXAMPLES / "webhook_bot.py", "--port", str(port)], env=environment)
+        try:
+            run_id = service.file("broken.pdf", b"%PDF-1.7 nothing follows")["ingestJobRunId"]
+            told = ""
+            while "INGEST_JOB_RUN_COMPLETED" not in told:
+                told += Stub.told.get(timeout=60) + "\n"
+        finally:
+            bot.terminate()
+            bot.wait(10)
+            service.client.delete(f"/v1/webhooks/{made['webhook']['id']}")
+    assert run_id in told
+    assert "DOCUMENTS_ERROR" in told
+    assert "broken.pdf" in told
 
 
 def test_each_example_is_short():
