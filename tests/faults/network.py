@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 from typing import Self
 
 PART = 1 << 16
+SSL_REQUEST = struct.pack(">II", 8, 80877103)
+"""What a client of PostgreSQL sends first that wants TLS."""
 
 
 class Network:
     """Passes on what is sent to `port` to another port of this machine.
 
-    `delay`: seconds that each part takes on its way.
+    `delay`: seconds that each part takes on its way. With `tls`, PostgreSQL's clients have to ask for TLS and are
+    refused without: programs of PostgreSQL that were built without it are reached with it.
     """
 
-    def __init__(self, to: int) -> None:
+    def __init__(self, to: int, tls: ssl.SSLContext | None = None) -> None:
         self._to = to
+        self._tls = tls
         self.delay = 0.0
         self._passes = asyncio.Event()
         self._passes.set()
@@ -74,6 +79,8 @@ class Network:
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._tls is not None and not await self._secured(reader, writer, self._tls):
+            return
         try:
             there_reader, there = await asyncio.open_connection("127.0.0.1", self._to)
         except OSError:
@@ -88,6 +95,19 @@ class Network:
             for end in ends:
                 end.transport.abort()
 
+    async def _secured(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tls: ssl.SSLContext) -> bool:
+        """Whether the client asked for TLS and got it."""
+        try:
+            if await reader.readexactly(len(SSL_REQUEST)) != SSL_REQUEST:
+                writer.transport.abort()
+                return False
+            writer.write(b"S")
+            await writer.start_tls(tls)
+        except (OSError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+            return False
+        return True
+
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while part := await reader.read(PART):
@@ -96,4 +116,7 @@ class Network:
                 await self._passes.wait()
                 writer.write(part)
                 await writer.drain()
-            writer.write_eof()
+            if writer.can_write_eof():
+                writer.write_eof()
+            else:
+                writer.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
 import subprocess
@@ -12,19 +11,16 @@ from pathlib import Path
 import psycopg
 
 from local import postgres, processes
-from tests.standins import secure
 
 SECONDS = 60.0
 """In which it answers after a start, recovery included."""
 
 
 class OwnPostgres:
-    """Data and programs are those of the embedded one. `tls`: it speaks TLS, by a certificate that vouches for itself,
-    and to nobody without."""
+    """Data and programs are those of the embedded one."""
 
-    def __init__(self, home: Path, *, tls: bool = False) -> None:
+    def __init__(self, home: Path) -> None:
         self._home = home
-        self._tls = tls
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -33,24 +29,22 @@ class OwnPostgres:
     def url(self, port: int = 0, database: str = postgres.DATABASE) -> str:
         """The address of its database, through another port if one is named."""
         password = (self._home / "postgres.password").read_text().strip()
-        checked = f"?sslmode=verify-full&sslrootcert={self.certificate}" if self._tls else ""
-        return f"postgresql://{postgres.USER}:{password}@127.0.0.1:{port or self.port}/{database}{checked}"
-
-    @property
-    def certificate(self) -> Path:
-        """What a client checks it by."""
-        return self._home / "certificate.pem"
+        return f"postgresql://{postgres.USER}:{password}@127.0.0.1:{port or self.port}/{database}"
 
     def start(self) -> None:
         """Start it, or start it again, and wait until it answers."""
+        deadline = time.monotonic() + SECONDS
+        while not self._started(deadline):
+            assert time.monotonic() < deadline, (self._home / "postgres.log").read_text()[-2000:]
+            time.sleep(0.5)
+
+    def _started(self, deadline: float) -> bool:
+        """False if it ended at once: what it needs may not be free yet."""
         cluster = postgres.prepare(self._home)
         self._reap()
-        settings = ["-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"]
-        if self._tls:
-            settings += self._with_tls(cluster)
         with (self._home / "postgres.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*postgres.command(cluster), *settings],
+                [*postgres.command(cluster), "-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -59,27 +53,11 @@ class OwnPostgres:
                 group=cluster.identity.group,
                 extra_groups=None if cluster.identity.user is None else [],
             )
-        deadline = time.monotonic() + SECONDS
         while not self._answers():
-            if time.monotonic() > deadline:
-                raise AssertionError((self._home / "postgres.log").read_text()[-2000:])
-            if self._process.poll() is not None:
-                return self.start()
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                return False
             time.sleep(0.1)
-        return None
-
-    def _with_tls(self, cluster: postgres.Cluster) -> list[str]:
-        """Settings of TLS; every connection by TCP needs it."""
-        key = cluster.data / "server.key"
-        if not key.exists():
-            secure.certify(self.certificate, key)
-            shutil.copy(self.certificate, cluster.data / "server.crt")
-            (cluster.data / "pg_hba.conf").write_text(
-                "local all all scram-sha-256\nhostssl all all all scram-sha-256\n"
-            )
-            key.chmod(0o600)
-            cluster.identity.own(cluster.data)
-        return ["-c", "ssl=on"]
+        return True
 
     def _answers(self) -> bool:
         try:

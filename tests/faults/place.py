@@ -50,7 +50,6 @@ class Place:
         )
         self.service.home.mkdir()
         self.service.expects_kills()
-        self.service.expects("api", "")
         self.service.up()
 
     def close(self) -> None:

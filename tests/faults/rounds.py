@@ -51,8 +51,8 @@ class Result:
         }
 
 
-def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[str]) -> Result:
-    """One round on a place that is well."""
+def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[str], patience: float = 1) -> Result:
+    """One round on a place that is well; `patience` as the judge has it."""
     planned = faults.plan(seed, number, seconds, list(names))
     errors: list[str] = []
     with Stream(place, seed, number) as stream:
@@ -68,7 +68,7 @@ def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[st
             place.until_up()
         except AssertionError as error:
             errors.append(str(error))
-    took, wrong = judge.judge(place, stream, random.Random(f"{seed}/{number}/judge"))
+    took, wrong = judge.judge(place, stream, random.Random(f"{seed}/{number}/judge"), patience)
     return Result(seed, number, planned, len(stream.runs), len(stream.replaced), stream.reads, took, [*errors, *wrong])
 
 
