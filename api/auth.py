@@ -43,7 +43,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated key. `tenant` is the header as it was sent, None without one."""
+    """An authenticated key. `tenant` is the header as it was sent, None without one.
+
+    `principal`: the normal name of the user as whom the key acts; `principal_required`: it answers for users alone.
+    """
 
     key_id: str
     key_name: str
@@ -51,6 +54,8 @@ class Caller:
     scopes: frozenset[str]
     namespace: str | None
     bound_tenant: str | None
+    principal: str | None
+    principal_required: bool
     tenant: str | None
     tenant_known: bool
     tenants_open: bool
@@ -69,8 +74,9 @@ class Credentials:
 
 
 _LOOK_UP: LiteralString = """
-    select k.id, k.name, k.organization_id, k.scopes, k.namespace_id, k.tenant, o.requests_per_minute, o.tenants,
-           o.tenant_required, o.counted, floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
+    select k.id, k.name, k.organization_id, k.scopes, k.namespace_id, k.tenant, k.principal,
+           k.principal_required, o.requests_per_minute, o.tenants, o.tenant_required, o.counted,
+           floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
            exists (select from tenants t where t.organization_id = k.organization_id and t.id = %(tenant)s)
                as tenant_known
     from api_keys k join organizations o on o.id = k.organization_id
@@ -266,6 +272,8 @@ def _caller(row: Row, tenant: str | None) -> Caller:
         scopes=frozenset(row["scopes"]),
         namespace=row["namespace_id"],
         bound_tenant=row["tenant"],
+        principal=row["principal"],
+        principal_required=row["principal_required"],
         tenant=tenant,
         tenant_known=row["tenant_known"],
         tenants_open=row["tenants"] == "open",

@@ -1,4 +1,5 @@
-"""Litestar guards of every operation, in the order of D48: a caller, its tenant, its scope; then the body is read."""
+"""Litestar guards of every operation, in the order of D48: a caller, its tenant, for whom, its scope; then the body
+is read."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any, cast
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from api import auth, request_context
+from api import auth, on_behalf, request_context
 from api.operation import Operation, TenantUse
 from api.request_context import RequestContext
 
@@ -25,7 +26,17 @@ async def acts_for_a_tenant(connection: Connection, handler: BaseRouteHandler) -
     about: Operation | None = handler.opt.get("operation")
     if about is not None and about.tenant is not TenantUse.IGNORED:
         context = _context(connection)
-        context.tenant = auth.tenant_of(cast("auth.Caller", context.caller), may_be_new=about.tenant is TenantUse.MADE)
+        context.tenant = auth.tenant_of(_caller(connection), may_be_new=about.tenant is TenantUse.MADE)
+
+
+async def acts_for_a_principal(connection: Connection, handler: BaseRouteHandler) -> None:
+    """The user to act for, into the request's context (D69); 403 for what is not answered on behalf of one."""
+    about: Operation | None = handler.opt.get("operation")
+    if about is not None:
+        context, caller = _context(connection), _caller(connection)
+        context.principal = on_behalf.principal_of(list(connection.scope["headers"]), caller, about.invalid)
+        if context.principal is not None and not about.permission.on_behalf:
+            raise on_behalf.refused()
 
 
 async def holds_the_scope(connection: Connection, handler: BaseRouteHandler) -> None:
@@ -33,11 +44,15 @@ async def holds_the_scope(connection: Connection, handler: BaseRouteHandler) -> 
     about: Operation | None = handler.opt.get("operation")
     if about is not None:
         context = _context(connection)
-        context.reach = auth.allow(cast("auth.Caller", context.caller), about.permission)
+        context.reach = auth.allow(_caller(connection), about.permission)
 
 
-GUARDS = (has_a_caller, acts_for_a_tenant, holds_the_scope)
+GUARDS = (has_a_caller, acts_for_a_tenant, acts_for_a_principal, holds_the_scope)
 
 
 def _context(connection: Connection) -> RequestContext:
     return request_context.of(connection.scope)
+
+
+def _caller(connection: Connection) -> auth.Caller:
+    return cast("auth.Caller", _context(connection).caller)

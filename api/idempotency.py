@@ -17,9 +17,9 @@ _NAME = HEADER.lower().encode()
 
 
 def asked(
-    scope: HTTPScope, caller: Caller, tenant: str, content: bytes, invalid: ErrorCode
+    scope: HTTPScope, caller: Caller, tenant: str, content: bytes, invalid: ErrorCode, principal: str | None
 ) -> IdempotentRequest | None:
-    """None without the header. Two tenants, and two API keys, never see each other's answers."""
+    """None without the header. Two tenants, two API keys and two users never see each other's answers."""
     sent = [value for name, value in scope["headers"] if name == _NAME]
     if not sent:
         return None
@@ -32,4 +32,5 @@ def asked(
         )
     what = [scope["method"].encode(), scope["path"].encode(), scope["query_string"], content]
     digest = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in what)).digest()
-    return IdempotentRequest(f"{caller.key_id}/{tenant}", sent[0].decode("ascii"), digest)
+    who = f"{caller.key_id}/{tenant}" if principal is None else f"{caller.key_id}/{tenant}/{principal}"
+    return IdempotentRequest(who, sent[0].decode("ascii"), digest)

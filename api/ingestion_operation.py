@@ -7,6 +7,7 @@ from typing import Any
 
 from litestar.handlers import HTTPRouteHandler
 
+from api import on_behalf
 from api.operation import Call, TenantUse, operation
 from api.wire.common import Answer
 from api.wire.ingest import IngestAnswer
@@ -47,7 +48,12 @@ async def dry_run(
     connection_id: str | None = None,
     text: str | None = None,
 ) -> IngestAnswer:
-    """Record that it is to be found out what this ingestion would do (D78)."""
+    """Record that it is to be found out what this ingestion would do (D78). Not for a user: it counts what is hidden.
+
+    FORBIDDEN on behalf of one.
+    """
+    if call.principal is not None:
+        raise on_behalf.refused()
     receipt = await dry_runs.accept(
         call.services.db,
         scope,

@@ -7,6 +7,7 @@ import hmac
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
+from urllib.parse import quote
 
 from api.server_secret import ServerSecret
 from retrieval.database.database import Database
@@ -25,26 +26,33 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Makes and checks links. `base`: where clients reach the API; `seconds`: how long a link opens."""
+    """Makes and checks links. `base`: where clients reach the API; `seconds`: how long a link opens.
+
+    A link that is made for a user names it, by its normal name, and opens what that user may see.
+    """
 
     base: str
     seconds: int
     secret: bytes = field(repr=False)
 
-    def link(self, document_id: str, kind: Kind) -> str:
+    def link(self, document_id: str, kind: Kind, principal: str | None = None) -> str:
         expires = int(time.time()) + self.seconds
-        signature = self._sign(document_id, kind, str(expires))
-        return f"{self.base}{PREFIX}{document_id}/{kind}?expires={expires}&signature={signature}"
+        signature = self._sign(document_id, kind, str(expires), principal)
+        link = f"{self.base}{PREFIX}{document_id}/{kind}?expires={expires}&signature={signature}"
+        return link if principal is None else f"{link}&principal={quote(principal, safe='')}"
 
-    def opens(self, document_id: str, kind: str, expires: str, signature: str) -> bool:
+    def opens(self, document_id: str, kind: str, expires: str, signature: str, principal: str | None = None) -> bool:
         """Whether these are the parts of a link that was made here and has not expired."""
-        expected = self._sign(document_id, kind, expires)
+        expected = self._sign(document_id, kind, expires, principal)
         if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace")):
             return False
         return int(expires) > time.time()
 
-    def _sign(self, document_id: str, kind: str, expires: str) -> str:
-        what = "\n".join((document_id, kind, expires)).encode("utf-8", "replace")
+    def _sign(self, document_id: str, kind: str, expires: str, principal: str | None) -> str:
+        who = (
+            () if principal is None else ("principal", hashlib.sha256(principal.encode("utf-8", "replace")).hexdigest())
+        )
+        what = "\n".join((*who, document_id, kind, expires)).encode("utf-8", "replace")
         return hmac.new(self.secret, what, hashlib.sha256).hexdigest()
 
 

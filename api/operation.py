@@ -25,20 +25,23 @@ from api.auth import Caller
 from api.permissions import Permission, Reach
 from api.services import Services
 from api.wire.common import Answer
+from retrieval.access import viewers
 from retrieval.accounts import idempotency, quotas, tenants
 from retrieval.accounts.idempotency import IdempotentRequest
 from retrieval.database import sync_async
 from retrieval.database.cursors import Cursors
 from retrieval.database.pages import Part
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.filters import DocumentFilter
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 
 B = TypeVar("B")
 Q = TypeVar("Q")
 _TURN_SECONDS = 10.0
 """How long a write waits for others of its organization."""
-Method = Literal["GET", "POST", "PATCH", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class TenantUse(StrEnum):
@@ -86,7 +89,10 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[B, Q]):
-    """A request that has passed its checks. `tenant` is "" for the scope without one."""
+    """A request that has passed its checks. `tenant` is "" for the scope without one.
+
+    `principal`: the normal name of the user on whose behalf it is made, None for the application itself.
+    """
 
     services: Services
     caller: Caller
@@ -101,6 +107,7 @@ class Call(Generic[B, Q]):
     """What must be done once: set where an Idempotency-Key came with a JSON body."""
     content: bytes = b""
     """The JSON body as it was sent."""
+    principal: str | None = None
 
     def scope(self, namespace_id: str) -> Scope:
         """The scope in a namespace; one that the key is not bound to looks as if it never was (D08)."""
@@ -111,9 +118,18 @@ class Call(Generic[B, Q]):
         if not namespace_id or "\x00" in namespace_id or self.caller.namespace not in {None, namespace_id}:
             raise namespaces.not_found()
 
+    async def viewer(self, scope: Scope) -> Viewer | None:
+        """Who looks at the documents of this scope; None for the application itself, which sees them all."""
+        return None if self.principal is None else await viewers.viewer(self.services.db, scope, self.principal)
+
+    async def seen(self, where: DocumentFilter, scope: Scope) -> DocumentFilter:
+        """The filter, of what may be seen."""
+        viewer = await self.viewer(scope)
+        return where if viewer is None else replace(where, viewer=viewer)
+
     def asked_with(self, content: bytes, invalid: ErrorCode) -> IdempotentRequest | None:
         """The same for a body that the handler has read itself, by all that it says."""
-        return idempotent.asked(self.request.scope, self.caller, self.tenant, content, invalid)
+        return idempotent.asked(self.request.scope, self.caller, self.tenant, content, invalid, self.principal)
 
     async def recall(self, asked: IdempotentRequest | None) -> bytes | None:
         """The answer given before under the same Idempotency-Key, if there is one."""
@@ -216,7 +232,10 @@ def operation(
                 path=_path(request),
                 request=request,
                 reach=context.reach,
-                asked=idempotent.asked(request.scope, caller, tenant, content, about.invalid) if retried else None,
+                asked=idempotent.asked(request.scope, caller, tenant, content, about.invalid, context.principal)
+                if retried
+                else None,
+                principal=context.principal,
             )
             return answer(await call.recall(call.asked) or await handler(call), about.media_type)
 

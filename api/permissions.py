@@ -25,11 +25,15 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The scope that an operation needs (None: any valid key), and what keys bound to one namespace or tenant get."""
+    """The scope that an operation needs (None: any valid key), and what keys bound to one namespace or tenant get.
+
+    `on_behalf`: whether it is answered on behalf of a user (D69), and then of what that user may see alone.
+    """
 
     scope: str | None
     namespace_bound: Reach = Reach.WITHIN
     tenant_bound: Reach = Reach.WITHIN
+    on_behalf: bool = False
 
     def reach(self, *, namespace: bool, tenant: bool) -> Reach | None:
         """For a key with these bounds, the narrower where it has both; None for an organization-wide key."""
@@ -44,6 +48,8 @@ class Permission:
         for reach in dict.fromkeys(bound.values()):
             keys = " or ".join(f"a {kind}" for kind, held in bound.items() if held is reach)
             yield _WORDS[reach].format(keys=keys)
+        if not self.on_behalf:
+            yield "Refused on behalf of a user (`X-On-Behalf-Of`)."
 
 
 _WORDS: Mapping[Reach, str] = {
@@ -64,30 +70,30 @@ def _not_of_a_tenant(scope: str) -> Permission:
     return Permission(scope, Reach.WITHIN, Reach.NOTHING)
 
 
-def _names(scope: str) -> Permission:
-    """A bound key sees ids and names: a namespace-bound one those of its own, a tenant-bound one those of all."""
-    return Permission(scope, Reach.NAMES, Reach.NAMES)
+def _seen(scope: str | None, bound: Reach = Reach.WITHIN) -> Permission:
+    """For a user, too: of what that user may see."""
+    return Permission(scope, bound, bound, on_behalf=True)
 
 
 _INGESTIONS = ("text", "file", "urls", "sitemap", "website", *map(slug, CONNECTORS))
 
 PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/namespaces": _unbound("namespaces:write"),
-    "GET /v1/namespaces": _names("namespaces:read"),
-    "GET /v1/namespaces/{namespace_id}": _names("namespaces:read"),
+    "GET /v1/namespaces": _seen("namespaces:read", Reach.NAMES),
+    "GET /v1/namespaces/{namespace_id}": _seen("namespaces:read", Reach.NAMES),
     "PATCH /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
     "DELETE /v1/namespaces/{namespace_id}": _unbound("namespaces:write"),
-    **{f"POST /v1/ingest/{name}": Permission("ingest:write") for name in _INGESTIONS},
-    "POST /v1/convert/file": Permission("ingest:write"),
-    "GET /v1/ingest-job-runs": Permission("ingest:read"),
-    "GET /v1/ingest-job-runs/{ingest_job_run_id}": Permission("ingest:read"),
+    **{f"POST /v1/ingest/{name}": _seen("ingest:write") for name in _INGESTIONS},
+    "POST /v1/convert/file": _seen("ingest:write"),
+    "GET /v1/ingest-job-runs": _seen("ingest:read"),
+    "GET /v1/ingest-job-runs/{ingest_job_run_id}": _seen("ingest:read"),
     "POST /v1/ingest-job-runs/{ingest_job_run_id}/cancel": Permission("ingest:write"),
     "POST /v1/ingest-job-runs/{ingest_job_run_id}/retry": Permission("ingest:write"),
-    "POST /v1/search": Permission("search"),
-    "POST /v1/search/hybrid": Permission("search"),
-    "POST /v1/search/batch": Permission("search"),
-    "POST /v1/compat/dify/retrieval": Permission("search"),
-    "POST /v1/vector_stores/{namespace_id}/search": Permission("search"),
+    "POST /v1/search": _seen("search"),
+    "POST /v1/search/hybrid": _seen("search"),
+    "POST /v1/search/batch": _seen("search"),
+    "POST /v1/compat/dify/retrieval": _seen("search"),
+    "POST /v1/vector_stores/{namespace_id}/search": _seen("search"),
     "POST /v1/evaluations": Permission("documents:write"),
     "GET /v1/evaluations": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}": Permission("search"),
@@ -96,19 +102,22 @@ PERMISSIONS: Mapping[str, Permission] = {
     "POST /v1/evaluations/{evaluation_id}/runs": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}/runs": Permission("search"),
     "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": Permission("search"),
-    "POST /v1/search/why": Permission("search"),
-    "POST /v1/documents": Permission("documents:read"),
-    "PATCH /v1/documents": Permission("documents:write"),
-    "DELETE /v1/documents": Permission("documents:write"),
-    "GET /v1/deletions/{deletion_id}": Permission("documents:read"),
-    "POST /v1/deletions/verify": Permission("documents:read"),
-    "POST /v1/documents/resync": Permission("documents:write"),
-    "GET /v1/documents/{document_id}/chunks": Permission("documents:read"),
-    "GET /v1/documents/{document_id}/pages/{page}": Permission("documents:read"),
-    "GET /v1/documents/{document_id}/history": Permission("documents:read"),
+    "POST /v1/search/why": _seen("search"),
+    "POST /v1/documents": _seen("documents:read"),
+    "PATCH /v1/documents": _seen("documents:write"),
+    "DELETE /v1/documents": _seen("documents:write"),
+    "GET /v1/deletions/{deletion_id}": _seen("documents:read"),
+    "POST /v1/deletions/verify": _seen("documents:read"),
+    "POST /v1/documents/resync": _seen("documents:write"),
+    "GET /v1/documents/{document_id}/chunks": _seen("documents:read"),
+    "GET /v1/documents/{document_id}/pages/{page}": _seen("documents:read"),
+    "GET /v1/documents/{document_id}/history": _seen("documents:read"),
+    "PUT /v1/groups/{group_id}": Permission("documents:write"),
+    "GET /v1/groups/{group_id}": Permission("documents:read"),
+    "DELETE /v1/groups/{group_id}": Permission("documents:write"),
     "POST /v1/connections": Permission("connections:write"),
-    "GET /v1/connections": Permission("connections:read"),
-    "GET /v1/connections/{connection_id}": Permission("connections:read"),
+    "GET /v1/connections": _seen("connections:read"),
+    "GET /v1/connections/{connection_id}": _seen("connections:read"),
     "PATCH /v1/connections/{connection_id}": Permission("connections:write"),
     "POST /v1/connections/{connection_id}/browse": Permission("connections:read"),
     "POST /v1/connections/{connection_id}/revoke": Permission("connections:write"),
@@ -123,7 +132,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "GET /v1/webhooks/{webhook_id}/deliveries": _not_of_a_tenant("webhooks:read"),
     "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": _not_of_a_tenant("webhooks:write"),
     "GET /v1/keys": _unbound("admin"),
-    "GET /v1/keys/current": Permission(None, Reach.ITSELF, Reach.ITSELF),
+    "GET /v1/keys/current": _seen(None, Reach.ITSELF),
     "POST /v1/keys": _unbound("admin"),
     "DELETE /v1/keys/{key_id}": _unbound("admin"),
     "GET /v1/tenants": _unbound("admin"),

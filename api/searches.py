@@ -17,10 +17,12 @@ from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, Sear
 from api.wire.search_why import WhyData, WhyRequest
 from connectors import registry
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
+from retrieval.filters import DocumentFilter
 from retrieval.ingestion.chunking.tokenizer import tokenizer_for
 from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 from retrieval.search import reranking, search, shaping
 from retrieval.search import why as reasons
 from retrieval.search.reranking import Rerank
@@ -45,10 +47,17 @@ class Where(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A namespace that is searched, with the configuration that it has now."""
+    """A namespace that is searched, with the configuration that it has now, and who looks (None: the application)."""
 
     scope: Scope
     config: NamespaceConfig
+    viewer: Viewer | None = None
+
+    def seen(self, query: Query) -> Query:
+        """The query for what may be seen here."""
+        if self.viewer is None:
+            return query
+        return replace(query, where=replace(query.where or DocumentFilter(), viewer=self.viewer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,11 @@ async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
     scopes = [call.scope(name) for name in dict.fromkeys(several or [one or ""])]
     services = call.services
     spaces = [
-        Space(scope, await namespaces.get(services.db, services.ring, scope.organization, scope.namespace))
+        Space(
+            scope,
+            await namespaces.get(services.db, services.ring, scope.organization, scope.namespace),
+            await call.viewer(scope),
+        )
         for scope in scopes
     ]
     models = {
@@ -89,6 +102,7 @@ async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
 
 async def find(services: Services, space: Space, query: Query, values: Sequence[float] | None) -> search.SearchResult:
     """Search one namespace, again if another model took over meanwhile. `values`: the query's vector, where known."""
+    query = space.seen(query)
 
     def run(config: NamespaceConfig, values: Sequence[float] | None) -> search.SearchResult:
         by_meaning = query.semantic_weight > 0
@@ -122,7 +136,7 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
         found = reasons.explain(
             services.db,
             space.scope,
-            query,
+            space.seen(query),
             document=request.document_id,
             external_id=request.external_id,
             parts=parts,

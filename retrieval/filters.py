@@ -13,6 +13,7 @@ from retrieval.conditions import sql as statements
 from retrieval.conditions.model import All, Condition, Described, same, storable
 from retrieval.conditions.parse import parse as parse_condition
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.principals import Access, Viewer, visible
 from retrieval.sources import DOCUMENT_TYPES, FETCHED, STORED
 from retrieval.statuses import DocumentStatus
 
@@ -47,6 +48,8 @@ class Filterable(Described, Protocol):
     def status(self) -> str: ...
     @property
     def awaiting_removal(self) -> bool: ...
+    @property
+    def access(self) -> Access | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class DocumentFilter:
     document matches if it contains one.
     `awaiting_removal`: gone at its content service, and held there until a person confirms its removal.
     `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition (D64).
+    `viewer`: who looks (D69); set by the service, never by what a client sends as a filter.
     """
 
     document_ids: tuple[str, ...] = ()
@@ -70,6 +74,7 @@ class DocumentFilter:
     awaiting_removal: bool | None = None
     also_metadata: Mapping[str, Scalar | Sequence[Scalar]] = field(default_factory=lambda: MappingProxyType({}))
     where: Condition | None = None
+    viewer: Viewer | None = None
 
     def wanted(self) -> list[tuple[str, tuple[Scalar, ...]]]:
         """The metadata keys that restrict, each with the values of which one must be there."""
@@ -90,6 +95,10 @@ class DocumentFilter:
 
     def narrows(self) -> bool:
         """Whether it can leave a document out."""
+        return self.viewer is not None or self.narrows_for_all()
+
+    def narrows_for_all(self) -> bool:
+        """The same, whoever looks."""
         return self.restricts() or self.awaiting_removal is not None or self.where is not None
 
     def sql(self, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
@@ -122,6 +131,9 @@ class DocumentFilter:
             condition, values = statements.sql(self.where, alias)
             clauses.append(condition)
             params |= values
+        if self.viewer is not None:
+            clauses.append(visible(alias))
+            params |= self.viewer.params()
         return " and ".join(clauses) or "true", params
 
     def matches(self, document: Filterable) -> bool:
@@ -135,6 +147,7 @@ class DocumentFilter:
             and self.awaiting_removal in {None, document.awaiting_removal}
             and all(_fits(document.metadata, key, wanted) for key, wanted in self.wanted())
             and (self.where is None or rule.matches(self.where, document))
+            and (self.viewer is None or self.viewer.sees(document.access))
         )
 
 

@@ -2,6 +2,8 @@
 
     {"metadata": {…} | null, "chunkSize": 1000, "chunkOverlap": 200, "ocr": "BASIC_PARSER",    every ingestion
      "modifiedAt": "2026-01-31T12:00:00.000Z",                                                 where it was told
+     "access": {…},                                                                            where it was told
+     "principal": "ada@example.com",                                                           on behalf of a user
      "request": {…}, "connectionId": "conn_…" | null,                                          found out by its run
      "dryRun": "WEBSITE",                                                                      tried only
      "scheduled": true, "acceptedAt": "2026-01-31T12:00:00+00:00" | null}                      made for a schedule
@@ -18,13 +20,15 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from retrieval.ports import OcrStrategy
+from retrieval.principals import Access
 
 
 @dataclass(frozen=True, slots=True)
 class Ingestion:
     """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there).
 
-    `modified_at`: when the content was last modified, ISO 8601, None if nobody said so.
+    `modified_at`: when the content was last modified, ISO 8601, None if nobody said so. `access`: whom its documents
+    are for, None leaves a known document as it is. `principal`: the user on whose behalf it was asked for.
     """
 
     metadata: Mapping[str, Any] | None = None
@@ -32,6 +36,8 @@ class Ingestion:
     chunk_overlap: int = 200
     ocr: OcrStrategy = OcrStrategy.BASIC_PARSER
     modified_at: str | None = None
+    access: Access | None = None
+    principal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,10 @@ class JobConfig:
         }
         if self.ingestion.modified_at is not None:
             stored["modifiedAt"] = self.ingestion.modified_at
+        if self.ingestion.access is not None:
+            stored["access"] = self.ingestion.access.dump()
+        if self.ingestion.principal is not None:
+            stored["principal"] = self.ingestion.principal
         if self.request is not None:
             stored |= {"request": dict(self.request), "connectionId": self.connection_id}
         if self.scheduled:
@@ -78,6 +88,8 @@ class JobConfig:
                 chunk_overlap=stored.get("chunkOverlap", default.chunk_overlap),
                 ocr=OcrStrategy(stored.get("ocr", default.ocr)),
                 modified_at=stored.get("modifiedAt"),
+                access=None if stored.get("access") is None else Access.load(stored["access"]),
+                principal=stored.get("principal"),
             ),
             request=stored.get("request"),
             connection_id=stored.get("connectionId"),
@@ -107,6 +119,8 @@ TRIED_NAME: LiteralString = """
 """What a dry run is about that has no documents to tell it."""
 METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), '{}')"
 """What a job `j` gives a new document."""
+ACCESS: LiteralString = "nullif(j.config -> 'access', 'null')"
+"""Whom the documents of a job `j` are for, null if that was not said."""
 ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
 """When what a job `j` does was asked for."""
 IS_SCHEDULED: LiteralString = "j.config ? 'scheduled'"

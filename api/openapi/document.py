@@ -14,7 +14,7 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 from msgspec.structs import fields
 
-from api import idempotency
+from api import idempotency, on_behalf
 from api.errors import TENANT_CODES, raises, render
 from api.openapi import file_operation, generators
 from api.operation import Operation, TenantUse
@@ -49,7 +49,8 @@ _DESCRIPTION = """\
 Content goes into isolated namespaces, is cut, embedded and kept; semantic and hybrid search find it.
 
 Every request carries `Authorization: Bearer <API_KEY>`. An `X-Tenant-ID` header scopes documents, search and job runs
-to one tenant of the organization; without it they are those that belong to no tenant.
+to one tenant of the organization; without it they are those that belong to no tenant. An `X-On-Behalf-Of` header names
+a user: only what that user may see exists then.
 """
 
 
@@ -149,6 +150,16 @@ def _parameters(about: Operation, schemas: dict[str, Any]) -> list[dict[str, Any
                 "required": False,
                 "description": "The tenant to act for.",
                 "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+            }
+        )
+    if about.permission.on_behalf:
+        found.append(
+            {
+                "name": on_behalf.HEADER,
+                "in": "header",
+                "required": False,
+                "description": "The user to act for: only what that user may see exists. Percent-encoded UTF-8.",
+                "schema": {"type": "string", "minLength": 1},
             }
         )
     if about.creates:

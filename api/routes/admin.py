@@ -10,6 +10,7 @@ from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
 from api.wire.common import Answer, PartQuery
 from api.wire.quotas import Quotas, UsageQuery, group
+from retrieval import principals
 from retrieval.accounts import api_keys, quotas, tenants, usage
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.namespaces import namespaces
@@ -61,6 +62,7 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
     if body.namespace_id is not None:
         call.require_namespace(body.namespace_id)
         await namespaces.require(services.db, organization, body.namespace_id)
+    principal = None if body.principal is None else principals.checked(body.principal, _INVALID, "principal")
     pepper = await services.in_thread(server_secrets.server_secret, services.db, services.ring, server_secrets.PEPPER)
 
     async def create() -> Answer:
@@ -72,6 +74,8 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
             scopes=list(dict.fromkeys(chosen)),
             namespace=body.namespace_id,
             tenant=body.tenant_id,
+            principal=principal,
+            principal_required=bool(body.principal_required),
         )
         return wire.KeyMadeAnswer(
             message="API key created successfully", data=wire.MadeKeyData(wire.Key.of(key), made.api_key)

@@ -20,14 +20,15 @@ from retrieval.errors import ErrorCode
 )
 async def list_chunks(call: Call[None, ChunksQuery]) -> ChunksAnswer:
     """In their order, 50 a page unless `pageSize` says otherwise. Those that search shows."""
-    query = call.query
+    query, scope = call.query, call.scope(call.query.namespace_id)
     page = await chunks.list_page(
         call.services.db,
-        call.scope(query.namespace_id),
+        scope,
         call.path["document_id"],
         cursor=await call.place(query.cursor, query.namespace_id),
         first=query.first_index or 0,
         size=query.page_size or chunks.PAGE,
+        viewer=await call.viewer(scope),
     )
     shown = [Chunk.of(row) for row in page.items]
     data = ChunksData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -35,7 +36,9 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
         config.metadata,
         asked.chunk_config or config.chunk_config,
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
+        access=(f"{AT}.access", config.access),
     )
+    how = replace(how, principal=call.principal)
     request = _request(config, asked.source)
     scope = call.scope(call.body.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)

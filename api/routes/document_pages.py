@@ -42,7 +42,8 @@ async def draw_document_page(call: Call[None, PageQuery]) -> bytes:
     """
     scope = call.scope(call.query.namespace_id)
     services = call.services
-    found = await page_images.find(services.db, scope, call.path["document_id"], call.query.chunk)
+    viewer = await call.viewer(scope)
+    found = await page_images.find(services.db, scope, call.path["document_id"], call.query.chunk, viewer)
     page = int(call.path["page"]) if _NUMBER.fullmatch(call.path["page"]) else 0
     if page < 1:
         raise _refused("The pages of a document count from 1.", "no_such_page")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from msgspec import UNSET
+
 from api.operation import Call, operation
 from api.wire.common import Answer
 from api.wire.documents import (
     DeleteDocuments,
+    DocumentChange,
     DocumentsAnswer,
     DocumentsData,
     DocumentsDeletedAnswer,
@@ -22,6 +25,7 @@ from api.wire.documents import (
 )
 from api.wire.resync import ResyncAnswer, ResyncData, ResyncDocuments
 from retrieval.documents import documents, facets
+from retrieval.documents.documents import NewAccess
 from retrieval.errors import ErrorCode
 from retrieval.jobs import resync
 from retrieval.namespaces import namespaces
@@ -43,7 +47,7 @@ _FILTER = {"documentIds": [], "documentExternalIds": [], "documentTypes": ["TEXT
 async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     """Newest first. A filter that restricts nothing lists the whole scope."""
     scope = call.scope(call.body.namespace_id)
-    where = call.body.filter_config.to_values()
+    where = await call.seen(call.body.filter_config.to_values(), scope)
     counted = facets.fields(call.body.facets or (), ErrorCode.INVALID_FILTER_CONFIG, where="facets")
     around = await _surroundings(call, scope)
     page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
@@ -59,7 +63,7 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
         if include.raw_file_url or include.parsed_text_file_url:
             signer = await call.services.links.signer()
             for document, row in zip(data.documents, found.items, strict=True):
-                document.add_links(row, include, signer)
+                document.add_links(row, include, signer, call.principal)
     if include.stats_by_source or include.stats_by_status:
         data.count(await documents.stats(call.services.db, scope, where), include)
     if call.body.facets is not None:
@@ -72,7 +76,7 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
 
 @_operation(
     method="PATCH",
-    summary="Change metadata of documents",
+    summary="Change metadata or access of documents",
     body=UpdateDocuments,
     answer=DocumentsUpdatedAnswer,
     failed=ErrorCode.UPDATE_DOCUMENTS_FAILED,
@@ -82,13 +86,14 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
 async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdatedAnswer:
     """All that match are changed, or none. Nothing is embedded again."""
     scope = call.scope(call.body.namespace_id)
-    where, change = call.body.filter_config.to_values(), call.body.data
+    where, change = await call.seen(call.body.filter_config.to_values(), scope), call.body.data
     around = await _surroundings(call, scope)
     operators = change.operators
     sets = {**(change.metadata or {}), **((operators and operators.set) or {})}
     appends, removes = (operators and operators.append) or {}, (operators and operators.remove) or {}
-    rows = await documents.patch_metadata(call.services.db, scope, where, sets, appends, removes)
-    changed = len(rows) if sets or appends or removes else 0
+    access = _access(change)
+    rows = await documents.patch_metadata(call.services.db, scope, where, sets, appends, removes, access=access)
+    changed = len(rows) if sets or appends or removes or access is not None else 0
     data = UpdatedDocumentsData([around.show(row) for row in rows], changed)
     message = "Documents updated successfully" if changed else "There was nothing to change"
     return DocumentsUpdatedAnswer(message=message, data=data)
@@ -106,7 +111,7 @@ async def update_documents(call: Call[UpdateDocuments, None]) -> DocumentsUpdate
 async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDeletedAnswer:
     """Gone from documents and search at once; files and vectors are removed in the background."""
     scope = call.scope(call.body.namespace_id)
-    where = call.body.filter_config.to_values()
+    where = await call.seen(call.body.filter_config.to_values(), scope)
     await _surroundings(call, scope)
     gone = await documents.delete(call.services.db, scope, where)
     counted = f"{gone.documents} {'document' if gone.documents == 1 else 'documents'}"
@@ -130,7 +135,7 @@ async def resync_documents(call: Call[ResyncDocuments, None]) -> Answer | bytes:
     """Texts and files are read from the stored raw file, other sources fetched again. Unchanged content is not embedded
     again."""
     scope = call.scope(call.body.namespace_id)
-    where = call.body.filter_config.to_values()
+    where = await call.seen(call.body.filter_config.to_values(), scope)
     await _surroundings(call, scope)
 
     async def act() -> Answer:
@@ -155,4 +160,12 @@ async def _surroundings(
     scope: Scope,
 ) -> Surroundings:
     services = call.services
-    return Surroundings.of(scope, await namespaces.get(services.db, services.ring, scope.organization, scope.namespace))
+    config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
+    return Surroundings.of(scope, config, principal=call.principal)
+
+
+def _access(change: DocumentChange) -> NewAccess | None:
+    sent = change.access
+    if sent is UNSET:
+        return None
+    return NewAccess(None if sent is None else sent.to_values(ErrorCode.INVALID_FILTER_CONFIG, "data.access"))

@@ -13,6 +13,7 @@ from litestar.response import Stream
 from api.links import PREFIX, Kind
 from api.services import Services
 from connectors import registry
+from retrieval.access import viewers
 from retrieval.documents import stored_files
 from retrieval.documents.stored_files import StoredFiles
 from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, Skippable
@@ -32,9 +33,11 @@ async def read_file(request: Request[Any, Any, Any]) -> Stream:
     document_id, kind = str(request.path_params["document_id"]), str(request.path_params["kind"])
     signer = await services.links.signer()
     asked = request.query_params
-    if not signer.opens(document_id, kind, asked.get("expires", ""), asked.get("signature", "")):
+    principal = asked.get("principal")
+    if not signer.opens(document_id, kind, asked.get("expires", ""), asked.get("signature", ""), principal):
         raise _not_found()
-    found = await stored_files.find(services.db, document_id)
+    viewer = None if principal is None else await viewers.viewer_of(services.db, document_id, principal)
+    found = await stored_files.find(services.db, document_id, viewer)
     if found is None:
         raise _not_found()
     key = found.raw_key if kind == Kind.RAW else found.parsed_key

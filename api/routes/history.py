@@ -20,13 +20,14 @@ from retrieval.errors import ErrorCode
 )
 async def list_history(call: Call[None, HistoryQuery]) -> HistoryAnswer:
     """Newest first, 20 a page unless `pageSize` says otherwise. One is active: the version that search shows."""
-    query = call.query
+    query, scope = call.query, call.scope(call.query.namespace_id)
     page = await history.list_page(
         call.services.db,
-        call.scope(query.namespace_id),
+        scope,
         call.path["document_id"],
         cursor=await call.place(query.cursor, query.namespace_id),
         size=query.page_size or history.PAGE,
+        viewer=await call.viewer(scope),
     )
     shown = [HistoryEntry.of(entry) for entry in page.items]
     data = HistoryData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))

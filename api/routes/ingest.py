@@ -10,6 +10,7 @@ from api.ingestion_operation import INVALID, dry_run, ingestion_operation
 from api.operation import Call
 from api.services import Services
 from api.uploads import Form
+from api.wire.access import Access
 from api.wire.common import Answer
 from api.wire.ingest import (
     ChunkConfig,
@@ -33,6 +34,7 @@ JSON_FIELDS = {
     "metadata": decode.json_reader(dict[str, Any], INVALID, at="metadata"),
     "chunkConfig": decode.json_reader(ChunkConfig, INVALID, at="chunkConfig"),
     "ocrConfig": decode.json_reader(OcrConfig, INVALID, at="ocrConfig"),
+    "access": decode.json_reader(Access, INVALID, at="access"),
 }
 """Form fields that hold JSON as text."""
 
@@ -58,13 +60,20 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     _check_text(asked, call.services)
     chunks = asked.chunk_config or config.chunk_config
     modified = "ingestConfig.config.modifiedAt", config.modified_at
-    how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified)
+    access = "ingestConfig.config.access", config.access
+    how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access)
 
     async def accept() -> Answer:
         if call.body.dry_run:
             return await dry_run(call, scope, "text", source="TEXT", how=how, request=_text(config), text=config.text)
         accepted = await runs.accept_text(
-            call.services.db, scope, text=config.text, ingestion=how, name=config.name, external_id=config.external_id
+            call.services.db,
+            scope,
+            text=config.text,
+            ingestion=how,
+            name=config.name,
+            external_id=config.external_id,
+            viewer=await call.viewer(scope),
         )
         await call.make_tenant_known()
         return IngestAnswer.of(accepted, "text")
@@ -93,6 +102,7 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
             chunks_at="chunkConfig",
             ocr=fields.ocr_config,
             modified=("modifiedAt", fields.modified_at),
+            access=("access", fields.access),
         )
         once = call.asked_with(form.content(), INVALID)
         if (given := await call.recall(once)) is not None:
@@ -115,6 +125,7 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
             sha256=form.sha256,
             ingestion=asked,
             external_id=fields.external_id,
+            viewer=await call.viewer(scope),
         )
         await call.make_tenant_known()
         return IngestAnswer.of(accepted, "file")

@@ -28,6 +28,10 @@ class CreateKey(Struct, rename="camel"):
     scopes: Scopes | None = None
     namespace_id: str | None = None
     tenant_id: TenantId | None = None
+    principal: Annotated[str, Meta(description="The user as whom it acts.", examples=["ada@example.com"])] | None = None
+    principal_required: (
+        Annotated[bool, Meta(description="Whether it answers on behalf of a user (X-On-Behalf-Of) alone.")] | None
+    ) = False
 
 
 class Key(Struct, rename="camel", kw_only=True):
@@ -41,6 +45,8 @@ class Key(Struct, rename="camel", kw_only=True):
     tenant_id: str | None
     created_at: Timestamp
     revoked_at: Timestamp | None
+    principal: str | UnsetType = UNSET
+    principal_required: bool | UnsetType = UNSET
 
     @classmethod
     def of(cls, key: keys.ApiKey) -> Key:
@@ -53,6 +59,8 @@ class Key(Struct, rename="camel", kw_only=True):
             tenant_id=key.tenant,
             created_at=Timestamp.of(key.created_at),
             revoked_at=Timestamp.of(key.revoked_at) if key.revoked_at else None,
+            principal=UNSET if key.principal is None else key.principal,
+            principal_required=key.principal_required or UNSET,
         )
 
 

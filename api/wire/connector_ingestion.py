@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from msgspec import Meta, Struct, defstruct
 
-from api.wire.ingest import ChunkConfig, DryRun, Metadata, NamespaceId
+from api.wire.ingest import ChunkConfig, DryRun, For, Metadata, NamespaceId
 from connectors import registry
 from retrieval.choices import MOST
 from retrieval.sources import pascal
@@ -30,6 +30,7 @@ class ConnectorConfig(Struct, rename="camel", kw_only=True):
     connection_id: ConnectionId
     metadata: Metadata | None = None
     chunk_config: ChunkConfig | None = None
+    access: For = None
     include: list[Any] | None = None
     exclude: list[Any] | None = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from api.wire import compat, connector_apps, evaluations, webhooks
+from api.wire import compat, connector_apps, evaluations, groups, webhooks
 from api.wire.parameters import PARAMETERS
 
 
@@ -39,6 +39,7 @@ WORDS: Mapping[str, str] = {
     **evaluations.WORDS,
     **compat.WORDS,
     **webhooks.WORDS,
+    **groups.WORDS,
     # Envelope and errors
     "success": "Whether the request was done: true in every answer with status 200, false in every error.",
     "message": "What happened, for people; its words may change.",

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.links import Kind, Signer
+from api.wire.access import Access
 from api.wire.common import Answer, DeletionAnswered, Identified, Timestamp
 from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
@@ -115,10 +116,11 @@ class MetadataOperators(Struct, rename={"set": "$set", "append": "$append", "rem
 
 
 class DocumentChange(Struct, rename={"operators": "$metadata"}):
-    """`metadata` merges by key: keys that are not named stay."""
+    """`metadata` merges by key: keys that are not named stay. `access` replaces all that was said of it."""
 
     metadata: Metadata | None = None
     operators: MetadataOperators | None = None
+    access: Annotated[Access | UnsetType | None, Meta(description="Null: for everyone with a key.")] = UNSET
 
 
 class UpdateDocuments(Struct, rename="camel", kw_only=True):
@@ -187,15 +189,19 @@ class Document(Struct, rename="camel", kw_only=True):
     created_at: Timestamp
     updated_at: Timestamp
     last_synced_at: Timestamp | None
+    access: (
+        Annotated[Access, Meta(description="Whom it is for, if it is not open; shown to requests for no user.")]
+        | UnsetType
+    ) = UNSET
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
-    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: Signer) -> None:
-        """Add the links that were asked for; null where there is no such file yet."""
+    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: Signer, principal: str | None) -> None:
+        """Add the links that were asked for, for the user who asks; null where there is no such file yet."""
         if include.raw_file_url:
-            self.raw_file_url = signer.link(row.id, Kind.RAW) if row.raw_key else None
+            self.raw_file_url = signer.link(row.id, Kind.RAW, principal) if row.raw_key else None
         if include.parsed_text_file_url:
-            self.parsed_text_file_url = signer.link(row.id, Kind.PARSED) if row.parsed_key else None
+            self.parsed_text_file_url = signer.link(row.id, Kind.PARSED, principal) if row.parsed_key else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +210,11 @@ class Surroundings:
 
     scope: Scope
     providers: Providers
+    tells_access: bool
+    """Not to a request on behalf of a user."""
 
     @classmethod
-    def of(cls, scope: Scope, namespace: NamespaceConfig) -> Surroundings:
+    def of(cls, scope: Scope, namespace: NamespaceConfig, *, principal: str | None) -> Surroundings:
         scraper = namespace.web_scraper
         return cls(
             scope,
@@ -216,6 +224,7 @@ class Surroundings:
                 namespace.embedding_model["provider"],
                 scraper["provider"] if scraper else None,
             ),
+            principal is None,
         )
 
     def show(self, row: DocumentRow) -> Document:
@@ -244,6 +253,7 @@ class Surroundings:
             created_at=Timestamp.of(row.created_at),
             updated_at=Timestamp.of(row.updated_at),
             last_synced_at=Timestamp.of(row.synced_at) if row.synced_at else None,
+            access=Access.of(row.access) if row.access is not None and self.tells_access else UNSET,
         )
 
 

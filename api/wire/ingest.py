@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
+from api.wire.access import Access, of_request
 from api.wire.common import Answer, Identified, Timestamp
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.job_config import Ingestion
@@ -38,6 +39,12 @@ DryRun = Annotated[
     bool, Meta(description="Ingest nothing: the job run reports what would be created, updated, removed and embedded.")
 ]
 ShortText = Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+For = Annotated[
+    Access | None,
+    Meta(description="Whom its documents are for. Absent: a new one is for everyone, a known one as it is."),
+]
 
 
 class ChunkConfig(Struct, rename="camel"):
@@ -71,6 +78,7 @@ class TextConfig(Struct, rename="camel"):
     external_id: ShortText | None = None
     chunk_config: ChunkConfig | None = None
     modified_at: ModifiedAt | None = None
+    access: For = None
 
 
 class TextIngestion(Struct, rename="camel"):
@@ -97,7 +105,7 @@ class FileSource(StrEnum):
 
 
 class FileForm(Struct, rename="camel", kw_only=True):
-    """The fields of the form beside the file; the three configs are JSON as text."""
+    """The fields of the form beside the file; those that are objects are JSON as text."""
 
     namespace_id: NamespaceId
     source: FileSource = FileSource.LOCAL_FILE
@@ -107,6 +115,7 @@ class FileForm(Struct, rename="camel", kw_only=True):
     external_id: ShortText | None = None
     modified_at: ModifiedAt | None = None
     dry_run: DryRun = False
+    access: For = None
 
 
 class JobRunDocument(Struct, rename="camel"):
@@ -313,10 +322,11 @@ def ingestion(
     chunks_at: str,
     ocr: OcrConfig | None = None,
     modified: tuple[str, str | None] | None = None,
+    access: tuple[str, Access | None] | None = None,
 ) -> Ingestion:
     """The wire's options as the service's own; what was not sent takes the service's defaults.
 
-    modified: the path of `modifiedAt` in the request, and what was sent there.
+    modified, access: the path of `modifiedAt` and of `access` in the request, and what was sent there.
     """
     given: dict[str, Any] = {"metadata": metadata}
     if chunks is not None:
@@ -326,6 +336,8 @@ def ingestion(
         given["ocr"] = ocr.strategy
     if modified is not None and modified[1] is not None:
         given["modified_at"] = _moment(modified[1], modified[0])
+    if access is not None:
+        given["access"] = of_request(access[1], ErrorCode.INVALID_INGEST_CONFIG, access[0])
     return Ingestion(**given)
 
 

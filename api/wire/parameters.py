@@ -19,6 +19,8 @@ PARAMETERS: Mapping[str, str] = {
     "to": "The last day (UTC); today without it.",
     "waitSeconds": "How long to wait for another status; the answer comes as soon as it is there.",
     "since": "The status that is known already: with waitSeconds, the answer comes once it is another.",
+    "group_id": "The group's name.",
+    "principal": "The user for whom the link was made.",
     "evaluation_id": "The evaluation's id.",
     "run_id": "The run's id.",
     "key_id": "The API key's id.",

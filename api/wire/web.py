@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from api.wire.ingest import ChunkConfig, DryRun, Metadata, NamespaceId
+from api.wire.ingest import ChunkConfig, DryRun, For, Metadata, NamespaceId
 
 Address = Annotated[str, Meta(min_length=1, max_length=2048, examples=["https://docs.example.com/start"])]
 Selector = Annotated[str, Meta(min_length=1)]
@@ -29,12 +29,15 @@ class PageConfig(Struct, rename="camel", kw_only=True):
     scrape_options: ScrapeOptions | None = None
     metadata: Metadata | None = None
     chunk_config: ChunkConfig | None = None
+    access: For = None
 
     def request(self, **addresses: Any) -> dict[str, Any]:
         """What the flow needs to know, in the contract's words; the ingestion has its own place for the rest."""
         kept = msgspec.to_builtins(self) | addresses
         return {
-            key: value for key, value in kept.items() if key not in {"metadata", "chunkConfig"} and value is not None
+            key: value
+            for key, value in kept.items()
+            if key not in {"metadata", "chunkConfig", "access"} and value is not None
         }
 
 

@@ -19,7 +19,7 @@ export interface paths {
         put?: never;
         /**
          * Create a namespace
-         * @description Storage, index and model are tried out first, each within 5 seconds. Needs the scope `namespaces:write`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Storage, index and model are tried out first, each within 5 seconds. Needs the scope `namespaces:write`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["createNamespace"];
         delete?: never;
@@ -44,14 +44,14 @@ export interface paths {
         post?: never;
         /**
          * Delete a namespace
-         * @description Gone from every answer at once; its files and vectors are removed in the background. Needs the scope `namespaces:write`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Gone from every answer at once; its files and vectors are removed in the background. Needs the scope `namespaces:write`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         delete: operations["deleteNamespace"];
         options?: never;
         head?: never;
         /**
          * Change a namespace
-         * @description Each config that is sent replaces the stored one; what is not sent stays. Needs the scope `namespaces:write`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Each config that is sent replaces the stored one; what is not sent stays. Needs the scope `namespaces:write`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         patch: operations["updateNamespace"];
         trace?: never;
@@ -347,7 +347,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel an ingestion job run
-         * @description At once if it waits, else between two steps. What is done stays; a finished run stays as it is. One of source REEMBED is a change of the namespace: a bound key may not cancel it. Needs the scope `ingest:write`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description At once if it waits, else between two steps. What is done stays; a finished run stays as it is. One of source REEMBED is a change of the namespace: a bound key may not cancel it. Needs the scope `ingest:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["cancelJobRun"];
         delete?: never;
@@ -367,7 +367,7 @@ export interface paths {
         put?: never;
         /**
          * Run the failed documents of a job run again
-         * @description Answers a new run of the same job. Content comes from what was kept, or from its source. Needs the scope `ingest:write`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Answers a new run of the same job. Content comes from what was kept, or from its source. Needs the scope `ingest:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["retryJobRun"];
         delete?: never;
@@ -505,13 +505,13 @@ export interface paths {
         };
         /**
          * List evaluations
-         * @description All of the namespace and tenant, newest first; in parts with `pageSize`. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description All of the namespace and tenant, newest first; in parts with `pageSize`. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["listEvaluations"];
         put?: never;
         /**
          * Create an evaluation
-         * @description Questions with the documents, or the spans in them, that answer. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Questions with the documents, or the spans in them, that answer. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["createEvaluation"];
         delete?: never;
@@ -529,21 +529,21 @@ export interface paths {
         };
         /**
          * Get an evaluation
-         * @description How many questions it has, and which judged external ids the namespace does not have. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description How many questions it has, and which judged external ids the namespace does not have. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["getEvaluation"];
         put?: never;
         post?: never;
         /**
          * Delete an evaluation
-         * @description With its questions and runs. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description With its questions and runs. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         delete: operations["deleteEvaluation"];
         options?: never;
         head?: never;
         /**
          * Change an evaluation
-         * @description Questions are removed by their query, then added. Runs that have ended stay as they are. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Questions are removed by their query, then added. Runs that have ended stay as they are. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         patch: operations["updateEvaluation"];
         trace?: never;
@@ -557,13 +557,13 @@ export interface paths {
         };
         /**
          * List runs
-         * @description Newest first, without their questions. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Newest first, without their questions. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["listRuns"];
         put?: never;
         /**
          * Compare settings
-         * @description Starts a flow that asks every question under every setting. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Starts a flow that asks every question under every setting. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["startRun"];
         delete?: never;
@@ -581,7 +581,7 @@ export interface paths {
         };
         /**
          * Get a run
-         * @description Its status, and from its end on the metrics of each setting and the ranks of each question. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Its status, and from its end on the metrics of each setting and the ranks of each question. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["getRun"];
         put?: never;
@@ -634,7 +634,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change metadata of documents
+         * Change metadata or access of documents
          * @description All that match are changed, or none. Nothing is embedded again. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there.
          */
         patch: operations["updateDocuments"];
@@ -700,6 +700,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/groups/{group_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a group
+         * @description Its direct members. Needs the scope `documents:read`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
+         */
+        get: operations["getGroup"];
+        /**
+         * Make a group, or replace what it holds
+         * @description Counts for the next request. No document is touched. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
+         */
+        put: operations["putGroup"];
+        post?: never;
+        /**
+         * Delete a group
+         * @description Documents and groups that name it go on naming it; it holds nobody until it is made again. `namespaceId` stands in the query, or in a JSON body. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
+         */
+        delete: operations["deleteGroup"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/connections": {
         parameters: {
             query?: never;
@@ -715,7 +743,7 @@ export interface paths {
         put?: never;
         /**
          * Create a connection
-         * @description PENDING until a person visits the authorizationUrl, which is good for ten minutes. Needs the scope `connections:write`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description PENDING until a person visits the authorizationUrl, which is good for ten minutes. Needs the scope `connections:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["createConnection"];
         delete?: never;
@@ -743,9 +771,29 @@ export interface paths {
         head?: never;
         /**
          * Change or re-authorize a connection
-         * @description The authorizationUrl re-authorizes, or changes the selected pages. A REVOKED connection stays so. Needs the scope `connections:write`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description The authorizationUrl re-authorizes, or changes the selected pages. A REVOKED connection stays so. Needs the scope `connections:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         patch: operations["updateConnection"];
+        trace?: never;
+    };
+    "/v1/connections/{connection_id}/browse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Browse what a connection gives access to
+         * @description One folder of the account, as the service shows it now; nothing is ingested. Needs the scope `connections:read`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
+         */
+        post: operations["browseConnection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/connections/{connection_id}/revoke": {
@@ -759,7 +807,7 @@ export interface paths {
         put?: never;
         /**
          * Revoke a connection
-         * @description Final: deletes the tokens, and revokes them at vendors that offer it. Repeating it changes nothing. Needs the scope `connections:write`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Final: deletes the tokens, and revokes them at vendors that offer it. Repeating it changes nothing. Needs the scope `connections:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["revokeConnection"];
         delete?: never;
@@ -817,7 +865,7 @@ export interface paths {
         };
         /**
          * What goes on in a namespace
-         * @description Runs under way, failures of the last day, tokens, and how long searches took; counts are seconds old at most. Needs the scope `ingest:read`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Runs under way, failures of the last day, tokens, and how long searches took; counts are seconds old at most. Needs the scope `ingest:read`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["readActivity"];
         put?: never;
@@ -837,13 +885,13 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description Newest first. With an X-Tenant-ID those of the tenant, else all. Needs the scope `webhooks:read`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description Newest first. With an X-Tenant-ID those of the tenant, else all. Needs the scope `webhooks:read`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["listWebhooks"];
         put?: never;
         /**
          * Create a webhook
-         * @description The answer is the only place that shows the secret. An address that may not be dialled is refused at once. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description The answer is the only place that shows the secret. An address that may not be dialled is refused at once. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -861,21 +909,21 @@ export interface paths {
         };
         /**
          * Get a webhook
-         * @description Without its secret. Needs the scope `webhooks:read`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description Without its secret. Needs the scope `webhooks:read`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["getWebhook"];
         put?: never;
         post?: never;
         /**
          * Delete a webhook
-         * @description With all that waits for it: nothing is sent any more. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description With all that waits for it: nothing is sent any more. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Change a webhook
-         * @description What is not sent stays. `status: "ACTIVE"` switches an endpoint on again. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description What is not sent stays. `status: "ACTIVE"` switches an endpoint on again. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -891,7 +939,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret
-         * @description A new secret, shown here alone. Requests carry signatures of both for `overlapHours`. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description A new secret, shown here alone. Requests carry signatures of both for `overlapHours`. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["rotateWebhook"];
         delete?: never;
@@ -911,7 +959,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test
-         * @description Sends `WEBHOOK_TEST`, to an endpoint that is switched off, too. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description Sends `WEBHOOK_TEST`, to an endpoint that is switched off, too. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -929,7 +977,7 @@ export interface paths {
         };
         /**
          * List deliveries
-         * @description Newest first, 50 at a time. Needs the scope `webhooks:read`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description Newest first, 50 at a time. Needs the scope `webhooks:read`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -951,7 +999,7 @@ export interface paths {
         put?: never;
         /**
          * Deliver again
-         * @description The same event, with the same `webhook-id` and a new signature. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant.
+         * @description The same event, with the same `webhook-id` and a new signature. Needs the scope `webhooks:write`. A key bound to a namespace reaches what lies there. Refused to a key that is bound to a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["redeliver"];
         delete?: never;
@@ -969,13 +1017,13 @@ export interface paths {
         };
         /**
          * List API keys
-         * @description Newest first, revoked ones too. The keys themselves are not kept. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Newest first, revoked ones too. The keys themselves are not kept. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["listKeys"];
         put?: never;
         /**
          * Create an API key
-         * @description The answer is the only place that shows the key. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description The answer is the only place that shows the key. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["createKey"];
         delete?: never;
@@ -1016,7 +1064,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description It is refused from now on, for good. Revoking it again changes nothing. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description It is refused from now on, for good. Revoking it again changes nothing. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         delete: operations["revokeKey"];
         options?: never;
@@ -1033,13 +1081,13 @@ export interface paths {
         };
         /**
          * List tenants
-         * @description Oldest first: those that may be sent in X-Tenant-ID. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Oldest first: those that may be sent in X-Tenant-ID. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["listTenants"];
         put?: never;
         /**
          * Make a tenant known
-         * @description Nothing changes if it is known already. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Nothing changes if it is known already. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["createTenant"];
         delete?: never;
@@ -1060,14 +1108,14 @@ export interface paths {
         post?: never;
         /**
          * Forget a tenant
-         * @description Requests with it are refused until it is known again; its data stays. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Requests with it are refused until it is known again; its data stays. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         delete: operations["deleteTenant"];
         options?: never;
         head?: never;
         /**
          * Set a tenant's quotas
-         * @description They hold beside the organization's. What is absent stays, null removes a limit. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description They hold beside the organization's. What is absent stays, null removes a limit. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         patch: operations["updateTenant"];
         trace?: never;
@@ -1081,7 +1129,7 @@ export interface paths {
         };
         /**
          * Read the usage
-         * @description Of the whole organization, over all tenants; the requests are those of this calendar minute. With `from`, `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Of the whole organization, over all tenants; the requests are those of this calendar minute. With `from`, `to` or `by` also by day, namespace or tenant, with tokens, their cost, and quotas. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["readUsage"];
         put?: never;
@@ -1101,7 +1149,7 @@ export interface paths {
         };
         /**
          * Get the organization
-         * @description That of the key, with its quotas; null is no limit. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description That of the key, with its quotas; null is no limit. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["getOrganization"];
         put?: never;
@@ -1111,7 +1159,7 @@ export interface paths {
         head?: never;
         /**
          * Set the organization's quotas
-         * @description What is absent stays, null removes a limit. What is there already stays, however low the limit. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description What is absent stays, null removes a limit. What is there already stays, however low the limit. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         patch: operations["updateOrganization"];
         trace?: never;
@@ -1125,7 +1173,7 @@ export interface paths {
         };
         /**
          * Read the audit log
-         * @description One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["listAuditEntries"];
         put?: never;
@@ -1145,7 +1193,7 @@ export interface paths {
         };
         /**
          * Figures for Prometheus
-         * @description Of the organization alone, in Prometheus' text format. Those of the whole installation are on the port of `RETRIEVAL_METRICS_PORT`. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant.
+         * @description Of the organization alone, in Prometheus' text format. Those of the whole installation are on the port of `RETRIEVAL_METRICS_PORT`. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["readMetrics"];
         put?: never;
@@ -2046,6 +2094,8 @@ export interface components {
             namespaceId: string;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["TextIngestion"];
+            /** @default false */
+            dryRun?: boolean | null;
         };
         /**
          * TextIngestion
@@ -2094,6 +2144,11 @@ export interface components {
             chunkConfig?: components["schemas"]["ChunkConfig"] | null;
             /** @default null */
             modifiedAt?: string | null;
+            /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
         };
         /**
          * ChunkConfig
@@ -2112,8 +2167,35 @@ export interface components {
             chunkOverlap: number;
         };
         /**
+         * Access
+         * @description Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all.
+         */
+        Access: {
+            /** @default null */
+            users?: string[] | null;
+            /** @default null */
+            groups?: string[] | null;
+            /**
+             * @description Who may not see it, whatever else is said.
+             * @default null
+             */
+            denied?: components["schemas"]["Denied"] | null;
+            /** @default false */
+            public?: boolean | null;
+        };
+        /**
+         * Denied
+         * @description Who may not see it, whatever else is said.
+         */
+        Denied: {
+            /** @default null */
+            users?: string[] | null;
+            /** @default null */
+            groups?: string[] | null;
+        };
+        /**
          * FileForm
-         * @description The fields of the form beside the file; the three configs are JSON as text.
+         * @description The fields of the form beside the file; those that are objects are JSON as text.
          */
         FileForm: {
             /**
@@ -2145,6 +2227,16 @@ export interface components {
             externalId?: string | null;
             /** @default null */
             modifiedAt?: string | null;
+            /**
+             * @description Ingest nothing: the job run reports what would be created, updated, removed and embedded.
+             * @default false
+             */
+            dryRun?: boolean;
+            /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
         };
         /**
          * FileSource
@@ -2181,6 +2273,8 @@ export interface components {
             namespaceId: string;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["UrlsIngestion"];
+            /** @default false */
+            dryRun?: boolean | null;
         };
         /**
          * UrlsIngestion
@@ -2217,6 +2311,11 @@ export interface components {
              * @default null
              */
             chunkConfig?: components["schemas"]["ChunkConfig"] | null;
+            /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
             /** @description The pages' URLs, up to 1000. */
             urls: string[];
         };
@@ -2248,6 +2347,8 @@ export interface components {
             namespaceId: string;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["SitemapIngestion"];
+            /** @default false */
+            dryRun?: boolean | null;
         };
         /**
          * SitemapIngestion
@@ -2285,6 +2386,11 @@ export interface components {
              */
             chunkConfig?: components["schemas"]["ChunkConfig"] | null;
             /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
+            /**
              * @description Where to begin: the sitemap, or the start page.
              * @example https://docs.example.com/start
              */
@@ -2308,6 +2414,8 @@ export interface components {
             namespaceId: string;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["WebsiteIngestion"];
+            /** @default false */
+            dryRun?: boolean | null;
         };
         /**
          * WebsiteIngestion
@@ -2345,6 +2453,11 @@ export interface components {
              */
             chunkConfig?: components["schemas"]["ChunkConfig"] | null;
             /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
+            /**
              * @description Where to begin: the sitemap, or the start page.
              * @example https://docs.example.com/start
              */
@@ -2371,6 +2484,8 @@ export interface components {
              * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
              */
             namespaceId: string;
+            /** @default false */
+            dryRun?: boolean | null;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["NotionIngestion"];
         };
@@ -2380,7 +2495,7 @@ export interface components {
          */
         NotionIngestion: {
             /** @description What to take from the source. */
-            config: components["schemas"]["ConnectorConfig"];
+            config: components["schemas"]["NotionConfig"];
             /**
              * @description How to cut documents; 1000 tokens with 200 of overlap without it.
              * @default null
@@ -2393,10 +2508,10 @@ export interface components {
             source: "NOTION";
         };
         /**
-         * ConnectorConfig
-         * @description All that the connection gives access to. `metadata` is attached to the resulting documents.
+         * NotionConfig
+         * @description All that the connection gives access to, or what `include` and `exclude` leave of it.
          */
-        ConnectorConfig: {
+        NotionConfig: {
             /**
              * @description An ACTIVE connection of this connector in the namespace and tenant.
              * @example conn_06gzppa1c3e5g7j9m2p4r6t8w1
@@ -2409,6 +2524,41 @@ export interface components {
              * @default null
              */
             chunkConfig?: components["schemas"]["ChunkConfig"] | null;
+            /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
+            /**
+             * @description Which files and folders to read, by id, path or type; all of them without it.
+             * @default null
+             */
+            include?: components["schemas"]["Part"][] | null;
+            /**
+             * @description What to leave out of it, as in include: where both name a file, it is left out.
+             * @default null
+             */
+            exclude?: components["schemas"]["Part"][] | null;
+        };
+        /**
+         * Part
+         * @description A file or folder with all below it, by its id or its path, or a type of files: one of them.
+         */
+        Part: {
+            /** @description The service's id of a file or folder, as browsing says it. */
+            id?: string;
+            /**
+             * @description From the top of the account, names with / between them; * stands for any part of a name, ** for any number of folders.
+             * @example plans/2026
+             * @example clients/*\/invoices
+             * @example **\/drafts
+             */
+            path?: string;
+            /**
+             * @description As browsing says it; image/* for all of a kind.
+             * @example image/*
+             */
+            mimeType?: string;
         };
         /**
          * IngestGoogleDrive
@@ -2420,6 +2570,8 @@ export interface components {
              * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
              */
             namespaceId: string;
+            /** @default false */
+            dryRun?: boolean | null;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["GoogleDriveIngestion"];
         };
@@ -2429,7 +2581,7 @@ export interface components {
          */
         GoogleDriveIngestion: {
             /** @description What to take from the source. */
-            config: components["schemas"]["ConnectorConfig"];
+            config: components["schemas"]["GoogleDriveConfig"];
             /**
              * @description How to cut documents; 1000 tokens with 200 of overlap without it.
              * @default null
@@ -2442,6 +2594,39 @@ export interface components {
             source: "GOOGLE_DRIVE";
         };
         /**
+         * GoogleDriveConfig
+         * @description All that the connection gives access to, or what `include` and `exclude` leave of it.
+         */
+        GoogleDriveConfig: {
+            /**
+             * @description An ACTIVE connection of this connector in the namespace and tenant.
+             * @example conn_06gzppa1c3e5g7j9m2p4r6t8w1
+             */
+            connectionId: string;
+            /** @default null */
+            metadata?: Record<string, unknown> | null;
+            /**
+             * @description How to cut documents; 1000 tokens with 200 of overlap without it.
+             * @default null
+             */
+            chunkConfig?: components["schemas"]["ChunkConfig"] | null;
+            /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
+            /**
+             * @description Which files and folders to read, by id, path or type; all of them without it.
+             * @default null
+             */
+            include?: components["schemas"]["Part"][] | null;
+            /**
+             * @description What to leave out of it, as in include: where both name a file, it is left out.
+             * @default null
+             */
+            exclude?: components["schemas"]["Part"][] | null;
+        };
+        /**
          * IngestDropbox
          * @description A Dropbox to ingest into a namespace.
          */
@@ -2451,6 +2636,8 @@ export interface components {
              * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
              */
             namespaceId: string;
+            /** @default false */
+            dryRun?: boolean | null;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["DropboxIngestion"];
         };
@@ -2460,7 +2647,7 @@ export interface components {
          */
         DropboxIngestion: {
             /** @description What to take from the source. */
-            config: components["schemas"]["ConnectorConfig"];
+            config: components["schemas"]["DropboxConfig"];
             /**
              * @description How to cut documents; 1000 tokens with 200 of overlap without it.
              * @default null
@@ -2473,6 +2660,39 @@ export interface components {
             source: "DROPBOX";
         };
         /**
+         * DropboxConfig
+         * @description All that the connection gives access to, or what `include` and `exclude` leave of it.
+         */
+        DropboxConfig: {
+            /**
+             * @description An ACTIVE connection of this connector in the namespace and tenant.
+             * @example conn_06gzppa1c3e5g7j9m2p4r6t8w1
+             */
+            connectionId: string;
+            /** @default null */
+            metadata?: Record<string, unknown> | null;
+            /**
+             * @description How to cut documents; 1000 tokens with 200 of overlap without it.
+             * @default null
+             */
+            chunkConfig?: components["schemas"]["ChunkConfig"] | null;
+            /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
+            /**
+             * @description Which files and folders to read, by id, path or type; all of them without it.
+             * @default null
+             */
+            include?: components["schemas"]["Part"][] | null;
+            /**
+             * @description What to leave out of it, as in include: where both name a file, it is left out.
+             * @default null
+             */
+            exclude?: components["schemas"]["Part"][] | null;
+        };
+        /**
          * IngestOnedrive
          * @description A OneDrive to ingest into a namespace.
          */
@@ -2482,6 +2702,8 @@ export interface components {
              * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
              */
             namespaceId: string;
+            /** @default false */
+            dryRun?: boolean | null;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["OnedriveIngestion"];
         };
@@ -2491,7 +2713,7 @@ export interface components {
          */
         OnedriveIngestion: {
             /** @description What to take from the source. */
-            config: components["schemas"]["ConnectorConfig"];
+            config: components["schemas"]["OnedriveConfig"];
             /**
              * @description How to cut documents; 1000 tokens with 200 of overlap without it.
              * @default null
@@ -2504,6 +2726,39 @@ export interface components {
             source: "ONEDRIVE";
         };
         /**
+         * OnedriveConfig
+         * @description All that the connection gives access to, or what `include` and `exclude` leave of it.
+         */
+        OnedriveConfig: {
+            /**
+             * @description An ACTIVE connection of this connector in the namespace and tenant.
+             * @example conn_06gzppa1c3e5g7j9m2p4r6t8w1
+             */
+            connectionId: string;
+            /** @default null */
+            metadata?: Record<string, unknown> | null;
+            /**
+             * @description How to cut documents; 1000 tokens with 200 of overlap without it.
+             * @default null
+             */
+            chunkConfig?: components["schemas"]["ChunkConfig"] | null;
+            /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
+            /**
+             * @description Which files and folders to read, by id, path or type; all of them without it.
+             * @default null
+             */
+            include?: components["schemas"]["Part"][] | null;
+            /**
+             * @description What to leave out of it, as in include: where both name a file, it is left out.
+             * @default null
+             */
+            exclude?: components["schemas"]["Part"][] | null;
+        };
+        /**
          * IngestSharepoint
          * @description Document libraries of SharePoint to ingest into a namespace.
          */
@@ -2513,6 +2768,8 @@ export interface components {
              * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
              */
             namespaceId: string;
+            /** @default false */
+            dryRun?: boolean | null;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["SharepointIngestion"];
         };
@@ -2552,26 +2809,42 @@ export interface components {
              */
             chunkConfig?: components["schemas"]["ChunkConfig"] | null;
             /**
-             * @description Which sites and libraries to read, by id or path; all of them without it.
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
+            /**
+             * @description Which sites, libraries and folders to read, by id, path or type; all of them without it.
              * @default null
              */
             include?: components["schemas"]["Place"][] | null;
+            /**
+             * @description What to leave out of it, as in include: where both name a file, it is left out.
+             * @default null
+             */
+            exclude?: components["schemas"]["Part"][] | null;
         };
         /**
          * Place
-         * @description A site or a document library: its id at Microsoft Graph, or the path of its address. One of them.
+         * @description A site, a document library or what lies in it: by its id at Microsoft Graph or the path of its address; or a
+         *         type of files. One of them.
          */
         Place: {
             /**
-             * @description A site's `id` (host, collection and site, with commas), or the `id` of a library's drive.
+             * @description A site's `id` (host, collection and site, with commas), the `id` of a library's drive, or that of a file or folder with the drive's and a slash before it.
              * @example b!-RIj2DuyvEyV1T4NlOaMHk8XkS_I8MdFlUCq1BlcjgmhRfAj3-Z8RY2VpuvV_tpd
              */
             id?: string;
             /**
-             * @description As in the address in a browser, with or without the host; of a site, or of a library in it.
+             * @description As in the address in a browser, with or without the host; of a site, a library in it, or what lies there. * stands for any part of a name, ** for any number of folders.
              * @example sites/marketing/Shared Documents
              */
             path?: string;
+            /**
+             * @description As browsing says it; image/* for all of a kind.
+             * @example image/*
+             */
+            mimeType?: string;
         };
         /**
          * IngestBox
@@ -2583,6 +2856,8 @@ export interface components {
              * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
              */
             namespaceId: string;
+            /** @default false */
+            dryRun?: boolean | null;
             /** @description What to ingest, and how. */
             ingestConfig: components["schemas"]["BoxIngestion"];
         };
@@ -2592,7 +2867,7 @@ export interface components {
          */
         BoxIngestion: {
             /** @description What to take from the source. */
-            config: components["schemas"]["ConnectorConfig"];
+            config: components["schemas"]["BoxConfig"];
             /**
              * @description How to cut documents; 1000 tokens with 200 of overlap without it.
              * @default null
@@ -2603,6 +2878,39 @@ export interface components {
              * @enum {unknown}
              */
             source: "BOX";
+        };
+        /**
+         * BoxConfig
+         * @description All that the connection gives access to, or what `include` and `exclude` leave of it.
+         */
+        BoxConfig: {
+            /**
+             * @description An ACTIVE connection of this connector in the namespace and tenant.
+             * @example conn_06gzppa1c3e5g7j9m2p4r6t8w1
+             */
+            connectionId: string;
+            /** @default null */
+            metadata?: Record<string, unknown> | null;
+            /**
+             * @description How to cut documents; 1000 tokens with 200 of overlap without it.
+             * @default null
+             */
+            chunkConfig?: components["schemas"]["ChunkConfig"] | null;
+            /**
+             * @description Whom its documents are for. Absent: a new one is for everyone, a known one as it is.
+             * @default null
+             */
+            access?: components["schemas"]["Access"] | null;
+            /**
+             * @description Which files and folders to read, by id, path or type; all of them without it.
+             * @default null
+             */
+            include?: components["schemas"]["Part"][] | null;
+            /**
+             * @description What to leave out of it, as in include: where both name a file, it is left out.
+             * @default null
+             */
+            exclude?: components["schemas"]["Part"][] | null;
         };
         /**
          * ConvertAnswer
@@ -2718,6 +3026,10 @@ export interface components {
             };
             /** @description The flow run in Prefect's own pages; null before it has one. */
             prefectUrl: string | null;
+            /** @description There only where it is true: nothing is ingested. */
+            dryRun?: boolean;
+            /** @description What the ingestion would do; null until the dry run has ended. */
+            report?: components["schemas"]["DryRunReport"] | null;
         };
         /**
          * RunProgress
@@ -2772,6 +3084,46 @@ export interface components {
             reason: string;
             /** @description Of how many things it is true; 0 where there is nothing to count. */
             count: number;
+        };
+        /**
+         * DryRunReport
+         * @description What an ingestion would do to documents, and what it takes. `sampled`: not all of them were read.
+         */
+        DryRunReport: {
+            /** @description Documents that would be new. */
+            create: number;
+            /** @description Documents that would be replaced. */
+            update: number;
+            /** @description Documents of which nothing would be embedded. */
+            unchanged: number;
+            /** @description Documents that would be removed because they are gone at their source. */
+            remove: number;
+            /** @description Documents that cannot be read. */
+            failed: number;
+            /** @description Pages of the documents to create and update, where they have pages. */
+            pages: number;
+            /** @description Chunks of the documents to create and update. */
+            chunks: number;
+            /** @description Tokens that would be sent to the model, titles included. */
+            tokensToEmbed: number;
+            /** @description Requests to the model; batches of a LOCAL one. */
+            embeddingCalls: number;
+            /** @description How long the ingestion takes, about. */
+            estimatedSeconds: number;
+            /** @description Whether some documents were read for all. */
+            sampled: boolean;
+            /** @description What the embedding costs; absent where the model's price is not set. */
+            estimatedCost?: components["schemas"]["EstimatedCost"];
+        };
+        /**
+         * EstimatedCost
+         * @description What the embedding costs, by the prices that the operator has set.
+         */
+        EstimatedCost: {
+            /** @description In units of the currency. */
+            amount: number;
+            /** @description ISO 4217. */
+            currency: string;
         };
         /**
          * ListQuery
@@ -2864,6 +3216,10 @@ export interface components {
             };
             /** @description The flow run in Prefect's own pages; null before it has one. */
             prefectUrl: string | null;
+            /** @description There only where it is true: nothing is ingested. */
+            dryRun?: boolean;
+            /** @description What the ingestion would do; null until the dry run has ended. */
+            report?: components["schemas"]["DryRunReport"] | null;
         };
         /**
          * JobRunDocuments
@@ -4232,6 +4588,8 @@ export interface components {
             updatedAt: components["schemas"]["Timestamp"];
             /** @description When its content was last taken from the source; null before. */
             lastSyncedAt: components["schemas"]["Timestamp"] | null;
+            /** @description Whom it is for, if it is not open; shown to requests for no user. */
+            access?: components["schemas"]["Access"];
             rawFileUrl?: string | null;
             parsedTextFileUrl?: string | null;
         };
@@ -4714,6 +5072,127 @@ export interface components {
             deletion?: Record<string, unknown>;
         };
         /**
+         * GroupAnswer
+         * @description The group as it is now.
+         */
+        GroupAnswer: {
+            /**
+             * @description Whether the request was done: true in every answer with status 200, false in every error.
+             * @constant
+             */
+            success: true;
+            /** @description What happened, for people. */
+            message: string;
+            /** @description What was asked for. */
+            data: components["schemas"]["GroupData"];
+        };
+        /**
+         * GroupData
+         * @description One group.
+         */
+        GroupData: {
+            /** @description The group. */
+            group: components["schemas"]["Group"];
+        };
+        /**
+         * Group
+         * @description A group of users and of other groups.
+         */
+        Group: {
+            /** @description The group's name, as it is compared. */
+            id: string;
+            /** @description What the group holds, directly. */
+            members: components["schemas"]["HeldMembers"];
+            /** @description When it was made. */
+            createdAt: components["schemas"]["Timestamp"];
+            /** @description When it last changed. */
+            updatedAt: components["schemas"]["Timestamp"];
+        };
+        /**
+         * HeldMembers
+         * @description What the group holds, directly, as it is compared.
+         */
+        HeldMembers: {
+            /** @description The users, by their names. */
+            users: string[];
+            /** @description The groups, by their names. */
+            groups: string[];
+        };
+        /**
+         * PutGroup
+         * @description All that the group holds from now on, 10,000 members at most.
+         */
+        PutGroup: {
+            /**
+             * @description The namespace's id.
+             * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
+             */
+            namespaceId: string;
+            /** @description What the group holds, directly. */
+            members: components["schemas"]["GroupMembers"];
+        };
+        /**
+         * GroupMembers
+         * @description What a group holds. Groups may hold each other: cycles are harmless.
+         */
+        GroupMembers: {
+            /**
+             * @description The users, by their names.
+             * @default null
+             */
+            users?: string[] | null;
+            /**
+             * @description The groups, by their names.
+             * @default null
+             */
+            groups?: string[] | null;
+        };
+        /**
+         * GroupQuery
+         * @description Where the group is.
+         */
+        GroupQuery: {
+            /**
+             * @description The namespace's id.
+             * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
+             */
+            namespaceId: string;
+        };
+        /**
+         * GroupDeletedAnswer
+         * @description The group holds nobody any more.
+         */
+        GroupDeletedAnswer: {
+            /**
+             * @description Whether the request was done: true in every answer with status 200, false in every error.
+             * @constant
+             */
+            success: true;
+            /** @description What happened, for people. */
+            message: string;
+            /** @description What was asked for. */
+            data: components["schemas"]["DeletedGroup"];
+        };
+        /**
+         * DeletedGroup
+         * @description The group's name.
+         */
+        DeletedGroup: {
+            /** @description The group's name. */
+            id: string;
+        };
+        /**
+         * DeletedGroupQuery
+         * @description Where the group is; it may stand in a JSON body instead, as with other deletions.
+         */
+        DeletedGroupQuery: {
+            /**
+             * @description The namespace's id.
+             * @default null
+             */
+            namespaceId?: string | null;
+        };
+        /**
          * ConnectionCreatedAnswer
          * @description The connection is PENDING until it is authorized.
          */
@@ -4969,6 +5448,77 @@ export interface components {
             name?: string;
             clientRedirectUrl?: string | null;
             syncIntervalMinutes?: number | null;
+        };
+        /**
+         * BrowsedAnswer
+         * @description What lies in a folder.
+         */
+        BrowsedAnswer: {
+            /**
+             * @description Whether the request was done: true in every answer with status 200, false in every error.
+             * @constant
+             */
+            success: true;
+            /** @description What happened, for people. */
+            message: string;
+            /** @description What was asked for. */
+            data: components["schemas"]["BrowsedData"];
+        };
+        /**
+         * BrowsedData
+         * @description A page of one folder, in the service's order.
+         */
+        BrowsedData: {
+            /** @description What lies right in the folder. */
+            items: components["schemas"]["BrowsedEntry"][];
+            /** @description Whether there are more. */
+            hasNextPage: boolean;
+            /** @description What to send as `cursor` for the next page; null on the last one. */
+            nextCursor: string | null;
+        };
+        /**
+         * BrowsedEntry
+         * @description A file or folder of an account, as the service says it.
+         */
+        BrowsedEntry: {
+            /** @description The service's own id, as include and exclude take it. */
+            id: string;
+            /** @description The name, for people. */
+            name: string;
+            /** @description As include and exclude take it. */
+            path: string;
+            kind: components["schemas"]["EntryKind"];
+            /** @description As include and exclude take it; null of folders. */
+            mimeType: string | null;
+            /** @description In bytes; null where the service does not say it. */
+            size: number | null;
+            /** @description ISO 8601; null where the service does not say it. */
+            modifiedAt: string | null;
+            /** @description Whether anything may lie in it: true too where the service does not say it. */
+            hasChildren: boolean;
+            /** @description Whether the newest ingestion of the connection takes it; a folder, if all that lies in it is taken but for what exclude names there. False before the first ingestion. */
+            selected: boolean;
+        };
+        /**
+         * EntryKind
+         * @description What lies in an account.
+         * @enum {string}
+         */
+        EntryKind: "FILE" | "FOLDER";
+        /**
+         * BrowseConnection
+         * @description Which folder to look into; without `parentId` the top of the account.
+         */
+        BrowseConnection: {
+            /**
+             * @description The namespace's id.
+             * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
+             */
+            namespaceId: string;
+            /** @default null */
+            parentId?: string | null;
+            /** @default null */
+            cursor?: string | null;
         };
         /**
          * ConnectionRevokedAnswer
@@ -5574,6 +6124,10 @@ export interface components {
             createdAt: components["schemas"]["Timestamp"];
             /** @description When the key was revoked; null while it is valid. */
             revokedAt: components["schemas"]["Timestamp"] | null;
+            /** @description The user as whom it acts; absent if it acts as none. */
+            principal?: string;
+            /** @description Whether it answers on behalf of a user alone; absent if it does not. */
+            principalRequired?: boolean;
         };
         /**
          * KeyAnswer
@@ -5648,6 +6202,10 @@ export interface components {
              * @default null
              */
             tenantId?: string | null;
+            /** @default null */
+            principal?: string | null;
+            /** @default false */
+            principalRequired?: boolean | null;
         };
         /**
          * TenantsAnswer
@@ -6070,7 +6628,10 @@ export interface operations {
                 /** @description How many at most. */
                 pageSize?: number | null;
             };
-            header?: never;
+            header?: {
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -6352,7 +6913,10 @@ export interface operations {
     getNamespace: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
+            };
             path: {
                 /** @description The namespace's id. */
                 namespace_id: string;
@@ -6737,6 +7301,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -6933,6 +7499,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -6962,6 +7530,12 @@ export interface operations {
                      * @example 2026-01-31T12:00:00Z
                      */
                     modifiedAt?: string;
+                    /**
+                     * @description Ingest nothing: the job run reports what would be created, updated, removed and embedded.
+                     * @default false
+                     */
+                    dryRun?: boolean;
+                    access?: string;
                     /**
                      * Format: binary
                      * @description The file, with its name.
@@ -7137,6 +7711,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -7336,6 +7912,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -7529,6 +8107,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -7723,6 +8303,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -7915,6 +8497,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -8107,6 +8691,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -8299,6 +8885,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -8491,6 +9079,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -8683,6 +9273,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -8875,6 +9467,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -9043,6 +9637,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -9172,6 +9768,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path: {
                 /** @description The job run's id. */
@@ -9652,6 +10250,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -9823,6 +10423,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -9998,6 +10600,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -10179,6 +10783,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -10355,6 +10961,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -10528,6 +11136,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path: {
                 /** @description The namespace's id. */
@@ -11920,6 +12530,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path: {
                 /** @description The document's id. */
@@ -12046,6 +12658,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -12227,6 +12841,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -12405,6 +13021,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -12588,6 +13206,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
                 /** @description For 24 hours the same key and request act once and get the same answer. */
                 "Idempotency-Key"?: string;
             };
@@ -12776,6 +13396,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path: {
                 /** @description The id of the deletion. */
@@ -12899,6 +13521,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -13071,6 +13695,437 @@ export interface operations {
             };
         };
     };
+    getGroup: {
+        parameters: {
+            query: {
+                /** @description The namespace's id. */
+                namespaceId: string;
+            };
+            header?: {
+                /** @description The tenant to act for. */
+                "X-Tenant-ID"?: string;
+            };
+            path: {
+                /** @description The group's name. */
+                group_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The group as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupAnswer"];
+                };
+            };
+            /** @description The request is not valid: INVALID_REQUEST, invalid_tenant_id, missing_tenant_id. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"] | components["schemas"]["TenantErrorAnswer"];
+                };
+            };
+            /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The API key may not do this, or a limit of the organization is reached: FORBIDDEN. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There is no such object for this caller: NAMESPACE_NOT_FOUND, NOT_FOUND. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The rate limit is reached: RATE_LIMIT_EXCEEDED. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something failed inside the service: INTERNAL_ERROR. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The database is away: SERVICE_UNAVAILABLE. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    putGroup: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant to act for. */
+                "X-Tenant-ID"?: string;
+            };
+            path: {
+                /** @description The group's name. */
+                group_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
+                 *       "members": {
+                 *         "users": [
+                 *           "ada@example.com"
+                 *         ],
+                 *         "groups": [
+                 *           "auditors"
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["PutGroup"];
+            };
+        };
+        responses: {
+            /** @description The group as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupAnswer"];
+                };
+            };
+            /** @description The request is not valid: INVALID_REQUEST, invalid_tenant_id, missing_tenant_id. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"] | components["schemas"]["TenantErrorAnswer"];
+                };
+            };
+            /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The API key may not do this, or a limit of the organization is reached: FORBIDDEN. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There is no such object for this caller: NAMESPACE_NOT_FOUND. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body took too long to arrive: REQUEST_TIMEOUT. */
+            408: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large: PAYLOAD_TOO_LARGE. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body has another content type than the operation takes: UNSUPPORTED_MEDIA_TYPE. */
+            415: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The rate limit is reached: RATE_LIMIT_EXCEEDED. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something failed inside the service: INTERNAL_ERROR. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The database is away: SERVICE_UNAVAILABLE. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    deleteGroup: {
+        parameters: {
+            query?: {
+                /** @description The namespace's id. */
+                namespaceId?: string | null;
+            };
+            header?: {
+                /** @description The tenant to act for. */
+                "X-Tenant-ID"?: string;
+            };
+            path: {
+                /** @description The group's name. */
+                group_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The group holds nobody any more. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupDeletedAnswer"];
+                };
+            };
+            /** @description The request is not valid: INVALID_REQUEST, invalid_tenant_id, missing_tenant_id. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"] | components["schemas"]["TenantErrorAnswer"];
+                };
+            };
+            /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The API key may not do this, or a limit of the organization is reached: FORBIDDEN. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There is no such object for this caller: NAMESPACE_NOT_FOUND, NOT_FOUND. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The rate limit is reached: RATE_LIMIT_EXCEEDED. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something failed inside the service: INTERNAL_ERROR. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The database is away: SERVICE_UNAVAILABLE. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     listConnections: {
         parameters: {
             query: {
@@ -13086,6 +14141,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path?: never;
             cookie?: never;
@@ -13395,6 +14452,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path: {
                 /** @description The connection's id. */
@@ -13684,6 +14743,177 @@ export interface operations {
             };
         };
     };
+    browseConnection: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The tenant to act for. */
+                "X-Tenant-ID"?: string;
+            };
+            path: {
+                /** @description The connection's id. */
+                connection_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BrowseConnection"];
+            };
+        };
+        responses: {
+            /** @description What lies in a folder. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BrowsedAnswer"];
+                };
+            };
+            /** @description The request is not valid: INVALID_REQUEST, invalid_tenant_id, missing_tenant_id. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"] | components["schemas"]["TenantErrorAnswer"];
+                };
+            };
+            /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The API key may not do this, or a limit of the organization is reached: FORBIDDEN. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There is no such object for this caller: NAMESPACE_NOT_FOUND, CONNECTION_NOT_FOUND, NOT_FOUND. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body took too long to arrive: REQUEST_TIMEOUT. */
+            408: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body is too large: PAYLOAD_TOO_LARGE. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The body has another content type than the operation takes: UNSUPPORTED_MEDIA_TYPE. */
+            415: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The rate limit is reached: RATE_LIMIT_EXCEEDED. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something failed inside the service: INTERNAL_ERROR. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The database is away: SERVICE_UNAVAILABLE. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     revokeConnection: {
         parameters: {
             query?: never;
@@ -13871,6 +15101,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path: {
                 /** @description The document's id. */
@@ -14001,6 +15233,8 @@ export interface operations {
             header?: {
                 /** @description The tenant to act for. */
                 "X-Tenant-ID"?: string;
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
             };
             path: {
                 /** @description The document's id. */
@@ -15818,7 +17052,10 @@ export interface operations {
     currentKey: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The user to act for: only what that user may see exists. Percent-encoded UTF-8. */
+                "X-On-Behalf-Of"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -17180,6 +18417,8 @@ export interface operations {
                 expires: string;
                 /** @description What proves that the service made the link. */
                 signature: string;
+                /** @description The user for whom the link was made. */
+                principal?: string;
             };
             header?: never;
             path: {

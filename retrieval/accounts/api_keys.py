@@ -34,7 +34,10 @@ SCOPES = (
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is listed: `hint` is its last four characters, the key itself is not kept."""
+    """A key as it is listed: `hint` is its last four characters, the key itself is not kept.
+
+    `principal`: the user as whom it acts; `principal_required`: it answers on behalf of a user only.
+    """
 
     id: str
     organization_id: str
@@ -45,6 +48,8 @@ class ApiKey:
     tenant: str | None
     created_at: datetime
     revoked_at: datetime | None
+    principal: str | None = None
+    principal_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,15 @@ class NewKey:
     api_key: str = field(repr=False)
 
 
-COLUMNS: LiteralString = "id, organization_id, name, hint, scopes, namespace_id, tenant, created_at, revoked_at"
+COLUMNS: LiteralString = (
+    "id, organization_id, name, hint, scopes, namespace_id, tenant, created_at, revoked_at, principal,"
+    " principal_required"
+)
 INSERT: LiteralString = (
-    "insert into api_keys (id, organization_id, name, hash, hint, scopes, namespace_id, tenant)"
-    " values (%(id)s, %(organization)s, %(name)s, %(hash)s, %(hint)s, %(scopes)s, %(namespace)s, %(tenant)s)"
+    "insert into api_keys (id, organization_id, name, hash, hint, scopes, namespace_id, tenant, principal,"
+    " principal_required)"
+    " values (%(id)s, %(organization)s, %(name)s, %(hash)s, %(hint)s, %(scopes)s, %(namespace)s, %(tenant)s,"
+    " %(principal)s, %(principal_required)s)"
 )
 
 _LIST: LiteralString = "select " + COLUMNS + " from api_keys where organization_id = %(organization)s" + pages.older()
@@ -77,13 +87,16 @@ def create(
     scopes: Sequence[str] = SCOPES,
     namespace: str | None = None,
     tenant: str | None = None,
+    principal: str | None = None,
+    principal_required: bool = False,
 ) -> NewKey:
-    """A new key of the organization. ValueError for an unknown scope."""
+    """A new key of the organization; `principal` by its normal name. ValueError for an unknown scope."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise ValueError(f"Unknown scope {unknown[0]!r}; there are: {', '.join(SCOPES)}.")
     new, values = draft(server_secrets.server_secret(db, keys, server_secrets.PEPPER), organization, name)
-    db.rows(INSERT, {**values, "scopes": list(scopes), "namespace": namespace, "tenant": tenant})
+    limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
+    db.rows(INSERT, {**values, **limits, "principal": principal, "principal_required": principal_required})
     return new
 
 
@@ -96,10 +109,13 @@ async def add(
     scopes: Sequence[str],
     namespace: str | None = None,
     tenant: str | None = None,
+    principal: str | None = None,
+    principal_required: bool = False,
 ) -> tuple[NewKey, ApiKey]:
     """The same on the event loop, for scopes that are known to exist; `pepper` from the vault."""
     new, values = draft(pepper, organization, name)
     limits = {"scopes": list(scopes), "namespace": namespace, "tenant": tenant}
+    values |= {"principal": principal, "principal_required": principal_required}
     row = await db.async_row(INSERT + " returning " + COLUMNS, {**values, **limits})
     if row is None:
         raise RuntimeError("insert … returning gave no row")
@@ -140,6 +156,8 @@ def draft(pepper: bytes, organization: str, name: str) -> tuple[NewKey, dict[str
         "scopes": list(SCOPES),
         "namespace": None,
         "tenant": None,
+        "principal": None,
+        "principal_required": False,
     }
 
 

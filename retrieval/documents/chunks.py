@@ -11,6 +11,7 @@ from retrieval.database.pages import Page
 from retrieval.documents import listing
 from retrieval.documents.listing import DocumentList
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 
 PAGE = 50
 
@@ -41,7 +42,14 @@ _CHUNKS = DocumentList(
 
 
 async def list_page(
-    db: Database, scope: Scope, document_id: str, *, cursor: str | None = None, first: int = 0, size: int = PAGE
+    db: Database,
+    scope: Scope,
+    document_id: str,
+    *,
+    cursor: str | None = None,
+    first: int = 0,
+    size: int = PAGE,
+    viewer: Viewer | None = None,
 ) -> Page[ChunkRow]:
     """From the chunk `first` on, or from the cursor. Empty while nothing of the document is searchable."""
-    return await listing.read(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, first=first - 1)
+    return await listing.read(db, scope, document_id, _CHUNKS, cursor=cursor, size=size, first=first - 1, viewer=viewer)

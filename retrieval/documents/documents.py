@@ -19,6 +19,7 @@ from retrieval.documents.metadata_patch import KEPT, Change, kept
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
+from retrieval.principals import Access, stored
 
 MOST = 1_000
 """Documents that one answer without paging holds (D34)."""
@@ -51,6 +52,8 @@ class DocumentRow:
     awaiting_removal: bool = False
     connection_ids: Sequence[str] = ()
     """All that have it; `connection_id` is one of them."""
+    access: Mapping[str, Any] | None = None
+    """Whom it is for, as `principals.Access.dump` has it; None for everyone with a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Stats:
 _FIELDS: LiteralString = (
     """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
     d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
-    d.created_at, d.updated_at, d.synced_at, d.archive_id, """
+    d.created_at, d.updated_at, d.synced_at, d.archive_id, d.access, """
     + filters.AWAITS_REMOVAL
     + " as awaiting_removal, "
     + connection_documents.CONNECTIONS
@@ -103,6 +106,13 @@ async def stats(db: Database, scope: Scope, where: DocumentFilter) -> Stats:
     return Stats(_summed(rows, "source"), _summed(rows, "status"))
 
 
+@dataclass(frozen=True, slots=True)
+class NewAccess:
+    """Whom documents are for from now on; None: for everyone with a key."""
+
+    access: Access | None
+
+
 async def patch_metadata(
     db: Database,
     scope: Scope,
@@ -110,12 +120,17 @@ async def patch_metadata(
     set_: Mapping[str, Any],
     append: Mapping[str, Any],
     remove: Mapping[str, Any],
+    *,
+    access: NewAccess | None = None,
 ) -> list[DocumentRow]:
-    """Change the metadata of the documents that match and answer them, newest first; all or none are changed."""
+    """Change the metadata, or the access, of the documents that match and answer them, newest first; all or none."""
     require_restriction(where)
     change = Change(set_, append, remove)
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
+        if access is not None:
+            values = {"ids": [row["id"] for row in rows], "access": stored(access.access)}
+            rows = await (await connection.execute(_SET_ACCESS, values)).fetchall()
         if not change:
             return [DocumentRow(**row) for row in newest_first(rows)]
         merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
@@ -137,6 +152,12 @@ async def patch_metadata(
         changed = newest_first(await cursor.fetchall())
         await connection.execute(*vector_metadata.due(list(merged)))
         return [DocumentRow(**row) for row in changed]
+
+
+_SET_ACCESS: LiteralString = f"""
+    update documents d set access = %(access)s::jsonb, access_at = clock_timestamp(), updated_at = clock_timestamp()
+    where d.id = any(%(ids)s) returning {_FIELDS}
+"""
 
 
 @dataclass(frozen=True, slots=True)

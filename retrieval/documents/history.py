@@ -11,6 +11,7 @@ from retrieval.database.pages import Page
 from retrieval.documents import listing
 from retrieval.documents.listing import DocumentList
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 from retrieval.statuses import Stage, sql
 
 PAGE = 20
@@ -54,7 +55,13 @@ _ENTRIES = DocumentList(
 
 
 async def list_page(
-    db: Database, scope: Scope, document_id: str, *, cursor: str | None = None, size: int = PAGE
+    db: Database,
+    scope: Scope,
+    document_id: str,
+    *,
+    cursor: str | None = None,
+    size: int = PAGE,
+    viewer: Viewer | None = None,
 ) -> Page[DocumentRun]:
     """From the newest run on, or from the cursor."""
-    return await listing.read(db, scope, document_id, _ENTRIES, cursor=cursor, size=size)
+    return await listing.read(db, scope, document_id, _ENTRIES, cursor=cursor, size=size, viewer=viewer)

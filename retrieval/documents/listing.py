@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar
 
+from retrieval import principals
 from retrieval.database import pages, scopes
 from retrieval.database.pages import Page
 from retrieval.errors import ErrorCode, ServiceError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from retrieval.database.database import Database
     from retrieval.ports import Scope
+    from retrieval.principals import Viewer
 
 Item = TypeVar("Item")
 
@@ -35,7 +37,7 @@ _DOCUMENT: LiteralString = """
     select d.id, d.active_generation from documents d
     join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-    where d.id = %(document)s and d.deleted_at is null
+    where d.id = %(document)s and d.deleted_at is null and CONDITION
 """
 
 
@@ -48,12 +50,15 @@ async def read(
     cursor: str | None,
     size: int,
     first: int | None = None,
+    viewer: Viewer | None = None,
 ) -> Page[Item]:
     """The page that a cursor names, else the one after the number `first`.
 
-    NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND.
+    NAMESPACE_NOT_FOUND, DOCUMENTS_NOT_FOUND; the latter also for what the viewer may not see.
     """
-    document = await db.async_row(_DOCUMENT, {**scopes.params(scope), "document": document_id})
+    condition, params = principals.condition(viewer, "d")
+    statement = _DOCUMENT.replace("CONDITION", condition)
+    document = await db.async_row(statement, {**params, **scopes.params(scope), "document": document_id})
     if document is None:
         await namespaces.require(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")

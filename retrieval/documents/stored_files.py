@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import LiteralString
 
+from retrieval import principals
 from retrieval.database.database import Database
+from retrieval.principals import Viewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +22,20 @@ class StoredFiles:
     parsed_key: str | None
 
 
-async def find(db: Database, document_id: str) -> StoredFiles | None:
-    """By the document's id alone: only for those who hold a signed link to it. None if it is not there any more."""
-    row = await db.async_row(
-        """
+async def find(db: Database, document_id: str, viewer: Viewer | None = None) -> StoredFiles | None:
+    """By the document's id alone: only for those who hold a signed link to it.
+
+    None if it is not there any more, or hidden from the viewer that the link was made for.
+    """
+    condition, params = principals.condition(viewer, "d")
+    row = await db.async_row(_FIND.replace("CONDITION", condition), {**params, "document": document_id})
+    return None if row is None else StoredFiles(**row)
+
+
+_FIND: LiteralString = """
         select n.organization_id, n.id as namespace_id, d.name, coalesce(d.properties ->> 'mimeType', '') as media_type,
                d.raw_key, d.parsed_key
         from documents d join partitions p on p.id = d.partition_id
         join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-        where d.id = %(document)s and d.deleted_at is null
-        """,
-        {"document": document_id},
-    )
-    return None if row is None else StoredFiles(**row)
+        where d.id = %(document)s and d.deleted_at is null and CONDITION
+"""

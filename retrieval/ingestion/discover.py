@@ -10,7 +10,8 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids, job_config
+from retrieval import ids, job_config, principals
+from retrieval.access import viewers
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Retryable
@@ -32,6 +33,8 @@ class Waiting:
     job_id: str
     number: int
     request: DiscoveryRequest
+    principal: str | None = None
+    """The user on whose behalf it was asked for: what is hidden from that user is left alone."""
 
 
 def waiting(db: Database, lease: Lease) -> list[Waiting]:
@@ -44,12 +47,13 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
         """,
         {"batch": lease.batch_id},
     )
-    return [Waiting(row["id"], row["job_id"], row["number"], _request(lease, row)) for row in rows]
+    return [_waiting(lease, row) for row in rows]
 
 
-def _request(lease: Lease, row: Row) -> DiscoveryRequest:
+def _waiting(lease: Lease, row: Row) -> Waiting:
     config = JobConfig.load(row["config"])
-    return DiscoveryRequest(lease.scope, row["source"], config.request or {}, config.connection_id, row["id"])
+    request = DiscoveryRequest(lease.scope, row["source"], config.request or {}, config.connection_id, row["id"])
+    return Waiting(row["id"], row["job_id"], row["number"], request, config.ingestion.principal)
 
 
 def run(
@@ -126,16 +130,25 @@ _RECORD: LiteralString = (
     ),
     found as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               connection_id)
+                               connection_id, access, access_at)
         select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name,
                """
     + job_config.METADATA
-    + """, %(connection)s
+    + ", %(connection)s, "
+    + job_config.ACCESS
+    + ", case when "
+    + job_config.ACCESS
+    + " is not null then "
+    + job_config.ACCEPTED
+    + """ end
         from listed l, job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s
         order by l.external_id
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      connection_id = excluded.connection_id, archive_id = null, updated_at = now()
+                      connection_id = excluded.connection_id, archive_id = null, updated_at = now(), """
+    + principals.KEPT
+    + """
+        where VISIBLE
         returning id, external_id
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size,
@@ -174,6 +187,8 @@ def _record(
     db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]
 ) -> bool:
     """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
+    name = wanted.principal
+    viewer = None if name is None else viewers.viewer_at_work(db, wanted.request.scope, name)
     with db.transaction() as connection:
         batches.guard(connection, lease)
         page = within_quotas.listed(connection, lease, page)
@@ -184,7 +199,8 @@ def _record(
             values,
         ).fetchone()
         if open_run is not None:
-            connection.execute(_RECORD, values)
+            visible, params = principals.condition(viewer, "documents")
+            connection.execute(_RECORD.replace("VISIBLE", visible), {**values, **params})
             connection.execute(_REFUSE, values)
             deleted = [item.external_id for item in page.items if item.deleted]
             deletion.delete_listed(connection, wanted.job_run_id, deleted)

@@ -11,7 +11,7 @@ from typing import LiteralString
 
 from psycopg import Connection
 
-from retrieval import ids, settings
+from retrieval import ids, principals, settings
 from retrieval.database.database import Database, Row
 from retrieval.documents import archive_members, deletion, file_keys
 from retrieval.errors import Skippable
@@ -64,7 +64,8 @@ def _pieces(path: Path, digest: hashlib._Hash) -> Iterator[bytes]:
             yield piece
 
 
-_RECORD: LiteralString = """
+_RECORD: LiteralString = (
+    """
     with listed as (
         select * from unnest(%(ids)s::text[], %(paths)s::text[], %(names)s::text[], %(media_types)s::text[],
                              %(keys)s::text[], %(hashes)s::bytea[], %(sizes)s::bigint[]) with ordinality
@@ -78,17 +79,19 @@ _RECORD: LiteralString = """
     ),
     found as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               connection_id, archive_id)
+                               connection_id, archive_id, access, access_at)
         select l.id, a.partition_id, a.job_id, %(run)s, a.source, a.external_id || '/' || l.path, a.document_type,
                l.name, coalesce(%(metadata)s::jsonb, a.metadata) || jsonb_build_object(%(path_name)s::text, l.path),
-               a.connection_id, a.id
+               a.connection_id, a.id, a.access, a.access_at
         from listed l, archive a order by l.path
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, archive_id = excluded.archive_id,
                       status = case when documents.job_run_id = excluded.job_run_id then documents.status
                                     else 'QUEUED' end,
                       error = case when documents.job_run_id = excluded.job_run_id then documents.error end,
-                      updated_at = now()
+                      updated_at = now(), """
+    + principals.KEPT
+    + """
         returning id, external_id
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash,
@@ -99,6 +102,7 @@ _RECORD: LiteralString = """
     from archive a join listed l on true join found on found.external_id = a.external_id || '/' || l.path
     on conflict do nothing
 """
+)
 _UNUSED: LiteralString = """
     insert into sweeps (partition_id, kind, file_key)
     select r.partition_id, 'file', k.key from unnest(%(keys)s::text[]) k (key), job_runs r

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+from retrieval import principals
 from retrieval.database import scopes
 
 _JOB: LiteralString = (
@@ -30,13 +31,16 @@ ONE: LiteralString = (
     _JOB_AND_RUN
     + """    document as (
         insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               accepted_bytes)
+                               accepted_bytes, access, access_at)
         select %(document)s, id, %(job)s, %(run)s, %(source)s, %(external_id)s, %(document_type)s, %(name)s,
-               coalesce(%(metadata)s::jsonb, '{}'), coalesce(%(raw_size)s, octet_length(%(content)s::text))
+               coalesce(%(metadata)s::jsonb, '{}'), coalesce(%(raw_size)s, octet_length(%(content)s::text)),
+               %(access)s::jsonb, case when %(access)s::jsonb is not null then clock_timestamp() end
         from partition
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      archive_id = null, accepted_bytes = excluded.accepted_bytes, updated_at = now()
+                      archive_id = null, accepted_bytes = excluded.accepted_bytes, updated_at = now(), """
+    + principals.KEPT
+    + """
         returning id, job_run_id, active_generation > 0 as replaces
     ),
     member as (
@@ -88,13 +92,17 @@ SEVERAL: LiteralString = (
         select * from unnest(%(documents)s::text[], %(urls)s::text[]) with ordinality as w (id, url, position)
     ),
     document as (
-        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata)
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
+                               access, access_at)
         select listed.id, partition.id, %(job)s, %(run)s, %(source)s, listed.url, %(document_type)s, listed.url,
-               coalesce(%(metadata)s::jsonb, '{}')
+               coalesce(%(metadata)s::jsonb, '{}'),
+               %(access)s::jsonb, case when %(access)s::jsonb is not null then clock_timestamp() end
         from partition, listed order by listed.url
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      archive_id = null, updated_at = now()
+                      archive_id = null, updated_at = now(), """
+    + principals.KEPT
+    + """
         returning id, external_id, active_generation > 0 as replaces
     ),
     member as (

@@ -18,6 +18,7 @@ from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 from retrieval.statuses import DocumentStatus, Stage, sql
 
 PAGE = 50
@@ -93,10 +94,13 @@ async def list_page(
     outcome: str | None = None,
     cursor: str | None = None,
     size: int = PAGE,
+    viewer: Viewer | None = None,
 ) -> Page[Summary]:
-    """The scope's job runs. A page begins after the cursor's run, whatever was accepted since."""
+    """The scope's job runs, which count what the viewer may see. A page begins after the cursor's run, whatever was
+    accepted since."""
     values = {**scopes.params(scope), "status": status, "outcome": outcome, **pages.after_number(cursor, size)}
-    rows = await db.async_rows(_LIST, values)
+    statement, params = names.seen(_LIST, viewer)
+    rows = await db.async_rows(statement, {**params, **values})
     return pages.cut([Summary.of(row) for row in rows], size, lambda run: str(run.number))
 
 

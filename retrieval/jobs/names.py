@@ -8,6 +8,8 @@ from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
 from retrieval import job_config, sources
+from retrieval.jobs import progress as run_progress
+from retrieval.principals import Viewer, visible
 from retrieval.redaction import without_query
 
 CHARACTERS = 100
@@ -19,6 +21,21 @@ COLUMNS: LiteralString = f"""
     (select c.name from connections c where c.id = {job_config.connection_of()}) as account
 """
 """What `of` needs, of job run `r` with its job `j` and `run_progress.COUNTED`."""
+
+
+def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
+    """A statement with COLUMNS and COUNTED for one viewer, and its parameters: the name tells nothing of what is
+    hidden, nor where a run without a visible document looked for some."""
+    statement, params = run_progress.seen(statement, viewer)
+    return (statement.replace(COLUMNS, _SEEN) if viewer is not None else statement), params
+
+
+_SEEN: LiteralString = f"""
+    r.source, case when counted.documents > 0 then {job_config.URL} end as url, counted.whole, counted.hosts,
+    (select m.name from run_documents m join documents d on d.id = m.document_id and {visible("d")}
+     where m.job_run_id = r.id order by m.position limit 1) as first,
+    (select c.name from connections c where c.id = {job_config.connection_of()} and counted.documents > 0) as account
+"""
 
 _WORDS = {"TEXT": "text", "LOCAL_FILE": "file", "URLS_LIST": "page", "SITEMAP": "page", "WEBSITE": "page"}
 _KINDS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, LiteralString
 
 from retrieval.database.database import Database
+from retrieval.principals import Viewer, visible
 from retrieval.statuses import Stage, since, sql
 
 COUNTED: LiteralString = (
@@ -54,6 +55,22 @@ COUNTED: LiteralString = (
 An unchanged one was fetched and needed no more; what a source handed over while it was listed was fetched before its
 turn. `whole` leaves out what was packed into others; `hosts` counts those of URL lists.
 """
+
+
+_SEEN: LiteralString = (
+    "from run_documents where job_run_id = r.id and exists (select from documents d"
+    " where d.id = run_documents.document_id and " + visible("d") + ")"
+)
+"""In place of all documents of a run: those that the viewer may see."""
+
+
+def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
+    """A statement with COUNTED for one viewer, and its parameters: what is hidden counts nowhere, and what was found,
+    left out or removed beside it is not told."""
+    if viewer is None:
+        return statement, {}
+    counted = COUNTED.replace("from run_documents where job_run_id = r.id", _SEEN).replace("r.progress", "'{}'::jsonb")
+    return statement.replace(COUNTED, counted), viewer.params()
 
 
 def read(db: Database, job_run_id: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from retrieval import ids, job_config, origin
+from retrieval import ids, job_config, origin, principals
+from retrieval.access import documents as access
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
@@ -19,6 +20,7 @@ from retrieval.jobs import outcome as run_outcome
 from retrieval.jobs import progress as run_progress
 from retrieval.jobs.outcome import Notice
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 from retrieval.statuses import WAITING, DocumentStatus
 
 CHANNEL: LiteralString = "job_runs_waiting"
@@ -97,8 +99,12 @@ async def accept_text(
     ingestion: Ingestion,
     name: str | None = None,
     external_id: str | None = None,
+    viewer: Viewer | None = None,
 ) -> Accepted:
-    """Record a text to ingest. Its identity is the external id, else the name, else the text's hash (D20)."""
+    """Record a text to ingest. Its identity is the external id, else the name, else the text's hash (D20).
+
+    FORBIDDEN if it would replace what is hidden from the viewer.
+    """
     digest = hashlib.sha256(text.encode()).digest()
     return await _accept(
         db,
@@ -112,6 +118,7 @@ async def accept_text(
             "media_type": "text/plain",
             "content": text,
         },
+        viewer,
     )
 
 
@@ -167,8 +174,12 @@ async def accept_file(
     sha256: bytes,
     ingestion: Ingestion,
     external_id: str | None = None,
+    viewer: Viewer | None = None,
 ) -> Accepted:
-    """Accept the ingestion of a file that is complete in the file store under `upload.key`."""
+    """Accept the ingestion of a file that is complete in the file store under `upload.key`.
+
+    FORBIDDEN if it would replace what is hidden from the viewer.
+    """
     return await _accept(
         db,
         scope,
@@ -184,18 +195,23 @@ async def accept_file(
             "raw_hash": sha256,
             "sweep": upload.sweep,
         },
+        viewer,
     )
 
 
-async def read(db: Database, scope: Scope, job_run_id: str, *, most: int | None = None) -> JobRun:
-    """The job run with all its documents, or `most` of them, failed and unfinished ones first.
+async def read(
+    db: Database, scope: Scope, job_run_id: str, *, most: int | None = None, viewer: Viewer | None = None
+) -> JobRun:
+    """The job run with all its documents that the viewer may see, or `most` of them, failed and unfinished ones first.
 
     INGEST_JOB_RUN_NOT_FOUND if it is not in this scope.
     """
-    row = await db.async_row(_READ, {**scopes.params(scope), "run": job_run_id, "most": most})
+    statement, params = names.seen(_READ, viewer)
+    statement = statement.replace("SEEN", "" if viewer is None else _SEEN)
+    row = await db.async_row(statement, {**params, **scopes.params(scope), "run": job_run_id, "most": most})
     if row is None:
         raise not_found()
-    return _job_run(row)
+    return _job_run(row if viewer is None else {**row, "breaker": None})
 
 
 def not_found() -> ServiceError:
@@ -214,7 +230,7 @@ _READ: LiteralString = (
     + run_outcome.OUTCOME
     + """ as outcome,
            (select coalesce(jsonb_agg(jsonb_build_array(d.document_id, d.status, d.error) order by d.position), '[]')
-            from (select * from run_documents where job_run_id = r.id
+            from (select * from run_documents m where job_run_id = r.id SEEN
                   order by status = 'FAILED' desc, status = 'SUCCESS', position limit %(most)s::bigint) d) as documents
     from job_runs r
     join jobs j on j.id = r.job_id
@@ -224,6 +240,10 @@ _READ: LiteralString = (
     """
     + run_progress.COUNTED
     + " where r.id = %(run)s"
+)
+
+_SEEN: LiteralString = (
+    "and exists (select from documents d where d.id = m.document_id and " + principals.visible("d") + ")"
 )
 
 _GROUPS: Mapping[str, str] = {
@@ -257,7 +277,10 @@ def _job_run(row: Row) -> JobRun:
     return run
 
 
-async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[str, Any]) -> Accepted:
+async def _accept(
+    db: Database, scope: Scope, ingestion: Ingestion, what: dict[str, Any], viewer: Viewer | None
+) -> Accepted:
+    await access.require_visible(db, scope, what["source"], [what["external_id"]], viewer)
     run = ids.job_run_id()
     values = {
         "content": None,
@@ -273,6 +296,7 @@ async def _accept(db: Database, scope: Scope, ingestion: Ingestion, what: dict[s
         "config": JobConfig(ingestion).dump(),
         **origin.values(),
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
+        "access": principals.stored(ingestion.access),
     }
     for _ in range(2):
         row = await db.async_row(acceptance.ONE, values)

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrieval import ids, origin
+from retrieval import ids, origin, principals
+from retrieval.access import documents as access
 from retrieval.database import scopes
 from retrieval.database.database import Database
 from retrieval.job_config import Ingestion, JobConfig
@@ -14,13 +15,24 @@ from retrieval.jobs import acceptance
 from retrieval.jobs.runs import Receipt
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
+from retrieval.principals import Viewer
 
 
 async def accept(
-    db: Database, scope: Scope, *, urls: Sequence[str], config: Mapping[str, Any], ingestion: Ingestion
+    db: Database,
+    scope: Scope,
+    *,
+    urls: Sequence[str],
+    config: Mapping[str, Any],
+    ingestion: Ingestion,
+    viewer: Viewer | None = None,
 ) -> Receipt:
-    """Record one document a URL; the URL is its identity (D20), so one that stands twice is one document."""
+    """Record one document a URL; the URL is its identity (D20), so one that stands twice is one document.
+
+    FORBIDDEN if it would replace what is hidden from the viewer.
+    """
     pages = list(dict.fromkeys(urls))
+    await access.require_visible(db, scope, "URLS_LIST", pages, viewer)
     run = ids.job_run_id()
     values: dict[str, Any] = {
         **scopes.params(scope),
@@ -31,6 +43,7 @@ async def accept(
         "config": JobConfig(ingestion, config).dump(),
         **origin.values(),
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
+        "access": principals.stored(ingestion.access),
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,
     }

@@ -19,9 +19,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, LiteralString
 
+from retrieval.access import viewers
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
@@ -137,10 +138,20 @@ def run(
             raise ValueError("A semantic search needs an embedder and a vector store.")
         with clock("embed_ms"):
             values = embed(embedder, scope, query.text) if values is None else values
-    search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values)
+    query, many = _narrowed(db, int(row["id"]), query)
+    search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, many)
     if query.shape.plain:
         return SearchResult(_hits(query, search.rows()), clock.spent)
     return SearchResult(search.shaped(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
+
+
+def _narrowed(db: Database, partition: int, query: Query) -> tuple[Query, bool]:
+    """The query by the documents that its viewer may see, if they are few; else whether they alone narrow it."""
+    where = query.where
+    if where is None or where.viewer is None:
+        return query, False
+    narrow = viewers.narrowed(db, partition, where)
+    return (query, not where.narrows_for_all()) if narrow is None else (replace(query, where=narrow), False)
 
 
 def embed(embedder: Embedder, scope: Scope, text: str) -> list[float]:
@@ -168,6 +179,8 @@ class _Search:
     clock: _Clock
     vectors: VectorStore | None
     values: Sequence[float] | None
+    many: bool = False
+    """Whether many documents match, so that comparing them one by one need not be tried first."""
 
     def rows(self) -> list[Row]:
         """The `top_k` best, asking the vector store for more while hits are missing because candidates fell away."""
@@ -265,7 +278,7 @@ class _Search:
     def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""
         where = self.query.where
-        if self.values is None or where is None or not where.narrows():
+        if self.values is None or where is None or not where.narrows() or (self.many and not any_number):
             return None
         with self.clock("vector_ms"):
             return of_documents(self.db, self.partition, where, self.values, wanted, any_number=any_number)

@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 
 from psycopg import Connection
 
+from retrieval import principals
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
@@ -36,7 +37,7 @@ _DOCUMENT: LiteralString = """
     from documents d
     join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
-    where d.deleted_at is null and (d.id = %(document)s or d.external_id = %(external)s)
+    where d.deleted_at is null and (d.id = %(document)s or d.external_id = %(external)s) and CONDITION
     order by d.created_at desc, d.id desc limit 1
 """
 _CHUNK: LiteralString = """
@@ -104,8 +105,14 @@ def explain(
     vectors: VectorStore | None,
     language: str,
 ) -> Why:
-    """DOCUMENTS_NOT_FOUND for a document that the scope does not have. parts: those of the query's filter."""
-    row = db.row(_DOCUMENT, {**scopes.params(scope), "document": document, "external": external_id})
+    """DOCUMENTS_NOT_FOUND for a document that the scope does not have, or that the query's viewer may not see.
+
+    parts: those of the query's filter.
+    """
+    viewer = None if query.where is None else query.where.viewer
+    condition, params = principals.condition(viewer, "d")
+    statement = _DOCUMENT.replace("CONDITION", condition)
+    row = db.row(statement, {**params, **scopes.params(scope), "document": document, "external": external_id})
     if row is None:
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")
     by_meaning = query.semantic_weight > 0 and embedder is not None
@@ -117,7 +124,7 @@ def explain(
     asked = replace(query, shape=replace(query.shape, expansion=None))
     hits = find(asked)
     aged = Shape(recency=query.shape.recency)
-    own = DocumentFilter(document_ids=(row["id"],))
+    own = DocumentFilter(document_ids=(row["id"],), viewer=viewer)
     best = next(iter(find(replace(asked, top_k=1, threshold=0.0, where=own, shape=aged))), None)
     place = _place(hits, row["id"])
     shown = place is not None

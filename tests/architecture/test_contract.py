@@ -28,7 +28,9 @@ def blocks(language):
 def requests():
     """Method, path and JSON body ("" without one) of every request shown."""
     for block in blocks("http"):
-        for method, path, body in re.findall(r"^(GET|POST|PATCH|DELETE) (\S+)\n((?:[{ ].*\n?)*)", block, re.MULTILINE):
+        for method, path, body in re.findall(
+            r"^(GET|POST|PUT|PATCH|DELETE) (\S+)\n((?:[{ ].*\n?)*)", block, re.MULTILINE
+        ):
             yield method, path, body.strip()
 
 
@@ -39,7 +41,9 @@ def operation_of(method, path):
         (
             method,
             re.sub(
-                r"/(?:(?:ns|ijr|doc|conn|job|key|del|eval|evr|wh|whd)_\w+|(?<=tenants/)\w+|(?<=pages/)\d+)", "/{}", bare
+                r"/(?:(?:ns|ijr|doc|conn|job|key|del|eval|evr|wh|whd)_\w+|(?<=(?:tenants|.groups)/)\w+|(?<=pages/)\d+)",
+                "/{}",
+                bare,
             ),
         )
     )
@@ -54,7 +58,7 @@ def test_every_operation_of_the_service_is_described():
     described = {
         (method, re.sub(r"{\w+}", "{}", path))
         for methods, path in re.findall(
-            r"((?:GET|POST|PATCH|DELETE)(?:, (?:GET|POST|PATCH|DELETE))*) (/v1/[^\s`?]+|/metrics)", TEXT
+            r"((?:GET|POST|PUT|PATCH|DELETE)(?:, (?:GET|POST|PUT|PATCH|DELETE))*) (/v1/[^\s`?]+|/metrics)", TEXT
         )
         for method in methods.split(", ")
     }

@@ -248,6 +248,7 @@ class TextConfig(TypedDict):
     externalId: NotRequired[str | None]
     chunkConfig: NotRequired[ChunkConfig | None]
     modifiedAt: NotRequired[str | None]
+    access: NotRequired[Access | None]
 
 
 class ChunkConfig(TypedDict):
@@ -255,6 +256,22 @@ class ChunkConfig(TypedDict):
 
     chunkSize: int
     chunkOverlap: int
+
+
+class Access(TypedDict):
+    """Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all."""
+
+    users: NotRequired[list[str] | None]
+    groups: NotRequired[list[str] | None]
+    denied: NotRequired[Denied | None]
+    public: NotRequired[bool | None]
+
+
+class Denied(TypedDict):
+    """Who may not see it, whatever else is said."""
+
+    users: NotRequired[list[str] | None]
+    groups: NotRequired[list[str] | None]
 
 
 class OcrConfig(TypedDict):
@@ -285,6 +302,7 @@ class UrlsConfig(TypedDict):
     scrapeOptions: NotRequired[ScrapeOptions | None]
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     urls: list[str]
 
 
@@ -317,6 +335,7 @@ class SitemapConfig(TypedDict):
     scrapeOptions: NotRequired[ScrapeOptions | None]
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     url: str
     maxLinks: NotRequired[int | None]
     includePaths: NotRequired[list[str] | None]
@@ -345,6 +364,7 @@ class WebsiteConfig(TypedDict):
     scrapeOptions: NotRequired[ScrapeOptions | None]
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     url: str
     maxDepth: NotRequired[int | None]
     maxLinks: NotRequired[int | None]
@@ -374,6 +394,7 @@ class NotionConfig(TypedDict):
     connectionId: str
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
 
@@ -408,6 +429,7 @@ class GoogleDriveConfig(TypedDict):
     connectionId: str
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
 
@@ -434,6 +456,7 @@ class DropboxConfig(TypedDict):
     connectionId: str
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
 
@@ -460,6 +483,7 @@ class OnedriveConfig(TypedDict):
     connectionId: str
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
 
@@ -486,6 +510,7 @@ class SharepointConfig(TypedDict):
     connectionId: str
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     include: NotRequired[list[Place] | None]
     exclude: NotRequired[list[Part] | None]
 
@@ -522,6 +547,7 @@ class BoxConfig(TypedDict):
     connectionId: str
     metadata: NotRequired[dict[str, Any] | None]
     chunkConfig: NotRequired[ChunkConfig | None]
+    access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
 
@@ -855,6 +881,20 @@ class VerifyDeletion(TypedDict):
     deletion: NotRequired[dict[str, Any]]
 
 
+class PutGroup(TypedDict):
+    """All that the group holds from now on, 10,000 members at most."""
+
+    namespaceId: str
+    members: GroupMembers
+
+
+class GroupMembers(TypedDict):
+    """What a group holds. Groups may hold each other: cycles are harmless."""
+
+    users: NotRequired[list[str] | None]
+    groups: NotRequired[list[str] | None]
+
+
 class CreateConnection(TypedDict):
     """A connection to create. The namespace must have the connector's app."""
 
@@ -938,6 +978,8 @@ class CreateKey(TypedDict):
     ]
     namespaceId: NotRequired[str | None]
     tenantId: NotRequired[str | None]
+    principal: NotRequired[str | None]
+    principalRequired: NotRequired[bool | None]
 
 
 class CreateTenant(TypedDict):

@@ -304,6 +304,25 @@ class JobRunDocument(Record):
     _fields = frozenset(["error", "id", "status"])
 
 
+class Access(Record):
+    """Whom a document is for. Empty lists and no `public` mean nobody; denial wins. At most 1,000 names in all."""
+
+    users: list[str] | None
+    groups: list[str] | None
+    denied: Denied | None
+    public: bool | None
+    _fields = frozenset(["denied", "groups", "public", "users"])
+    _records: ClassVar[Mapping[str, str]] = {"denied": "Denied"}
+
+
+class Denied(Record):
+    """Who may not see it, whatever else is said."""
+
+    users: list[str] | None
+    groups: list[str] | None
+    _fields = frozenset(["groups", "users"])
+
+
 class ConvertAnswer(Record):
     """The file as Markdown, with the files that were packed into it."""
 
@@ -1104,10 +1123,12 @@ class Document(Record):
     created_at: Timestamp
     updated_at: Timestamp
     last_synced_at: Timestamp | None
+    access: Access | None
     raw_file_url: str | None
     parsed_text_file_url: str | None
     _fields = frozenset(
         [
+            "access",
             "archive",
             "awaitingRemoval",
             "connection",
@@ -1148,6 +1169,7 @@ class Document(Record):
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
         "lastSyncedAt": "Timestamp",
+        "access": "Access",
     }
 
 
@@ -1369,6 +1391,64 @@ class VerifiedDeletion(Record):
 
     valid: bool
     _fields = frozenset(["valid"])
+
+
+class GroupAnswer(Record):
+    """The group as it is now."""
+
+    success: Literal[True]
+    message: str
+    data: GroupData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "GroupData"}
+
+
+class GroupData(Record):
+    """One group."""
+
+    group: Group
+    _fields = frozenset(["group"])
+    _records: ClassVar[Mapping[str, str]] = {"group": "Group"}
+
+
+class Group(Record):
+    """A group of users and of other groups."""
+
+    id: str
+    members: HeldMembers
+    created_at: Timestamp
+    updated_at: Timestamp
+    _fields = frozenset(["createdAt", "id", "members", "updatedAt"])
+    _records: ClassVar[Mapping[str, str]] = {
+        "members": "HeldMembers",
+        "createdAt": "Timestamp",
+        "updatedAt": "Timestamp",
+    }
+
+
+class HeldMembers(Record):
+    """What the group holds, directly, as it is compared."""
+
+    users: list[str]
+    groups: list[str]
+    _fields = frozenset(["groups", "users"])
+
+
+class GroupDeletedAnswer(Record):
+    """The group holds nobody any more."""
+
+    success: Literal[True]
+    message: str
+    data: DeletedGroup
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "DeletedGroup"}
+
+
+class DeletedGroup(Record):
+    """The group's name."""
+
+    id: str
+    _fields = frozenset(["id"])
 
 
 class ConnectionCreatedAnswer(Record):
@@ -1908,7 +1988,22 @@ class Key(Record):
     tenant_id: str | None
     created_at: Timestamp
     revoked_at: Timestamp | None
-    _fields = frozenset(["createdAt", "hint", "id", "name", "namespaceId", "revokedAt", "scopes", "tenantId"])
+    principal: str | None
+    principal_required: bool | None
+    _fields = frozenset(
+        [
+            "createdAt",
+            "hint",
+            "id",
+            "name",
+            "namespaceId",
+            "principal",
+            "principalRequired",
+            "revokedAt",
+            "scopes",
+            "tenantId",
+        ]
+    )
     _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "revokedAt": "Timestamp"}
 
 

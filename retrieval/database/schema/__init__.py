@@ -4,6 +4,7 @@ A `partition` is one (namespace, tenant) pair, the unit of isolation; its small 
 A `generation` is the number of the job run that made it, so a newer one is always greater.
 """
 
+from retrieval.database.schema.access import AccessGroup, DocumentPrincipal, GroupMember
 from retrieval.database.schema.activity import SearchTime
 from retrieval.database.schema.audit import AuditEntry
 from retrieval.database.schema.breakers import Breaker
@@ -31,6 +32,7 @@ from retrieval.database.schema.webhooks import EventFeed, PrefectEvent, Webhook,
 from retrieval.database.schema.work import Batch, InboxText, Job, JobRun, RunDocument, Sweep
 
 __all__ = [
+    "AccessGroup",
     "ApiKey",
     "AuditEntry",
     "Batch",
@@ -44,12 +46,14 @@ __all__ = [
     "Departure",
     "DispatcherLoop",
     "Document",
+    "DocumentPrincipal",
     "Embedding",
     "Evaluation",
     "EvaluationQuestion",
     "EvaluationRun",
     "EventFeed",
     "FilesFolder",
+    "GroupMember",
     "IdempotentAnswer",
     "InboxText",
     "Job",

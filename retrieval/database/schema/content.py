@@ -38,7 +38,8 @@ class Document(SQLModel, table=True):
     `archive_id`: the document of the archive or mail that this one was packed into. `metadata_at`: when the request was
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
     `retrieval.documents.metadata_patch` keeps it. `accepted_bytes`: the size of content that is on its way, null once
-    `properties` tell it (`document_size` in the database).
+    `properties` tell it (`document_size` in the database). `access`: whom it is for (`retrieval.principals`), null for
+    everyone with a key; `access_at`: when that was said.
     """
 
     __tablename__ = "documents"
@@ -54,6 +55,7 @@ class Document(SQLModel, table=True):
         Index(
             "documents_of_partition", "partition_id", "created_at", "id", postgresql_where=text("deleted_at is null")
         ),
+        Index("documents_open", "partition_id", postgresql_where=text("access is null and deleted_at is null")),
         Index("documents_by_archive", "archive_id", postgresql_where=text("archive_id is not null")),
         Index(
             "documents_by_metadata", "metadata", postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
@@ -87,6 +89,8 @@ class Document(SQLModel, table=True):
     embedding: dict[str, Any] = json_column()
     accepted_bytes: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     keyword_language: str | None = text_column(nullable=True)
+    access: dict[str, Any] | None = json_column(None)
+    access_at: datetime | None = time_column(nullable=True)
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
     synced_at: datetime | None = time_column(nullable=True)

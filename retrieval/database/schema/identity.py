@@ -42,7 +42,7 @@ class Organization(SQLModel, table=True):
 
 
 class ApiKey(SQLModel, table=True):
-    """A bearer key: only its hash is kept."""
+    """A bearer key: only its hash is kept. `principal`: the user as whom it acts (D69)."""
 
     __tablename__ = "api_keys"
     id: str = text_column(primary_key=True)
@@ -53,6 +53,8 @@ class ApiKey(SQLModel, table=True):
     scopes: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
     namespace_id: str | None = text_column(nullable=True)
     tenant: str | None = text_column(nullable=True)
+    principal: str | None = text_column(nullable=True)
+    principal_required: bool = Field(sa_column_kwargs={"server_default": "false"})
     created_at: datetime = time_column()
     revoked_at: datetime | None = time_column(nullable=True)
 

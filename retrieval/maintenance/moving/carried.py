@@ -58,6 +58,14 @@ CARRIED: Mapping[str, Carried] = {
         made=ids.evaluation_run_id,
         taken="select 1 as yes from evaluation_runs where id = any(%(ids)s) limit 1",
     ),
+    "access_groups": Carried(
+        "select to_jsonb(e) as row from access_groups e" + _OF + " order by e.partition_id, e.id",
+        {"partition_id": _PARTITIONS},
+    ),
+    "group_members": Carried(
+        "select to_jsonb(e) as row from group_members e" + _OF + " order by e.partition_id, e.group_id, e.member",
+        {"partition_id": _PARTITIONS},
+    ),
 }
 """By table, in the order in which they are imported. Runs that have not ended are left out."""
 

@@ -560,6 +560,16 @@ ROWS: dict[str, list[Row]] = {
     ],
     "GET /v1/evaluations/{evaluation_id}/runs": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
     "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
+    "PUT /v1/groups/{group_id}": [
+        *unreadable(REQUEST),
+        *(
+            body({**IN_SPACE, "members": bad}, 400, REQUEST)
+            for bad in ([], {"users": "a"}, {"users": [""]}, {"groups": ["a" * 257]}, {"users": ["\x00"]})
+        ),
+        body({"namespaceId": "", "members": {}}, 404, "NAMESPACE_NOT_FOUND"),
+    ],
+    "GET /v1/groups/{group_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
+    "DELETE /v1/groups/{group_id}": [({"params": IN_SPACE}, 404, "NOT_FOUND")],
     "GET /v1/oauth/callback/{connector}": [
         ({}, 400, REQUEST),
         ({"params": {"state": "x", "code": "y"}}, 400, REQUEST),
@@ -581,6 +591,8 @@ ROWS: dict[str, list[Row]] = {
                 {"name": "a", "scopes": []},
                 {"name": "a", "scopes": ["all"]},
                 {"name": "a", "tenantId": "a b"},
+                {"name": "a", "principal": ""},
+                {"name": "a", "principalRequired": "yes"},
             )
         ),
         body({"name": "a", "namespaceId": "ns_0"}, 404, "NAMESPACE_NOT_FOUND"),
@@ -648,6 +660,7 @@ ROWS: dict[str, list[Row]] = {
 NO_INPUT = {"GET /health", "GET /ready"}
 OPERATIONS = {f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods}
 IDS = {
+    "group_id": "staff",
     "namespace_id": "ns_0",
     "ingest_job_run_id": NO_RUN,
     "document_id": NO_DOC,

@@ -17,8 +17,10 @@ import pytest
 from api.app import HANDLERS
 from api.openapi.document import document
 from retrieval import ids
+from retrieval.access.documents import set_document_access
 from retrieval.accounts import api_keys, organizations, tenants
 from retrieval.ports import Scope
+from retrieval.principals import Access
 from tests.api.support import Organization, client_of
 from tests.library import Library
 
@@ -48,6 +50,7 @@ KINDS = {
     "delivery_id": "delivery",
     "tenant_id": "tenant",
     "deletion_id": "deletion",
+    "group_id": "group",
 }
 """Every name of an id in a request, and what it names."""
 
@@ -64,6 +67,7 @@ OPEN = {"/v1/oauth/callback/{connector}", FILES}
 TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection", "deletion"}) | {
     "evaluation",
     "evaluation run",
+    "group",
 }
 EVERYTHING = frozenset(KINDS.values())
 FORBIDDEN_TO = {
@@ -73,6 +77,8 @@ FORBIDDEN_TO = {
     "another namespace": TENANT_OWNED - {"deletion"},  # no operation on deletions names a namespace
     "a key bound to another namespace": EVERYTHING,
     "a revoked key": EVERYTHING,
+    "another user": frozenset({"document", "external", "archive", "group"}),
+    "a key of another user": frozenset({"document", "external", "archive", "group"}),
 }
 """Who asks, and of which kinds of the owner's objects they must learn nothing."""
 
@@ -144,7 +150,14 @@ PLACES = [
     for place in route.places()
     if route.path not in EMBEDS or not place.name.startswith("filter.")
 ]
-CASES = [(who, route, place) for route, place in PLACES for who, kinds in FORBIDDEN_TO.items() if place.kind in kinds]
+MADE_BY_NAME = {("PUT", "/v1/groups/{group_id}")}
+"""What makes what it names, in the scope of who asks."""
+CASES = [
+    (who, route, place)
+    for route, place in PLACES
+    for who, kinds in FORBIDDEN_TO.items()
+    if place.kind in kinds and not (place.where == "path" and (route.method, route.path) in MADE_BY_NAME)
+]
 
 
 BARE = [
@@ -170,6 +183,8 @@ class World:
     client: httpx.Client
     tenant: str | None
     own: dict[str, str]
+    user: str | None = None
+    """On whose behalf it asks."""
 
     def send(self, route: Route, **changed: Any) -> httpx.Response:
         """The route as its example shows it, with one's own ids; `place` and `value` put another one in.
@@ -186,6 +201,7 @@ class World:
             elif said["in"] == "query" and (said["required"] or (name in KINDS and not changed.get("bare"))):
                 query[name] = chosen
         headers = {} if self.tenant is None else {"X-Tenant-ID": self.tenant}
+        headers |= {} if self.user is None else {"X-On-Behalf-Of": self.user}
         return self.client.request(
             route.method, path, params=query, headers=headers, **self._content(route, place, value)
         )
@@ -261,6 +277,8 @@ class Worlds:
         found = library.put([f"A {CANARY} of {tenant} sings"], external_id=external, connection_id=connection)
         archive, member = library.put(), library.put([f"A {CANARY} packed"], name=f"{CANARY} packed")
         self.db.rows("update documents set archive_id = %(a)s where id = %(m)s", {"a": archive, "m": member})
+        with self.db.transaction() as changing:
+            set_document_access(changing, dict.fromkeys((found, archive), Access(users=("owner",))))
         headers = {} if tenant is None else {"X-Tenant-ID": tenant}
         asked = {"namespaceId": space, "name": CANARY}
         asked |= {"questions": [{"query": CANARY, "relevant": [{"documentId": found}]}]}
@@ -269,7 +287,11 @@ class Worlds:
         started = org.client.post(
             f"/v1/evaluations/{made}/runs", json={"namespaceId": space, "settings": settings}, headers=headers
         )
+        group = ids.new_id("group_")
+        named = {"namespaceId": space, "members": {"users": [CANARY]}}
+        assert org.client.put(f"/v1/groups/{group}", json=named, headers=headers).status_code == 200
         own = {
+            "group": group,
             "evaluation": made,
             "evaluation run": started.json()["data"]["run"]["id"],
             "namespace": space,
@@ -336,6 +358,7 @@ def strangers(worlds, owner):
     bound = api_keys.create(worlds.db, worlds.ring, org.id, "bound", namespace=elsewhere.own["namespace"])
     revoked = api_keys.create(worlds.db, worlds.ring, org.id, "revoked")
     api_keys.revoke(worlds.db, org.id, revoked.id)
+    strangers_key = api_keys.create(worlds.db, worlds.ring, org.id, "stranger", principal="stranger")
     return {
         "another organization": worlds.fill(worlds.organization(), "alice"),
         "another tenant": worlds.fill(org, "bob", owner.own["namespace"]),
@@ -343,6 +366,8 @@ def strangers(worlds, owner):
         "another namespace": elsewhere,
         "a key bound to another namespace": replace(elsewhere, client=worlds.client(bound.api_key)),
         "a revoked key": replace(owner, client=worlds.client(revoked.api_key)),
+        "another user": replace(owner, user="stranger"),
+        "a key of another user": replace(owner, client=worlds.client(strangers_key.api_key)),
     }
 
 
@@ -374,8 +399,10 @@ def shown(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
     return answer.status_code, answer.content, {k: v for k, v in answer.headers.items() if k not in differs}
 
 
-def holds(answer: httpx.Response, world: World) -> list[str]:
-    return [kind for kind, value in world.own.items() if kind != "namespace" and value in answer.text]
+def holds(answer: httpx.Response, world: World, who: str = "another organization") -> list[str]:
+    """Of which kinds the answer tells an id that whoever asks must not learn."""
+    kinds = FORBIDDEN_TO[who] - {"namespace"}
+    return [kind for kind, value in world.own.items() if kind in kinds and value in answer.text]
 
 
 @pytest.mark.decision("D08")
@@ -417,7 +444,7 @@ def compare(owner, stranger, who, route, place, *, bare):
     if who == "a revoked key":
         assert foreign.status_code == 401
     else:
-        assert holds(foreign, owner) == []
+        assert holds(foreign, owner, who) == []
 
 
 SHARED = {"/v1/keys", "/v1/tenants", "/v1/audit"}
@@ -448,7 +475,7 @@ def test_what_is_ones_own_holds_nothing_of_anothers(owner, strangers, who, route
     if who == "a revoked key":
         assert answer.status_code == 401
         return
-    assert holds(answer, owner) == []
+    assert holds(answer, owner, who) == []
 
 
 @pytest.mark.decision("D08")

@@ -21,7 +21,7 @@ IDS = {
     "deletions": "x",
     "webhooks": "w",
 }
-NAMED = {f"{table.removesuffix('s')}_id": table for table in IDS}
+NAMED = {f"{table.removesuffix('s')}_id": table for table in IDS} | {"group_id": "access_groups"}
 """Columns that refer to a row of the table."""
 
 

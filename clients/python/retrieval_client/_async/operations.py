@@ -364,7 +364,7 @@ class AsyncOperations:
         return models.DocumentsData(answer["data"])
 
     async def update_documents(self, body: bodies.UpdateDocuments) -> models.UpdatedDocumentsData:
-        """Change metadata of documents: `PATCH /v1/documents`."""
+        """Change metadata or access of documents: `PATCH /v1/documents`."""
         answer = await self._transport.json("PATCH", "/v1/documents", body=body, repeatable=True)
         return models.UpdatedDocumentsData(answer["data"])
 
@@ -391,6 +391,25 @@ class AsyncOperations:
         """Check the receipt of a deletion: `POST /v1/deletions/verify`."""
         answer = await self._transport.json("POST", "/v1/deletions/verify", body=body, repeatable=True)
         return models.VerifiedDeletion(answer["data"])
+
+    async def put_group(self, group_id: str, body: bodies.PutGroup) -> models.GroupData:
+        """Make a group, or replace what it holds: `PUT /v1/groups/{group_id}`."""
+        answer = await self._transport.json("PUT", f"/v1/groups/{segment(group_id)}", body=body, repeatable=True)
+        return models.GroupData(answer["data"])
+
+    async def get_group(self, group_id: str, *, namespace_id: str) -> models.GroupData:
+        """Get a group: `GET /v1/groups/{group_id}`."""
+        answer = await self._transport.json(
+            "GET", f"/v1/groups/{segment(group_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.GroupData(answer["data"])
+
+    async def delete_group(self, group_id: str, *, namespace_id: str | None = None) -> models.DeletedGroup:
+        """Delete a group: `DELETE /v1/groups/{group_id}`."""
+        answer = await self._transport.json(
+            "DELETE", f"/v1/groups/{segment(group_id)}", query={"namespaceId": namespace_id}, repeatable=True
+        )
+        return models.DeletedGroup(answer["data"])
 
     async def create_connection(
         self, body: bodies.CreateConnection, *, idempotency_key: str | None = None
@@ -654,11 +673,17 @@ class AsyncOperations:
         return models.Readiness(answer)
 
     async def read_file(
-        self, document_id: str, kind: Literal["raw", "parsed"], *, expires: str, signature: str
+        self,
+        document_id: str,
+        kind: Literal["raw", "parsed"],
+        *,
+        expires: str,
+        signature: str,
+        principal: str | None = None,
     ) -> bytes:
         """Read a file by its signed link: `GET /v1/files/{document_id}/{kind}`."""
         return await self._transport.content(
             "GET",
             f"/v1/files/{segment(document_id)}/{segment(kind)}",
-            query={"expires": expires, "signature": signature},
+            query={"expires": expires, "signature": signature, "principal": principal},
         )

@@ -1,0 +1,117 @@
+"""Groups: whom documents may name beside users (D69)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from api import decode, request_limits
+from api.operation import Call, operation
+from api.wire.groups import (
+    DeletedGroup,
+    DeletedGroupQuery,
+    Group,
+    GroupAnswer,
+    GroupData,
+    GroupDeletedAnswer,
+    GroupQuery,
+    PutGroup,
+)
+from retrieval import principals
+from retrieval.access import groups
+from retrieval.access.groups import MEMBERS
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.namespaces import namespaces
+from retrieval.ports import Scope
+
+_INVALID = ErrorCode.INVALID_REQUEST
+_operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", invalid=_INVALID)
+
+
+@_operation(
+    method="PUT",
+    summary="Make a group, or replace what it holds",
+    body=PutGroup,
+    answer=GroupAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
+    example={
+        "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0",
+        "members": {"users": ["ada@example.com"], "groups": ["auditors"]},
+    },
+)
+async def put_group(call: Call[PutGroup, None]) -> GroupAnswer:
+    """Counts for the next request. No document is touched."""
+    sent = call.body.members
+    users = _names(sent.users, "members.users")
+    held = _names(sent.groups, "members.groups")
+    if len(users) + len(held) > MEMBERS:
+        message = f"A group may have at most {MEMBERS:,} members."
+        raise ServiceError(_INVALID, message, field="members", reason="out_of_bounds")
+    group = await groups.put(call.services.db, call.scope(call.body.namespace_id), _group_id(call), users, held)
+    return GroupAnswer(message="Group saved successfully", data=GroupData(Group.of(group)))
+
+
+@_operation(
+    method="GET",
+    summary="Get a group",
+    query=GroupQuery,
+    answer=GroupAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
+)
+async def get_group(call: Call[None, GroupQuery]) -> GroupAnswer:
+    """Its direct members."""
+    scope = call.scope(call.query.namespace_id)
+    found = await groups.get(call.services.db, scope, _group_id(call))
+    if found is None:
+        raise await _not_found(call, scope)
+    return GroupAnswer(message="Group fetched successfully", data=GroupData(Group.of(found)))
+
+
+@_operation(
+    method="DELETE",
+    summary="Delete a group",
+    query=DeletedGroupQuery,
+    answer=GroupDeletedAnswer,
+    raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.NOT_FOUND),
+)
+async def delete_group(call: Call[None, DeletedGroupQuery]) -> GroupDeletedAnswer:
+    """Documents and groups that name it go on naming it; it holds nobody until it is made again.
+
+    `namespaceId` stands in the query, or in a JSON body.
+    """
+    named = call.query.namespace_id
+    scope, name = call.scope(await _in_the_body(call) if named is None else named), _group_id(call)
+    if not await groups.delete(call.services.db, scope, name):
+        raise await _not_found(call, scope)
+    return GroupDeletedAnswer(message="Group deleted successfully", data=DeletedGroup(name))
+
+
+HANDLERS = (put_group, get_group, delete_group)
+
+
+async def _in_the_body(call: Call[Any, Any]) -> str:
+    settings, request = call.services.settings, call.request
+    content = await request_limits.read_json(
+        request.receive,
+        list(request.scope["headers"]),
+        cap=settings.max_body_bytes,
+        seconds=settings.body_seconds,
+        invalid=_INVALID,
+    )
+    return _body(content).namespace_id
+
+
+_body = decode.json_reader(GroupQuery, _INVALID)
+
+
+def _group_id(call: Call[Any, Any]) -> str:
+    return principals.checked(call.path["group_id"], _INVALID, "id")
+
+
+def _names(sent: list[str] | None, where: str) -> list[str]:
+    return list(dict.fromkeys(principals.checked(name, _INVALID, where) for name in sent or ()))
+
+
+async def _not_found(call: Call[Any, Any], scope: Scope) -> ServiceError:
+    await namespaces.require(call.services.db, scope.organization, scope.namespace)
+    return ServiceError(ErrorCode.NOT_FOUND, "There is no such group in this namespace.")

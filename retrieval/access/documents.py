@@ -1,0 +1,54 @@
+"""What is written on documents: whom they are for. What was packed into one follows it, by a trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval import principals
+from retrieval.database import scopes
+from retrieval.database.database import Database, Row
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import Scope
+from retrieval.principals import Access, Viewer, stored
+
+_SET: LiteralString = """
+    update documents d set access = w.access::jsonb, access_at = clock_timestamp(), updated_at = clock_timestamp()
+    from unnest(%(documents)s::text[], %(accesses)s::text[]) w (id, access)
+    where d.id = w.id and d.deleted_at is null and d.access is distinct from w.access::jsonb
+"""
+
+
+def set_document_access(connection: Connection[Row], accesses: Mapping[str, Access | None]) -> int:
+    """Give documents, by id, the access that they have from now on; None opens one. How many were changed.
+
+    In the caller's transaction. Nothing is embedded again.
+    """
+    ids = sorted(accesses)
+    values = {"documents": ids, "accesses": [stored(accesses[one]) for one in ids]}
+    return connection.execute(_SET, values).rowcount
+
+
+_HIDDEN: LiteralString = (
+    """
+    select 1 as yes from documents d
+    join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s
+    where d.deleted_at is null and d.source = %(source)s and d.external_id = any(%(external_ids)s) and not """
+    + principals.visible("d")
+    + " limit 1"
+)
+
+
+async def require_visible(
+    db: Database, scope: Scope, source: str, external_ids: Sequence[str], viewer: Viewer | None
+) -> None:
+    """FORBIDDEN if what is ingested on behalf of a user would replace a document that is hidden from that user."""
+    if viewer is None:
+        return
+    values = {**viewer.params(), **scopes.params(scope), "source": source, "external_ids": list(external_ids)}
+    if await db.async_row(_HIDDEN, values) is not None:
+        message = "A document of this identity is there already, and is not for this user. Use another externalId."
+        raise ServiceError(ErrorCode.FORBIDDEN, message, reason="hidden_document")

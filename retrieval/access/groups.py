@@ -1,0 +1,98 @@
+"""Groups of a scope: what they hold, users and other groups. A change touches no document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+from retrieval import principals
+from retrieval.database import scopes
+from retrieval.database.database import Database, Row
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.ports import Scope
+
+MEMBERS = 10_000
+"""Members that one group may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group and its direct members, by normal names, in their order."""
+
+    id: str
+    users: tuple[str, ...]
+    groups: tuple[str, ...]
+    created_at: datetime
+    updated_at: datetime
+
+
+_PUT: LiteralString = (
+    "with "
+    + scopes.FIND_OR_MAKE
+    + """
+    insert into access_groups (partition_id, id) select id, %(group)s from partition
+    on conflict (partition_id, id) do update set updated_at = clock_timestamp()
+    returning partition_id as partition, created_at, updated_at
+"""
+)
+_LEAVE: LiteralString = """
+    delete from group_members
+    where partition_id = %(partition)s and group_id = %(group)s and not member = any(%(members)s)
+"""
+_JOIN: LiteralString = """
+    insert into group_members (partition_id, group_id, member)
+    select %(partition)s, %(group)s, member from unnest(%(members)s::text[]) member order by member
+    on conflict do nothing
+"""
+_OF_SCOPE: LiteralString = """
+    g.id = %(group)s and g.partition_id = (
+        select p.id from partitions p
+        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+    )
+"""
+_GET: LiteralString = (
+    """
+    select g.id, g.created_at, g.updated_at, array(
+        select m.member from group_members m where m.partition_id = g.partition_id and m.group_id = g.id
+        order by m.member collate "C"
+    ) as members
+    from access_groups g where """
+    + _OF_SCOPE
+)
+_DELETE: LiteralString = "delete from access_groups g where " + _OF_SCOPE + " returning g.id"
+
+
+async def put(db: Database, scope: Scope, name: str, users: Sequence[str], groups: Sequence[str]) -> Group:
+    """Make the group, or replace all that it holds, by normal names. NAMESPACE_NOT_FOUND."""
+    members = [*map(principals.user, users), *map(principals.group, groups)]
+    async with db.async_transaction() as connection:
+        row: Row | None = None
+        for _ in range(2):
+            row = row or await (await connection.execute(_PUT, {**scopes.params(scope), "group": name})).fetchone()
+        if row is None:
+            raise ServiceError(ErrorCode.NAMESPACE_NOT_FOUND, "There is no such namespace.", field="namespaceId")
+        values: dict[str, Any] = {"partition": row["partition"], "group": name, "members": members}
+        await connection.execute(_LEAVE, values)
+        await connection.execute(_JOIN, values)
+    return _group({"id": name, "members": sorted(members), **row})
+
+
+async def get(db: Database, scope: Scope, name: str) -> Group | None:
+    """The group of this normal name, None if the scope has none."""
+    row = await db.async_row(_GET, {**scopes.params(scope), "group": name})
+    return None if row is None else _group(row)
+
+
+async def delete(db: Database, scope: Scope, name: str) -> bool:
+    """Whether there was such a group. Documents and groups that name it go on naming it, and it holds nobody."""
+    return bool(await db.async_rows(_DELETE, {**scopes.params(scope), "group": name}))
+
+
+def _group(row: Row) -> Group:
+    held: dict[str, list[str]] = {"u": [], "g": []}
+    for member in row["members"]:
+        held[member[0]].append(member[2:])
+    return Group(row["id"], tuple(held["u"]), tuple(held["g"]), row["created_at"], row["updated_at"])

@@ -1,0 +1,83 @@
+"""Viewers: a user with the groups that hold it, and which few documents of a scope it may see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, LiteralString
+
+from retrieval.database import scopes
+from retrieval.database.database import Database, Row
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+from retrieval.principals import EVERYONE, Viewer, user
+
+FEW = 2_000
+"""Documents that a viewer may see at most for them to be looked up first, and everything else read of them alone."""
+
+_GROUPS: LiteralString = """
+    with recursive mine(principal, partition_id) as (
+        select %(user)s::text, (PARTITION)
+        union
+        select 'g:' || m.group_id, m.partition_id
+        from mine join group_members m on m.partition_id = mine.partition_id and m.member = mine.principal
+    )
+    select array_agg(principal) as principals from mine
+"""
+_OF_SCOPE: LiteralString = _GROUPS.replace(
+    "PARTITION",
+    """select p.id from partitions p
+        join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+        where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s""",
+)
+_OF_DOCUMENT: LiteralString = _GROUPS.replace("PARTITION", "select partition_id from documents where id = %(document)s")
+_VISIBLE: LiteralString = """
+    with listed as (
+        select array(
+            select distinct document_id from document_principals
+            where partition_id = %(partition)s and not denied and principal = any(%(principals)s)
+            limit %(few)s + 1
+        ) as ids
+    ),
+    open as (
+        select case when cardinality(l.ids) <= %(few)s then array(
+            select id from documents where partition_id = %(partition)s and deleted_at is null and access is null
+            limit %(few)s + 1
+        ) end as ids from listed l
+    )
+    select case when cardinality(l.ids) + cardinality(o.ids) <= %(few)s then l.ids || o.ids end as ids
+    from listed l, open o
+"""
+
+
+async def viewer(db: Database, scope: Scope, name: str) -> Viewer:
+    """The user of this normal name, with all groups of the scope that hold it, however deep: one statement."""
+    return _viewer(name, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "user": user(name)}))
+
+
+def viewer_at_work(db: Database, scope: Scope, name: str) -> Viewer:
+    """The same in a thread."""
+    return _viewer(name, db.row(_OF_SCOPE, {**scopes.params(scope), "user": user(name)}))
+
+
+async def viewer_of(db: Database, document_id: str, name: str) -> Viewer:
+    """The same in the scope of a document."""
+    return _viewer(name, await db.async_row(_OF_DOCUMENT, {"document": document_id, "user": user(name)}))
+
+
+def narrowed(db: Database, partition: int, where: DocumentFilter) -> DocumentFilter | None:
+    """The filter by ids besides, if its viewer may see so few documents; None if there are more."""
+    if where.viewer is None or where.document_ids:
+        return None
+    values: dict[str, Any] = {"partition": partition, "few": FEW}
+    row = db.row(_VISIBLE, {**values, "principals": [*where.viewer.principals, EVERYONE]})
+    if row is None or row["ids"] is None:
+        return None
+    return replace(where, document_ids=tuple(row["ids"]) or (NOBODYS,))
+
+
+NOBODYS = "-"
+"""The id of no document."""
+
+
+def _viewer(name: str, row: Row | None) -> Viewer:
+    return Viewer(name, tuple(row["principals"]) if row is not None else (user(name),))

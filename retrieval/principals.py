@@ -1,0 +1,168 @@
+"""Who may see a document (D69): users and groups by name, what a document says of them, and who looks.
+
+A document names whom it is for (`Access`); the database lists that beside it in `document_principals`, one row for each
+name, kept by a trigger. A `Viewer` is a user with all the groups that hold it. Denial wins.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, LiteralString
+
+from retrieval.errors import ErrorCode, ServiceError
+
+BYTES = 256
+"""Bytes that a name may take in UTF-8, as it is sent."""
+NAMES = 1_000
+"""Names that one document may have, all four lists together."""
+_NORMAL_BYTES = 1_024
+"""The same once it is normalized: a few characters stand for words."""
+EVERYONE = "*"
+"""The principal of all users, whom a public document lists."""
+
+
+def normal(name: str) -> str:
+    """What names are compared by: case and the ways to write a character do not count."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def checked(name: str, code: ErrorCode, where: str) -> str:
+    """A user's or a group's name as it is compared; ServiceError `code` for one that cannot be."""
+    storable = "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
+    if not storable or not name.strip():
+        raise ServiceError(code, f"{where} holds a name that is empty or cannot be stored.", field=where)
+    found = normal(name)
+    if len(name.encode()) > BYTES or len(found.encode()) > _NORMAL_BYTES:
+        message = f"{where} holds a name of more than {BYTES} bytes."
+        raise ServiceError(code, message, field=where, reason="too_long")
+    return found
+
+
+def user(name: str) -> str:
+    """A user's principal, of its normal name."""
+    return f"u:{name}"
+
+
+def group(name: str) -> str:
+    """A group's principal, of its normal name."""
+    return f"g:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whom a document is for, by normal names. `public`: every user whom it does not deny; nobody without any of it."""
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    denied_users: tuple[str, ...] = ()
+    denied_groups: tuple[str, ...] = ()
+    public: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        users: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        denied_users: Sequence[str] = (),
+        denied_groups: Sequence[str] = (),
+        *,
+        public: bool = False,
+        code: ErrorCode = ErrorCode.INVALID_REQUEST,
+        where: str = "access",
+    ) -> Access:
+        """Of names as they were sent; ServiceError `code` naming the list that is wrong. `where`: the object's path."""
+
+        def names(sent: Sequence[str], key: str) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(checked(name, code, f"{where}.{key}") for name in sent))
+
+        if sum(map(len, (users, groups, denied_users, denied_groups))) > NAMES:
+            message = f"{where} names more than {NAMES:,} users and groups."
+            raise ServiceError(code, message, field=where, reason="out_of_bounds")
+        return cls(
+            names(users, "users"),
+            names(groups, "groups"),
+            names(denied_users, "denied.users"),
+            names(denied_groups, "denied.groups"),
+            public,
+        )
+
+    def dump(self) -> dict[str, Any]:
+        """As `documents.access` holds it, in the contract's words."""
+        return {
+            "users": list(self.users),
+            "groups": list(self.groups),
+            "denied": {"users": list(self.denied_users), "groups": list(self.denied_groups)},
+            "public": self.public,
+        }
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> Access:
+        """Of what `dump` made."""
+        denied = stored.get("denied") or {}
+        return cls(
+            tuple(stored.get("users") or ()),
+            tuple(stored.get("groups") or ()),
+            tuple(denied.get("users") or ()),
+            tuple(denied.get("groups") or ()),
+            bool(stored.get("public")),
+        )
+
+
+def stored(access: Access | None) -> str | None:
+    """The value of `documents.access`; None for a document that is open."""
+    return None if access is None else json.dumps(access.dump())
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """A user of one scope with all groups that hold it there, directly or by others, as principals."""
+
+    user: str
+    principals: tuple[str, ...]
+
+    @cached_property
+    def _listed(self) -> str:
+        return json.dumps(dict.fromkeys((*self.principals, EVERYONE), 1))
+
+    def params(self) -> dict[str, Any]:
+        """What `visible` needs."""
+        return {"viewer": self._listed}
+
+    def sees(self, access: Access | None) -> bool:
+        """The rule on a document in memory; None is an open one."""
+        if access is None:
+            return True
+        mine = set(self.principals)
+        denied = {*map(user, access.denied_users), *map(group, access.denied_groups)}
+        allowed = {*map(user, access.users), *map(group, access.groups)}
+        return not mine & denied and (access.public or bool(mine & allowed))
+
+
+def visible(alias: LiteralString) -> LiteralString:
+    """The rule on the document under `alias`, true or false. Takes the parameters of `Viewer.params`.
+
+    One look at the names of the document, each of which is looked up among the viewer's.
+    """
+    return f"""({alias}.access is null or coalesce((
+        select not bool_or(a.denied) from document_principals a
+        where a.document_id = {alias}.id and jsonb_exists(%(viewer)s::jsonb, a.principal)
+    ), false))"""
+
+
+def condition(viewer: Viewer | None, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
+    """What a viewer may see of the document under `alias`, and its parameters; true for the application itself."""
+    return ("true", {}) if viewer is None else (visible(alias), viewer.params())
+
+
+KEPT: LiteralString = """
+    access = case when excluded.access is not null
+                       and (documents.access_at is null or excluded.access_at > documents.access_at)
+                  then excluded.access else documents.access end,
+    access_at = case when excluded.access is not null
+                          and (documents.access_at is null or excluded.access_at > documents.access_at)
+                     then excluded.access_at else documents.access_at end"""
+"""Where a known document is ingested again: what was said last counts; what says nothing leaves it as it is."""

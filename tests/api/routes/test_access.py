@@ -1,0 +1,313 @@
+"""Who may see a document (D69): `access`, groups, X-On-Behalf-Of, and keys with a principal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retrieval.ports import Scope
+from tests.api.routes.test_files import path, upload
+from tests.api.support import assert_error
+from tests.library import Library
+
+NOBODY = {"users": [], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace()
+
+
+@pytest.fixture
+def library(api_db, org, space):
+    return Library(api_db, Scope(org.id, space), None)
+
+
+def listed(client, space, user=None, **more):
+    headers = {} if user is None else {"X-On-Behalf-Of": user}
+    body = {"namespaceId": space, "filterConfig": {}, **more}
+    answer = client.post("/v1/documents", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["documents"]
+
+
+def names(client, space, user=None):
+    return {document["externalId"] for document in listed(client, space, user)}
+
+
+def set_access(org, space, access, *documents):
+    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": list(documents)}, "data": {"access": access}}
+    answer = org.client.patch("/v1/documents", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def put_group(org, space, name, users=(), groups=(), **headers):
+    body = {"namespaceId": space, "members": {"users": list(users), "groups": list(groups)}}
+    answer = org.client.put(f"/v1/groups/{name}", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["group"]
+
+
+@pytest.mark.decision("D69")
+def test_a_text_is_for_whom_it_says(org, space):
+    org.text(space, "open", externalId="open")
+    org.text(space, "for Ada", externalId="adas", access={"users": ["Ada@Example.com"]})
+    org.text(space, "nobody", externalId="nobodys", access={})
+    org.text(space, "public", externalId="public", access={"public": True, "denied": {"users": ["bob"]}})
+    assert names(org.client, space) == {"open", "adas", "nobodys", "public"}
+    assert names(org.client, space, "ADA@example.com") == {"open", "adas", "public"}
+    assert names(org.client, space, "bob") == {"open"}
+
+
+@pytest.mark.decision("D69")
+def test_access_is_shown_to_the_application_alone(org, space):
+    org.text(space, "open", externalId="open")
+    org.text(space, "for Ada", externalId="adas", access={"users": ["ADA"], "groups": None})
+    shown = {document["externalId"]: document for document in listed(org.client, space)}
+    assert shown["adas"]["access"] == {**NOBODY, "users": ["ada"]}
+    assert "access" not in shown["open"]
+    assert ["access" in document for document in listed(org.client, space, "ada")] == [False, False]
+
+
+@pytest.mark.decision("D69")
+def test_what_is_ingested_again_without_access_keeps_it(org, space):
+    org.text(space, "one", externalId="it", access={"users": ["ada"]})
+    org.text(space, "two", externalId="it")
+    assert names(org.client, space, "bob") == set()
+    org.text(space, "three", externalId="it", access={"users": ["bob"]})
+    assert (names(org.client, space, "bob"), names(org.client, space, "ada")) == ({"it"}, set())
+
+
+@pytest.mark.decision("D69")
+def test_a_patch_replaces_all_of_it_and_null_opens(org, space):
+    org.text(space, "one", externalId="it", access={"users": ["ada"]}, metadata={"a": 1})
+    changed = set_access(org, space, {"groups": ["staff"]}, "it")
+    assert changed["itemsUpdated"] == 1
+    assert changed["documents"][0]["access"] == {**NOBODY, "groups": ["staff"]}
+    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["it"]}, "data": {"metadata": {"b": 2}}}
+    kept = org.client.patch("/v1/documents", json=body).json()["data"]["documents"][0]
+    assert kept["access"] == {**NOBODY, "groups": ["staff"]}
+    assert names(org.client, space, "ada") == set()
+    assert "access" not in set_access(org, space, None, "it")["documents"][0]
+    assert names(org.client, space, "ada") == {"it"}
+
+
+@pytest.mark.decision("D69")
+def test_a_file_carries_access_as_json(org, space):
+    form = {"namespaceId": space, "access": json.dumps({"users": ["ada"]})}
+    answer = org.client.post("/v1/ingest/file", data=form, files={"file": ("a.txt", b"A file.", "text/plain")})
+    assert answer.status_code == 200, answer.text
+    assert (names(org.client, space, "ada"), names(org.client, space, "bob")) == ({"a.txt"}, set())
+    bad = org.client.post(
+        "/v1/ingest/file", data={**form, "access": "[]"}, files={"file": ("b.txt", b"B", "text/plain")}
+    )
+    assert_error(bad, 400, "INVALID_INGEST_CONFIG")
+
+
+@pytest.mark.decision("D69")
+def test_urls_carry_access(org):
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    config = {"urls": ["https://example.org/a"], "access": {"users": ["ada"]}}
+    body = {"namespaceId": space, "ingestConfig": {"source": "URLS_LIST", "config": config}}
+    assert org.client.post("/v1/ingest/urls", json=body).status_code == 200
+    assert (len(names(org.client, space, "ada")), names(org.client, space, "bob")) == (1, set())
+
+
+@pytest.mark.decision("D69")
+def test_groups_nest_and_cycles_are_harmless(org, space):
+    org.text(space, "one", externalId="it", access={"groups": ["Company"]})
+    put_group(org, space, "team", users=["Ada"], groups=["company"])
+    made = put_group(org, space, "COMPANY", groups=["Team", "team"])
+    assert (made["id"], made["members"]) == ("company", {"users": [], "groups": ["team"]})
+    assert (names(org.client, space, "ada"), names(org.client, space, "bob")) == ({"it"}, set())
+    read = org.client.get("/v1/groups/Company", params={"namespaceId": space}).json()["data"]["group"]
+    assert read["members"] == {"users": [], "groups": ["team"]}
+    put_group(org, space, "team", users=["bob"])
+    assert (names(org.client, space, "ada"), names(org.client, space, "bob")) == (set(), {"it"})
+    gone = org.client.delete("/v1/groups/team", params={"namespaceId": space})
+    assert (gone.status_code, gone.json()["data"]) == (200, {"id": "team"})
+    assert names(org.client, space, "bob") == set()
+    assert_error(org.client.get("/v1/groups/team", params={"namespaceId": space}), 404, "NOT_FOUND")
+    again = org.client.request("DELETE", "/v1/groups/team", json={"namespaceId": space})
+    assert_error(again, 404, "NOT_FOUND")
+
+
+@pytest.mark.decision("D69")
+def test_groups_belong_to_a_scope(org, space):
+    put_group(org, space, "staff", users=["ada"])
+    org.text(space, "one", tenant="acme", externalId="it", access={"groups": ["staff"]})
+    body = {"namespaceId": space, "filterConfig": {}}
+    headers = {"X-Tenant-ID": "acme", "X-On-Behalf-Of": "ada"}
+    assert org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["itemsReturned"] == 0
+    put_group(org, space, "staff", users=["ada"], **{"X-Tenant-ID": "acme"})
+    assert org.client.post("/v1/documents", json=body, headers=headers).json()["data"]["itemsReturned"] == 1
+
+
+@pytest.mark.decision("D69")
+def test_the_header_is_utf8_or_percent_encoded_once_and_not_empty(org, space):
+    org.text(space, "one", externalId="it", access={"users": ["ÄDA"]})
+    for sent in ("äda".encode(), b"%C3%84da", b"a%CC%88da"):
+        assert names(org.client, space, sent) == {"it"}
+    body = {"namespaceId": space, "filterConfig": {}}
+    for sent in (b"", b"%20", b"%FF", b"\xff", b"a" * 257, b"a%00b"):
+        answer = org.client.post("/v1/documents", json=body, headers={b"X-On-Behalf-Of": sent})
+        assert_error(answer, 400, "INVALID_FILTER_CONFIG")
+    twice = org.client.post("/v1/documents", json=body, headers=[("X-On-Behalf-Of", "a"), ("X-On-Behalf-Of", "a")])
+    assert_error(twice, 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.decision("D69")
+@pytest.mark.parametrize(
+    "access",
+    [
+        [],
+        {"users": "ada"},
+        {"users": [""]},
+        {"groups": ["a" * 257]},
+        {"denied": {"users": [1]}},
+        {"public": "yes"},
+        {"users": [f"u{n}" for n in range(1001)]},
+    ],
+)
+def test_what_is_no_access_is_refused(org, space, access):
+    config = {"text": "one", "access": access}
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
+    assert_error(org.client.post("/v1/ingest/text", json=body), 400, "INVALID_INGEST_CONFIG")
+    org.text(space, "two", externalId="it")
+    body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["it"]}, "data": {"access": access}}
+    assert_error(org.client.patch("/v1/documents", json=body), 400, "INVALID_FILTER_CONFIG")
+
+
+@pytest.mark.decision("D69")
+def test_writes_match_what_the_user_may_see(org, space):
+    org.text(space, "one", externalId="adas", access={"users": ["ada"]})
+    org.text(space, "two", externalId="open")
+    filters = {"namespaceId": space, "filterConfig": {"documentTypes": ["TEXT"]}}
+    bob = {"X-On-Behalf-Of": "bob"}
+    patched = org.client.patch("/v1/documents", json={**filters, "data": {"metadata": {"x": 1}}}, headers=bob)
+    assert [document["externalId"] for document in patched.json()["data"]["documents"]] == ["open"]
+    gone = org.client.request("DELETE", "/v1/documents", json=filters, headers=bob)
+    assert gone.json()["message"].startswith("1 document ")
+    assert names(org.client, space) == {"adas"}
+    assert_error(org.client.request("DELETE", "/v1/documents", json=filters, headers=bob), 404, "DOCUMENTS_NOT_FOUND")
+
+
+@pytest.mark.decision("D69")
+def test_a_key_may_need_a_user_or_be_one(org, space):
+    org.text(space, "one", externalId="adas", access={"users": ["ada"]})
+
+    def key(**config):
+        made = org.client.post("/v1/keys", json={"name": "k", "scopes": ["documents:read", "search"], **config})
+        assert made.status_code == 200, made.text
+        data = made.json()["data"]
+        return data["key"], {"Authorization": f"Bearer {data['apiKey']}"}
+
+    def ask(authorization, **headers):
+        body = {"namespaceId": space, "filterConfig": {}}
+        return org.client.post("/v1/documents", json=body, headers={**authorization, **headers})
+
+    said, required = key(principalRequired=True)
+    assert said["principalRequired"] is True
+    assert "principal" not in said
+    assert_error(ask(required), 403, "FORBIDDEN")
+    assert ask(required, **{"X-On-Behalf-Of": "ada"}).json()["data"]["itemsReturned"] == 1
+    said, bobs = key(principal="BOB")
+    assert said["principal"] == "bob"
+    assert ask(bobs).json()["data"]["itemsReturned"] == 0
+    assert ask(bobs, **{"X-On-Behalf-Of": "Bob"}).json()["data"]["itemsReturned"] == 0
+    assert_error(ask(bobs, **{"X-On-Behalf-Of": "ada"}), 403, "FORBIDDEN")
+    plain, _ = key()
+    assert not {"principal", "principalRequired"} & plain.keys()
+
+
+@pytest.mark.decision("D69")
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/activity?namespaceId={space}"),
+        ("GET", "/v1/usage"),
+        ("GET", "/v1/audit"),
+        ("GET", "/metrics"),
+        ("GET", "/v1/groups/staff?namespaceId={space}"),
+        ("GET", "/v1/evaluations?namespaceId={space}"),
+        ("GET", "/v1/keys"),
+    ],
+)
+def test_what_looks_beyond_one_user_is_refused_for_one(org, space, method, path):
+    answer = org.client.request(method, path.format(space=space), headers={"X-On-Behalf-Of": "ada"})
+    assert_error(answer, 403, "FORBIDDEN")
+
+
+@pytest.mark.decision("D69")
+def test_links_open_what_their_user_may_see_when_they_are_used(org, space, anonymous, api_settings):
+    upload(org, space, "it.pdf", b"A file.", "application/pdf")
+    set_access(org, space, {"groups": ["staff"]}, "it.pdf")
+    put_group(org, space, "staff", users=["ada"])
+    (shown,) = listed(org.client, space, "ada", includeConfig={"rawFileUrl": True})
+    link = path(api_settings, shown["rawFileUrl"])
+    assert anonymous.get(link).content == b"A file."
+    for other in (link.replace("principal=ada", "principal=bob"), link.partition("&principal")[0], link + "0"):
+        assert_error(anonymous.get(other), 404, "NOT_FOUND")
+    signed = link.replace("&principal=ada", "").replace("&signature", "%0Aada&signature")
+    assert_error(anonymous.get(signed), 404, "NOT_FOUND")
+    put_group(org, space, "staff")
+    assert_error(anonymous.get(link), 404, "NOT_FOUND")
+    (whole,) = listed(org.client, space, includeConfig={"rawFileUrl": True})
+    assert anonymous.get(path(api_settings, whole["rawFileUrl"])).content == b"A file."
+
+
+@pytest.mark.decision("D69")
+def test_the_same_idempotency_key_of_two_users_are_two_requests(org, space):
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "A text."}}}
+
+    def send(user):
+        headers = {"Idempotency-Key": "same", "X-On-Behalf-Of": user}
+        return org.client.post("/v1/ingest/text", json=body, headers=headers).json()["data"]["ingestJobRunId"]
+
+    assert send("ada") == send("ADA") != send("bob")
+
+
+@pytest.mark.decision("D69")
+def test_the_audit_log_names_the_user(org, space):
+    body = {"namespaceId": space, "filterConfig": {"documentIds": ["none"]}, "data": {"metadata": {"a": 1}}}
+    org.client.patch("/v1/documents", json=body, headers={"X-On-Behalf-Of": "Ada"})
+    entries = org.client.get("/v1/audit").json()["data"]["entries"]
+    assert [entry["principal"] for entry in entries if entry["route"] == "/v1/documents"] == ["ada"]
+
+
+@pytest.mark.decision("D69")
+def test_hybrid_search_why_and_batch_show_what_the_user_may_see(org, space, library):
+    hidden = library.put(["canary one"], external_id="hidden")
+    library.put(["canary two"], external_id="open")
+    set_access(org, space, {"users": ["ada"]}, "hidden")
+    words = {"query": "canary", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+    bob = {"X-On-Behalf-Of": "bob"}
+
+    def found(answer):
+        return {result["document"]["externalId"] for result in answer}
+
+    for user, expected in (("ada", {"hidden", "open"}), ("bob", {"open"})):
+        headers = {"X-On-Behalf-Of": user}
+        one = org.client.post("/v1/search/hybrid", json={**words, "namespaceId": space}, headers=headers)
+        assert found(one.json()["data"]["results"]) == expected
+        several = org.client.post("/v1/search/hybrid", json={**words, "namespaceIds": [space]}, headers=headers)
+        assert found(several.json()["data"]["results"]) == expected
+        batch = org.client.post("/v1/search/batch", json={"namespaceId": space, "queries": [words]}, headers=headers)
+        assert found(batch.json()["data"]["results"][0]["results"]) == expected
+    asked = {**words, "namespaceId": space, "documentId": hidden}
+    assert_error(org.client.post("/v1/search/why", json=asked, headers=bob), 404, "DOCUMENTS_NOT_FOUND")
+    assert org.client.post("/v1/search/why", json=asked, headers={"X-On-Behalf-Of": "ada"}).status_code == 200
+
+
+@pytest.mark.decision("D69")
+def test_ingestion_for_a_user_does_not_replace_what_is_hidden(org, space):
+    org.text(space, "one", externalId="adas", access={"users": ["ada"]})
+    config = {"text": "two", "externalId": "adas", "access": {"users": ["bob"]}}
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
+    refused = org.client.post("/v1/ingest/text", json=body, headers={"X-On-Behalf-Of": "bob"})
+    assert assert_error(refused, 403, "FORBIDDEN")["error"]["details"]["reason"] == "hidden_document"
+    assert names(org.client, space, "bob") == set()
+    assert org.client.post("/v1/ingest/text", json=body, headers={"X-On-Behalf-Of": "ada"}).status_code == 200
+    assert names(org.client, space, "bob") == {"adas"}

@@ -1,0 +1,288 @@
+"""Random worlds of users, nested groups, denials, public documents and tenants: who sees what, by every way to look.
+
+An oracle in plain Python says what each user may see; listings, counts, facets, chunks, history, files, searches of
+every kind, `why` and job runs must say exactly that. Some thousands more: RETRIEVAL_WORLDS=2000.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from retrieval import ids, principals
+from retrieval.access import viewers
+from retrieval.access.documents import set_document_access
+from retrieval.conditions.model import Field
+from retrieval.documents import chunks, documents, facets, history, page_images, stored_files
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.filters import DocumentFilter
+from retrieval.jobs import control, runs
+from retrieval.ports import Scope
+from retrieval.principals import Access
+from retrieval.search import search, why
+from retrieval.search.search import Query
+from tests.retrieval.search.test_search import FixedEmbedder, axis
+
+WORLDS = int(os.environ.get("RETRIEVAL_WORLDS", "100"))
+PARTS = 4
+DOCUMENTS = 12
+USERS = ["ada", "bob", "cyd", "dan"]
+GROUPS = ["g1", "g2", "g3", "g4"]
+WAYS = [(1.0, 0.0), (0.0, 1.0), (0.5, 0.5)]
+
+
+def spelled(rng: random.Random, name: str) -> str:
+    """The same name as somebody else would write it."""
+    return rng.choice([name, name.upper(), name.title(), "".join(chr(0xFEE0 + ord(sign)) for sign in name)])
+
+
+@dataclass
+class World:
+    """What was said, by the plain names: of groups, their members; of documents, for whom they are (None: open)."""
+
+    members: dict[str, set[tuple[str, str]]]
+    said: dict[str, dict | None]
+
+    @classmethod
+    def random(cls, rng: random.Random, names: list[str]) -> World:
+        def some(of: list[str], most: int = 2) -> list[str]:
+            return rng.sample(of, rng.randint(0, min(most, len(of))))
+
+        def access() -> dict | None:
+            if rng.random() < 0.2:
+                return None
+            return {
+                "users": some(USERS),
+                "groups": some(GROUPS),
+                "denied_users": some(USERS, 1) if rng.random() < 0.3 else [],
+                "denied_groups": some(GROUPS, 1) if rng.random() < 0.3 else [],
+                "public": rng.random() < 0.15,
+            }
+
+        members = {
+            one: {("u", name) for name in some(USERS)} | {("g", name) for name in some(GROUPS)}
+            for one in GROUPS
+            if rng.random() < 0.9
+        }
+        return cls(members, {name: access() for name in names})
+
+    def groups_of(self, user: str) -> set[str]:
+        held: set[str] = set()
+        while True:
+            more = {
+                one
+                for one, members in self.members.items()
+                if ("u", user) in members or any(("g", group) in members for group in held)
+            }
+            if more <= held:
+                return held
+            held |= more
+
+    def seen_by(self, user: str) -> set[str]:
+        mine = self.groups_of(user)
+
+        def sees(said: dict | None) -> bool:
+            if said is None:
+                return True
+            if user in said["denied_users"] or mine & set(said["denied_groups"]):
+                return False
+            return said["public"] or user in said["users"] or bool(mine & set(said["groups"]))
+
+        return {name for name, said in self.said.items() if sees(said)}
+
+
+@dataclass
+class Place:
+    """A scope with documents, each of one chunk, all in one job run."""
+
+    library: object
+    names: list[str]
+    run: str
+    scope: Scope
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+def filled(db, new_library, scope=None) -> Place:
+    library = new_library(scope)
+    place = Place(library, [], ids.job_run_id(), library.scope)
+    values = {"job": ids.job_id(), "run": place.run, "org": library.scope.organization, "partition": library.partition}
+    db.rows(
+        "insert into jobs (id, organization_id, partition_id, source, config)"
+        " values (%(job)s, %(org)s, %(partition)s, 'TEXT', '{}')",
+        values,
+    )
+    db.rows(
+        "insert into job_runs (id, job_id, partition_id, source, status)"
+        " values (%(run)s, %(job)s, %(partition)s, 'TEXT', 'PROCESSING')",
+        values,
+    )
+    for number in range(DOCUMENTS):
+        tag = "even" if number % 2 == 0 else "odd"
+        name = library.put(
+            [f"canary number{number}"], [axis(0.9 - number / 50)], name=f"name{number}", metadata={"tag": tag}
+        )
+        place.names.append(name)
+        place.tags[name] = tag
+        db.rows(
+            "insert into run_documents (job_run_id, document_id, position, generation, name, status)"
+            " values (%(run)s, %(document)s, %(position)s, 1, %(name)s, 'SUCCESS')",
+            {"run": place.run, "document": name, "position": number, "name": f"name{number}"},
+        )
+    return place
+
+
+async def write(db, place: Place, world: World, rng: random.Random) -> None:
+    partition = place.library.partition
+    await db.async_rows("delete from access_groups where partition_id = %(partition)s", {"partition": partition})
+    await db.async_rows(
+        "with made as (insert into access_groups (partition_id, id) select %(partition)s, unnest(%(names)s::text[]))"
+        " insert into group_members select %(partition)s, m.* from unnest(%(groups)s::text[], %(members)s::text[]) m",
+        {
+            "partition": partition,
+            "names": list(world.members),
+            "groups": [group for group, members in world.members.items() for _ in members],
+            "members": [f"{kind}:{name}" for members in world.members.values() for kind, name in members],
+        },
+    )
+    with db.transaction() as connection:
+        set_document_access(
+            connection,
+            {
+                name: None
+                if said is None
+                else Access.of(
+                    **{key: [spelled(rng, one) for one in said[key]] for key in said if key != "public"},
+                    public=said["public"],
+                )
+                for name, said in world.said.items()
+            },
+        )
+
+
+async def found_by_async(db, place: Place, user: str) -> dict[str, object]:
+    """What each way to look shows, but for searches."""
+    viewer = await viewers.viewer(db, place.scope, principals.normal(user))
+    where = DocumentFilter(viewer=viewer)
+    listed = await documents.list_page(db, place.scope, where, page_size=5)
+    pages = [row.id for row in listed.items]
+    while listed.cursor is not None:
+        listed = await documents.list_page(db, place.scope, where, 5, listed.cursor)
+        pages += [row.id for row in listed.items]
+    counted = await documents.stats(db, place.scope, where)
+    tags = await facets.count(db, place.scope, where, {"tag": Field("tag", is_metadata=True)})
+    run = await runs.read(db, place.scope, place.run, viewer=viewer)
+    summary = (await control.list_page(db, place.scope, viewer=viewer)).items[0]
+    return {
+        "list": set(pages),
+        "stats": sum(counted.by_status.values()),
+        "facets": {count.value: count.documents for count in tags["tag"]},
+        "run": {one.id for one in run.completed},
+        "run count": (run.progress["found"], summary.progress["found"]),
+        "run name": (run.name, summary.name),
+    }
+
+
+async def opened(db, place: Place, user: str, name: str) -> set[str]:
+    """Which ways to read one document open it."""
+    viewer = await viewers.viewer(db, place.scope, user)
+    ways = {}
+    for way, read in {
+        "chunks": lambda: chunks.list_page(db, place.scope, name, viewer=viewer),
+        "history": lambda: history.list_page(db, place.scope, name, viewer=viewer),
+        "pages": lambda: page_images.find(db, place.scope, name, None, viewer),
+    }.items():
+        try:
+            ways[way] = bool(await read())
+        except ServiceError as error:
+            ways[way] = error.code is not ErrorCode.DOCUMENTS_NOT_FOUND
+    of_link = await viewers.viewer_of(db, name, user)
+    ways["link"] = await stored_files.find(db, name, of_link) is not None
+    return {way for way, is_open in ways.items() if is_open}
+
+
+def searched(db, place: Place, viewer, weights, **more) -> list[str]:
+    query = Query(
+        "canary",
+        top_k=20,
+        where=DocumentFilter(viewer=viewer),
+        semantic_weight=weights[0],
+        keyword_weight=weights[1],
+        **more,
+    )
+    hits = search.run(db, place.scope, query, embedder=FixedEmbedder(), vectors=place.library.store).hits
+    return [hit.document_id for hit in hits]
+
+
+def explained(db, place: Place, viewer, name: str) -> bool:
+    query = Query("canary", where=DocumentFilter(viewer=viewer), semantic_weight=0.0, keyword_weight=1.0)
+    try:
+        found = why.explain(
+            db,
+            place.scope,
+            query,
+            document=name,
+            external_id=None,
+            parts=[],
+            embedder=None,
+            vectors=None,
+            language="english",
+        )
+    except ServiceError as error:
+        return error.code is not ErrorCode.DOCUMENTS_NOT_FOUND
+    return found.shown
+
+
+@pytest.mark.decision("D69")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_user_sees_what_the_oracle_says(db, new_library, part, monkeypatch):
+    place = filled(db, new_library)
+    tenant = filled(db, new_library, Scope(place.scope.organization, place.scope.namespace, "tenant"))
+    with asyncio.Runner() as runner:
+        for number in range(part, WORLDS, PARTS):
+            rng = random.Random(number)
+            monkeypatch.setattr(viewers, "FEW", rng.choice([2, 2_000]))
+            worlds = {id(one): World.random(rng, one.names) for one in (place, tenant)}
+            for one in (place, tenant):
+                runner.run(write(db, one, worlds[id(one)], rng))
+            for one in (place, tenant):
+                user = rng.choice([*USERS, "eve"])
+                look = Look(db, runner, one, user, f"world {number}, {user}")
+                look.compare(worlds[id(one)].seen_by(user), rng, explain=number % 5 == 0)
+        runner.run(db.async_close())
+        db._async_pool = None
+
+
+@dataclass
+class Look:
+    """One user's look at a place."""
+
+    db: object
+    runner: asyncio.Runner
+    place: Place
+    user: str
+    about: str
+
+    def compare(self, expected: set[str], rng: random.Random, *, explain: bool) -> None:
+        """Every way shows what the oracle says."""
+        db, place, about = self.db, self.place, self.about
+        found = self.runner.run(found_by_async(db, place, self.user))
+        tags = [place.tags[name] for name in expected]
+        assert found["list"] == expected, about
+        assert found["stats"] == len(expected), about
+        assert found["facets"] == {tag: tags.count(tag) for tag in set(tags)}, about
+        assert found["run"] == expected, about
+        assert found["run count"] == (len(expected), len(expected)), about
+        if not expected:
+            assert found["run name"] == ("", ""), about
+        viewer = self.runner.run(viewers.viewer(db, place.scope, self.user))
+        weights = rng.choice(WAYS)
+        assert set(searched(db, place, viewer, weights)) == expected, f"{about}: search {weights}"
+        one = rng.choice(place.names)
+        ways = self.runner.run(opened(db, place, self.user, one))
+        assert ways == ({"chunks", "history", "pages", "link"} if one in expected else set()), about
+        if explain:
+            assert explained(db, place, viewer, one) is (one in expected), about
