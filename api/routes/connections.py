@@ -99,6 +99,7 @@ async def create_connection(call: Call[CreateConnection, None]) -> Answer | byte
             connector=body.connector,
             client_redirect_url=redirect,
             sync_minutes=body.sync_interval_minutes,
+            permissions=body.permissions,
         )
         await call.make_tenant_known()
         return ConnectionCreatedAnswer(

@@ -47,6 +47,22 @@ SyncInterval = Annotated[
 ]
 
 
+class Permissions(StrEnum):
+    """Whom documents of a connection are for."""
+
+    IGNORE = "IGNORE"
+    SOURCE = "SOURCE"
+
+
+Sharing = Annotated[
+    Permissions,
+    Meta(
+        description="IGNORE: what requests say, else everyone with a key. SOURCE: whom the content service shows the"
+        " file or page, read anew with each ingestion."
+    ),
+]
+
+
 class CreateConnection(Struct, rename="camel", kw_only=True):
     """A connection to create. The namespace must have the connector's app."""
 
@@ -55,6 +71,7 @@ class CreateConnection(Struct, rename="camel", kw_only=True):
     connector: ConnectorName
     client_redirect_url: RedirectUrl | None = None
     sync_interval_minutes: SyncInterval | None = None
+    permissions: Sharing = Permissions.IGNORE
 
 
 class UpdateConnection(Struct, rename="camel", kw_only=True):
@@ -64,6 +81,7 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
     name: Name | UnsetType = UNSET
     client_redirect_url: RedirectUrl | UnsetType | None = UNSET
     sync_interval_minutes: SyncInterval | UnsetType | None = UNSET
+    permissions: Sharing | UnsetType = UNSET
 
     def to_values(self) -> Change:
         return Change(
@@ -72,6 +90,7 @@ class UpdateConnection(Struct, rename="camel", kw_only=True):
             redirect_sent=self.client_redirect_url not in {UNSET, ""},
             sync_minutes=None if self.sync_interval_minutes is UNSET else self.sync_interval_minutes,
             sync_sent=self.sync_interval_minutes is not UNSET,
+            permissions=None if self.permissions is UNSET else self.permissions,
         )
 
 
@@ -142,6 +161,9 @@ class Connection(Struct, rename="camel", kw_only=True):
     organization: Identified
     created_at: Timestamp
     updated_at: Timestamp
+    permissions: (
+        Annotated[Permissions, Meta(description="SOURCE; absent where sharing at the service is ignored.")] | UnsetType
+    ) = UNSET
 
     @classmethod
     def of(cls, connection: connections.Connection) -> Connection:
@@ -161,6 +183,7 @@ class Connection(Struct, rename="camel", kw_only=True):
             organization=Identified(connection.scope.organization),
             created_at=Timestamp.of(connection.created_at),
             updated_at=Timestamp.of(connection.updated_at),
+            permissions=UNSET if connection.permissions == Permissions.IGNORE else Permissions(connection.permissions),
         )
 
 

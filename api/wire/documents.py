@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -193,6 +193,14 @@ class Document(Struct, rename="camel", kw_only=True):
         Annotated[Access, Meta(description="Whom it is for, if it is not open; shown to requests for no user.")]
         | UnsetType
     ) = UNSET
+    access_status: (
+        Annotated[
+            Literal["UNKNOWN"],
+            Meta(description="UNKNOWN: whom the content service shows it cannot be told, so that it is nobody's."),
+        ]
+        | UnsetType
+    ) = UNSET
+    access_reason: Annotated[str, Meta(description="Why that is so, and what to do.")] | UnsetType = UNSET
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
@@ -254,6 +262,8 @@ class Surroundings:
             updated_at=Timestamp.of(row.updated_at),
             last_synced_at=Timestamp.of(row.synced_at) if row.synced_at else None,
             access=Access.of(row.access) if row.access is not None and self.tells_access else UNSET,
+            access_status="UNKNOWN" if row.access_reason and self.tells_access else UNSET,
+            access_reason=row.access_reason if row.access_reason and self.tells_access else UNSET,
         )
 
 

@@ -9,7 +9,7 @@ from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.principals import EVERYONE, Viewer, user
+from retrieval.principals import EVERYONE, Viewer, group, user
 
 FEW = 2_000
 """Documents that a viewer may see at most for them to be looked up first, and everything else read of them alone."""
@@ -80,4 +80,7 @@ NOBODYS = "-"
 
 
 def _viewer(name: str, row: Row | None) -> Viewer:
-    return Viewer(name, tuple(row["principals"]) if row is not None else (user(name),))
+    """A user with an address is of its domain's group too (`domain:example.com`), which services share files with."""
+    held = tuple(row["principals"]) if row is not None else (user(name),)
+    domain = name.rpartition("@")[2] if "@" in name else ""
+    return Viewer(name, (*held, group(f"domain:{domain}")) if domain else held)

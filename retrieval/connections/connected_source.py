@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from psycopg import Connection
+
 from retrieval.choices import Choice, Subject
-from retrieval.connections import sanitize, sync
+from retrieval.connections import sanitize, shares, sync
 from retrieval.connections.tokens import ConnectionTokens
 from retrieval.database.database import Database
 from retrieval.errors import Fatal, Retryable
-from retrieval.ports import Connector, DiscoveryRequest, Page, RawContent, SourceItem
+from retrieval.ports import Connector, DiscoveryRequest, Page, RawContent, SourceAccess, SourceItem
 from retrieval.ports.sources import Choosing
 from retrieval.security.secrets import KeyRing
 
@@ -121,7 +123,8 @@ class Connected:
         state = sync.state(self._db, _connection(request))
         if state.chosen != self._choice(request).mark:
             return SourceCursor("listing", None, moved=state.moved)
-        return SourceCursor("unfinished", state.cursor, moved=state.moved)
+        at = None if state.shares else state.cursor  # no feed can be relied on to tell changes of sharing
+        return SourceCursor("unfinished", at, moved=state.moved)
 
     def _choice(self, request: DiscoveryRequest) -> Choice:
         return Choice.of(request.config)
@@ -137,6 +140,7 @@ class Connected:
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
         news, choice = _News(), self._choice(request)
+        has_shares = sync.state(self._db, _connection(request)).shares
         for page in self._connector.iter_changes(tokens, place.at):
             news.judge(page)
             named = {item.external_id: item for item in page.items}.values()  # of one named twice the last word counts
@@ -147,10 +151,16 @@ class Connected:
             after = SourceCursor(step, page.cursor, whole=page.whole, moved=place.moved)
             listed = [item.external_id for item in here]
             had = [item.external_id for item in here if not item.error]
-            note = partial(sync.note, request=request, listed=listed, departed=left, had=had)
+            noted = partial(sync.note, request=request, listed=listed, departed=left, had=had)
+            note = partial(_shared, noted, request, self._accesses(tokens, had)) if has_shares else noted
             skipped = Counter(page.skipped)
             skipped[NOT_CHOSEN] += sum(not item.deleted for item in named) - len(here)
             yield replace(page, items=here, cursor=str(after), done=False, skipped=+skipped, save=note)
+
+    def _accesses(self, tokens: ConnectionTokens, external_ids: Sequence[str]) -> dict[str, SourceAccess]:
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="shares") as pool:
+            found = pool.map(lambda one: shares.of(self._connector, tokens, one), external_ids)
+            return dict(zip(external_ids, found, strict=True))
 
     def _departures(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
@@ -195,6 +205,17 @@ def _is_taken(choice: Choice, item: SourceItem) -> bool:
 def _is_chosen(choice: Choice, item: SourceItem) -> bool:
     path = str(item.properties.get("path") or item.name)
     return not choice or choice.takes(Subject(item.external_id, path, item.media_type, item.above))
+
+
+def _shared(
+    noted: Callable[[Connection[Any]], None],
+    request: DiscoveryRequest,
+    accesses: Mapping[str, SourceAccess],
+    connection: Connection[Any],
+) -> None:
+    """What a page brings, and whom its documents are for, in one transaction."""
+    noted(connection)
+    shares.note(connection, connection_id=_connection(request), source=request.source, accesses=accesses)
 
 
 def _connection(request: DiscoveryRequest) -> str:

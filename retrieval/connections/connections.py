@@ -38,6 +38,7 @@ class Connection:
     status_reason: str | None
     client_redirect_url: str | None
     sync_minutes: int | None
+    permissions: str
     tokens: Tokens | None = field(repr=False)
     created_at: datetime
     updated_at: datetime
@@ -52,11 +53,12 @@ class Change:
     redirect_sent: bool = False
     sync_minutes: int | None = None
     sync_sent: bool = False
+    permissions: str | None = None
 
 
 COLUMNS: LiteralString = (
-    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.sync_minutes, c.credentials,"
-    " c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id "
+    " c.id, c.name, c.connector, c.status, c.status_reason, c.client_redirect_url, c.sync_minutes, c.permissions,"
+    " c.credentials, c.account, c.created_at, c.updated_at, p.namespace_id, p.tenant, n.organization_id "
 )
 _PLACE: LiteralString = (
     " partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null"
@@ -74,6 +76,7 @@ async def create(
     connector: str,
     client_redirect_url: str | None,
     sync_minutes: int | None = None,
+    permissions: str = "IGNORE",
 ) -> str:
     """A PENDING connection together with the state that can make it ACTIVE; its id."""
     partition = await scopes.partition(db, scope)
@@ -82,8 +85,9 @@ async def create(
     connection_id = ids.connection_id()
     async with db.async_transaction() as connection:
         await connection.execute(
-            "insert into connections (id, partition_id, name, connector, client_redirect_url, sync_minutes)"
-            " values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(minutes)s)",
+            "insert into connections (id, partition_id, name, connector, client_redirect_url, sync_minutes,"
+            " permissions) values (%(id)s, %(partition)s, %(name)s, %(connector)s, %(url)s, %(minutes)s,"
+            " %(permissions)s)",
             {
                 "id": connection_id,
                 "partition": partition,
@@ -91,6 +95,7 @@ async def create(
                 "connector": connector,
                 "url": client_redirect_url,
                 "minutes": sync_minutes,
+                "permissions": permissions,
             },
         )
         await connection.execute(INSERT_STATE, start.values(connection_id))
@@ -139,12 +144,14 @@ async def change(
         "url_sent": change.redirect_sent,
         "minutes": change.sync_minutes,
         "minutes_sent": change.sync_sent,
+        "permissions": change.permissions,
     }
     async with db.async_transaction() as connection:
         done = await connection.execute(
             "update connections c set name = coalesce(%(name)s, c.name), client_redirect_url ="
             " case when %(url_sent)s then %(url)s else c.client_redirect_url end,"
-            " sync_minutes = case when %(minutes_sent)s then %(minutes)s else c.sync_minutes end, updated_at = now()"
+            " sync_minutes = case when %(minutes_sent)s then %(minutes)s else c.sync_minutes end,"
+            " permissions = coalesce(%(permissions)s, c.permissions), updated_at = now()"
             " from" + _PLACE + "where c.id = %(id)s and c.status <> 'REVOKED' and" + _HERE + "returning" + COLUMNS,
             values,
         )
@@ -248,6 +255,7 @@ def opened(ring: KeyRing, row: Row) -> Connection:
         status_reason=row["status_reason"],
         client_redirect_url=row["client_redirect_url"],
         sync_minutes=row["sync_minutes"],
+        permissions=row["permissions"],
         tokens=open_tokens(ring, row["id"], row["credentials"], row["account"]),
         created_at=row["created_at"],
         updated_at=row["updated_at"],

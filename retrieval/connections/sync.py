@@ -28,18 +28,20 @@ SHARE = 0.2
 class SyncState:
     """Where the next listing begins: None for everything. `moved`: another account was authorized since the last.
 
-    `chosen`: the mark of what the last one chose.
+    `chosen`: the mark of what the last one chose. `shares`: items bring whom they are shared with (D70).
     """
 
     cursor: str | None
     moved: bool
     chosen: str = ""
+    shares: bool = False
 
 
 def state(db: Database, connection_id: str) -> SyncState:
-    row = db.row("select cursor from connections where id = %(id)s", {"id": connection_id})
+    row = db.row("select cursor, permissions from connections where id = %(id)s", {"id": connection_id})
     saved: Mapping[str, Any] = (row and row["cursor"]) or {}
-    return SyncState(saved.get("at"), bool(saved.get("accountChanged")), saved.get("chosen", ""))
+    shares = row is not None and row["permissions"] == "SOURCE"
+    return SyncState(saved.get("at"), bool(saved.get("accountChanged")), saved.get("chosen", ""), shares)
 
 
 _ITS: LiteralString = """

@@ -54,6 +54,8 @@ class DocumentRow:
     """All that have it; `connection_id` is one of them."""
     access: Mapping[str, Any] | None = None
     """Whom it is for, as `principals.Access.dump` has it; None for everyone with a key."""
+    access_reason: str | None = None
+    """Why its content service's access is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Stats:
 _FIELDS: LiteralString = (
     """d.id, d.external_id, d.document_type, d.name, d.source, d.status, d.error, d.metadata,
     d.connection_id, d.job_id, d.job_run_id, d.active_generation, d.raw_key, d.parsed_key, d.properties, d.embedding,
-    d.created_at, d.updated_at, d.synced_at, d.archive_id, d.access, """
+    d.created_at, d.updated_at, d.synced_at, d.archive_id, d.access, d.access_reason, """
     + filters.AWAITS_REMOVAL
     + " as awaiting_removal, "
     + connection_documents.CONNECTIONS
@@ -155,7 +157,8 @@ async def patch_metadata(
 
 
 _SET_ACCESS: LiteralString = f"""
-    update documents d set access = %(access)s::jsonb, access_at = clock_timestamp(), updated_at = clock_timestamp()
+    update documents d set access = %(access)s::jsonb, access_reason = null,
+        access_at = clock_timestamp(), updated_at = clock_timestamp()
     where d.id = any(%(ids)s) returning {_FIELDS}
 """
 

@@ -3,7 +3,18 @@
 from typing import TYPE_CHECKING
 
 from retrieval.ports.rerankers import Reranker
-from retrieval.ports.sources import Authorizer, Browsing, Choosing, Connector, Entry, Level, Tokens, TokenSource
+from retrieval.ports.sources import (
+    Authorizer,
+    Browsing,
+    Choosing,
+    Connector,
+    Entry,
+    Level,
+    Sharing,
+    SourceAccess,
+    Tokens,
+    TokenSource,
+)
 from retrieval.ports.stores import Match, Vector, VectorStore
 from retrieval.ports.values import (
     Chunk,
@@ -55,7 +66,9 @@ __all__ = [
     "Scope",
     "ScrapeOptions",
     "Scraper",
+    "Sharing",
     "Source",
+    "SourceAccess",
     "SourceItem",
     "TextKind",
     "TokenSource",

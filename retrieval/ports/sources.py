@@ -26,6 +26,17 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceAccess:
+    """Whom a service shows an item, by e-mail addresses or ids of its own. `unknown`: why that cannot be told, for the
+    user: then it is nobody's."""
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    public: bool = False
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A file or a folder as browsing shows it. `size`: bytes, None where the service says none; `modified_at`: as it
     says it, ISO 8601; `has_children`: whether anything may lie in it; `path`, `above`: as a `SourceItem` has them."""
@@ -139,4 +150,13 @@ class Browsing(Protocol):
 
         `cursor`: that of the page before. Skippable if there is no such folder, or it may not be read.
         """
+        ...
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """A connector that says whom the service shows an item (D70)."""
+
+    def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
+        """With what it inherits from the folders above. Skippable, with the reason, where it cannot be told."""
         ...

@@ -18,7 +18,7 @@ from tests.standins import account
 from tests.standins.described import Described
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.standins.faults import Handler
 
@@ -29,6 +29,8 @@ ROUTES = {
     r"/2\.0/folders/(\d+)/items": "/2.0/folders/{folder_id}/items",
     r"/2\.0/files/(\d+)": "/2.0/files/{file_id}",
     r"/2\.0/files/(\d+)/content": "/2.0/files/{file_id}/content",
+    r"/2\.0/files/(\d+)/collaborations": "/2.0/files/{file_id}/collaborations",
+    r"/2\.0/folders/(\d+)/collaborations": "/2.0/folders/{folder_id}/collaborations",
     r"/2\.0/(events)": "/2.0/events",
     r"/2\.0/users/(me)": "/2.0/users/me",
 }
@@ -69,6 +71,9 @@ class BoxAccount(account.Served):
         self.oldest = 0
         self.lost = False
         self.complaints: list[str] = []
+        self.grants: dict[str, list[dict[str, Any]]] = {}
+        self.links: dict[str, bool] = {}
+        self.untold: set[str] = set()
         self._signed: dict[str, Node] = {}
 
     def put(self, path: str, text: str | bytes) -> str:
@@ -132,7 +137,8 @@ class BoxAccount(account.Served):
             self._content(handler, self.nodes[its])
             return
         calls = {"/2.0/events": self._events, "/2.0/files/{file_id}": self._file, "/2.0/users/me": self._person}
-        status, body = calls.get(described, self._items)(its, query)
+        answering = self._collaborations if described.endswith("/collaborations") else calls.get(described, self._items)
+        status, body = answering(its, query)
         if status == 200 and (complaint := DESCRIPTION.complaint_on_answer(described, "get", body)):
             self._fail(handler, f"answer of {described}: {complaint}")
             return
@@ -158,11 +164,36 @@ class BoxAccount(account.Served):
         entries = [_shown(node, query["fields"]) for node in held[int(start) : end]]
         return 200, {"limit": 1000, "entries": entries, "next_marker": f"{its}-{end}" if end < len(held) else None}
 
+    def grant(self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False) -> None:
+        """For whom a file or folder is from now on, beside its owner; without any it is not shared."""
+        kinds = [("user", name) for name in users] + [("group", name) for name in groups]
+        self.grants[one] = [
+            {
+                "type": "collaboration",
+                "id": f"{one}{number}",
+                "role": "viewer",
+                "status": "accepted",
+                "accessible_by": {"type": kind, "id": name, **({"login": name} if kind == "user" else {})},
+            }
+            for number, (kind, name) in enumerate(kinds)
+        ]
+        self.links[one] = public
+
+    def _collaborations(self, its: str, _query: dict[str, str]) -> tuple[int, Any]:
+        if its in self.untold:
+            return _refusal(403)
+        return 200, {"entries": self.grants.get(its, []), "next_marker": None}
+
     def _file(self, its: str, query: dict[str, str]) -> tuple[int, Any]:
         node = self.nodes.get(its)
         if node is None or node.kind != "file" or node.is_gone:
             return _refusal(404)
-        return 200, _shown(node, query["fields"])
+        shown = _shown(node, query["fields"])
+        if "shared_link" in query["fields"] and self.links.get(its):
+            link = {"url": "https://app.box.com/s/x", "access": "open", "effective_access": "open", "accessed": "open"}
+            more = {"effective_permission": "can_download", "is_password_enabled": False, "download_count": 0}
+            shown["shared_link"] = {**link, **more, "preview_count": 0}
+        return 200, shown
 
     def _events(self, _its: str, query: dict[str, str]) -> tuple[int, Any]:
         if query.get("stream_type") != "changes":

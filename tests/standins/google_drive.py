@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.standins.faults import Handler
 
 EXPORT = "/export/"
+OWNER = "ada@example.com"
 DESCRIPTION = Discovery(Path(__file__).with_name("contracts") / "google-drive-v3.json")
 
 
@@ -44,6 +45,7 @@ class GoogleDriveAccount(Files, Served):
         self.trouble: dict[str, Refusal] = {}
         self.lost = self.removals = self.endless = False
         self.age = 0
+        self.untold: set[str] = set()
 
     def lose(self) -> None:
         self.lost = True
@@ -181,6 +183,17 @@ class GoogleDriveAccount(Files, Served):
         links = {kind: f"{self.base}{EXPORT}{node['id']}?as={kind}" for kind in self.linked.get(node["id"], {})}
         return self._shown(node) | ({"exportLinks": links} if links else {})
 
+    def _permissions(self, said: dict[str, str]) -> dict[str, Any]:
+        """With what is inherited, as developers.google.com/workspace/drive/api/reference/rest/v3/permissions/list."""
+        node: dict[str, Any] | None = self._node(said["fileId"])
+        if said["fileId"] in self.untold:
+            raise Refusal(403, "insufficientFilePermissions")
+        found = [{"kind": "drive#permission", "id": "1", "type": "user", "role": "owner", "emailAddress": OWNER}]
+        while node is not None:
+            found += self.grants.get(node["id"], [])
+            node = self.nodes.get((node.get("parents") or [""])[0])
+        return {"kind": "drive#permissionList", "permissions": found}
+
     def _page(self, found: list[dict[str, Any]], said: dict[str, str], what: str) -> tuple[list[Any], dict[str, str]]:
         token = said.get("pageToken", f"{what}-{self.age}-0")
         if self.endless and what == "files":
@@ -220,6 +233,7 @@ class GoogleDriveAccount(Files, Served):
 _ANSWERS = {
     "drive.files.list": GoogleDriveAccount._files,
     "drive.files.get": GoogleDriveAccount._file,
+    "drive.permissions.list": GoogleDriveAccount._permissions,
     "drive.changes.list": GoogleDriveAccount._changes,
     "drive.changes.getStartPageToken": GoogleDriveAccount._start,
     "drive.drives.list": GoogleDriveAccount._drives,

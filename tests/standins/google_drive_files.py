@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GOOGLES = "application/vnd.google-apps."
 FOLDER = GOOGLES + "folder"
@@ -46,6 +49,8 @@ class Files:
         self.log: list[str] = []
         self.places: dict[str, set[str]] = {}
         self.lags = False
+        self.grants: dict[str, list[dict[str, Any]]] = {}
+        """Permissions of files and folders, beside the owner's."""
         self._numbers = itertools.count(1)
         self._made(ROOT, "My Drive", FOLDER, "")
 
@@ -149,6 +154,15 @@ class Files:
     def leave_drive(self, drive: str) -> None:
         del self.drives[drive]
         self.nodes = {key: node for key, node in self.nodes.items() if node.get("driveId") != drive}
+
+    def grant(self, one: str, *users: str, groups: Sequence[str] = (), domain: str = "", public: bool = False) -> None:
+        """For whom a file or folder is from now on, beside its owner; without any it is not shared."""
+        said = [("user", {"emailAddress": name}) for name in users] + [("group", {"emailAddress": g}) for g in groups]
+        said += [("domain", {"domain": domain})] * bool(domain) + [("anyone", {})] * public
+        self.grants[one] = [
+            {"kind": "drive#permission", "id": f"{one}-{number}", "type": kind, "role": "reader", **more}
+            for number, (kind, more) in enumerate(said)
+        ]
 
     def folder(self, path: str) -> str:
         return self._folder(path.split("/"), "")

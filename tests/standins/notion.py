@@ -72,6 +72,7 @@ class NotionAccount(Served):
         self.refuses: dict[str, tuple[int, str]] = {}
         self.bodies: list[tuple[str, Any]] = []
         self.limit = 10_000
+        self.people = ["ada@example.com"]
         self.attached: dict[str, str] = {}
         self.signatures = 0
         self.has_lost = False
@@ -170,8 +171,8 @@ class NotionAccount(Served):
             return status, error(status, code, "SECRET VENDOR WORDS")
         if int(asked.get("page_size", 100)) > 100:
             return 400, error(400, "validation_error", "body.page_size should be ≤ 100")
-        if template == "/v1/search":
-            return self._searched(asked)
+        if template in {"/v1/users", "/v1/search"}:
+            return self._users() if template == "/v1/users" else self._searched(asked)
         kind, one, *rest = path.removeprefix("/v1/").split("/")
         if kind == "pages" and rest == ["markdown"] and one in self.left_out:
             return self._left_out(one)
@@ -186,6 +187,18 @@ class NotionAccount(Served):
             "properties": self._related,
             "": lambda one, _asked: (200, self._shown(one)),
         }[rest[0] if rest else ""](one, asked)
+
+    def _users(self) -> tuple[int, Any]:
+        """Everybody in the workspace; without the capability to read users it is 403."""
+        if not self.people:
+            return 403, error(403, "restricted_resource", "SECRET Insufficient permissions for this endpoint.")
+        found = [
+            {"object": "user", "id": str(uuid.uuid4()), "type": "person", "name": "x", "person": {"email": one}}
+            for one in self.people
+        ]
+        bot = {"object": "user", "id": str(uuid.uuid4()), "type": "bot", "name": "x", "bot": {}}
+        return 200, {"object": "list", "type": "user", "user": {}, "results": [*found, bot], "has_more": False,
+                     "next_cursor": None}  # fmt: skip
 
     def _searched(self, asked: dict[str, Any]) -> tuple[int, Any]:
         found = [

@@ -20,7 +20,7 @@ from tests.standins.account import serving as served
 from tests.standins.described import Described
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from retrieval.settings import Settings
     from tests.standins.faults import Handler
@@ -33,6 +33,7 @@ _URL = "@microsoft.graph.downloadUrl"
 _DELTA = re.compile(r"/(?:root/)?delta(?:\(token='([^']*)'\))?")
 _ITEM = re.compile(r"/items/([^/]+)(/content)?")
 _CHILDREN = re.compile(r"/(?:root|items/([^/]+))/children")
+_PERMISSIONS = re.compile(r"/items/([^/]+)/permissions")
 _OTHER = re.compile(r"/v1\.0/drives/([^/]+)/items/([^/]+)/content")
 
 
@@ -56,6 +57,8 @@ class OneDriveAccount(Served):
         self.personal = False
         self.hashed = True
         self.complaints: list[str] = []
+        self.grants: dict[str, list[dict[str, Any]]] = {}
+        self.untold: set[str] = set()
         self.told = True
         """Whether items tell the signed address of their content; it can be asked for in any case."""
         self.locations: list[str] = []
@@ -80,6 +83,8 @@ class OneDriveAccount(Served):
                 self._download(handler, path.removeprefix(SIGNED), query.pop("sig", ""))
             elif found := _DELTA.fullmatch(within):
                 self._delta(handler, found[1] or query.pop("token", ""))
+            elif found := _PERMISSIONS.fullmatch(within):
+                self._permissions(handler, found[1])
             elif found := _CHILDREN.fullmatch(within):
                 self._children(handler, found[1] or ROOT, int(query.pop("$skiptoken", 0)))
             elif found := _ITEM.fullmatch(within):
@@ -147,6 +152,22 @@ class OneDriveAccount(Served):
             where = "root" if item_id == ROOT else f"items/{item_id}"
             body["@odata.nextLink"] = f"{self._here}/{where}/children?$skiptoken={at + self.page}"
         return self._reply(handler, "/me/drive/items/{item-id}/children", body)
+
+    def _permissions(self, handler: Handler, item_id: str) -> None:
+        """With what is inherited: learn.microsoft.com/graph/api/driveitem-list-permissions."""
+        item = self.items.get(item_id)
+        if item is None or "deleted" in item or item_id in self.untold:
+            return handler.reply(403, _error("accessDenied"))
+        owner = {"id": "0", "roles": ["owner"], "grantedToV2": {"user": {"id": "u1", "email": "ada@example.com"}}}
+        found = [owner, *(one for above in self._chain(item) for one in self.grants.get(above["id"], []))]
+        return self._reply(handler, "/me/drive/items/{item-id}/permissions", {"value": found})
+
+    def grant(self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False) -> None:
+        """For whom a file or folder is from now on, beside its owner; without any it is not shared."""
+        told: list[dict[str, Any]] = [{"grantedToV2": {"user": {"id": name, "email": name}}} for name in users]
+        told += [{"grantedToV2": {"group": {"id": name, "displayName": "x"}}} for name in groups]
+        told += [{"link": {"type": "view", "scope": "anonymous"}}] * public
+        self.grants[one] = [{"id": str(number), "roles": ["read"], **more} for number, more in enumerate(told)]
 
     def _moved(self, handler: Handler, item_id: str) -> None:
         """Graph gives no content itself: it names an address that was signed before."""

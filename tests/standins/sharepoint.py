@@ -124,6 +124,12 @@ class SharePointAccount(Served):
     def folder(self, path: str, library: str = HOME) -> str:
         return f"{self.libraries[library].drive}/{self.libraries[library].folder(path)}"
 
+    def grant(self, one: str, *users: str, **more: Any) -> None:
+        self._of(one).grant(self._item(one), *users, **more)
+
+    def hide(self, one: str) -> None:
+        self._of(one).untold.add(self._item(one))
+
     def lose(self) -> None:
         self.lost = True
         for library in self.libraries.values():

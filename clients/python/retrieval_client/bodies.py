@@ -903,6 +903,7 @@ class CreateConnection(TypedDict):
     connector: Literal["BOX", "DROPBOX", "GOOGLE_DRIVE", "NOTION", "ONEDRIVE", "SHAREPOINT"]
     clientRedirectUrl: NotRequired[str | None]
     syncIntervalMinutes: NotRequired[int | None]
+    permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
 
 
 class UpdateConnection(TypedDict):
@@ -912,6 +913,7 @@ class UpdateConnection(TypedDict):
     name: NotRequired[str]
     clientRedirectUrl: NotRequired[str | None]
     syncIntervalMinutes: NotRequired[int | None]
+    permissions: NotRequired[Literal["IGNORE", "SOURCE"]]
 
 
 class BrowseConnection(TypedDict):

@@ -1124,11 +1124,15 @@ class Document(Record):
     updated_at: Timestamp
     last_synced_at: Timestamp | None
     access: Access | None
+    access_status: Literal["UNKNOWN"] | None
+    access_reason: str | None
     raw_file_url: str | None
     parsed_text_file_url: str | None
     _fields = frozenset(
         [
             "access",
+            "accessReason",
+            "accessStatus",
             "archive",
             "awaitingRemoval",
             "connection",
@@ -1506,6 +1510,7 @@ class Connection(Record):
     organization: Identified
     created_at: Timestamp
     updated_at: Timestamp
+    permissions: Literal["IGNORE", "SOURCE"] | None
     _fields = frozenset(
         [
             "clientRedirectUrl",
@@ -1516,6 +1521,7 @@ class Connection(Record):
             "name",
             "namespace",
             "organization",
+            "permissions",
             "status",
             "statusReason",
             "syncIntervalMinutes",

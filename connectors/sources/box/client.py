@@ -21,9 +21,18 @@ import structlog
 
 from connectors.http import bounded, sessions
 from connectors.http.authorized_call import Refused, ServicePolicy
+from connectors.http.paging import Cursors
 from connectors.http.responses import reached_by_requests, transient_error, unreached, unreadable
 from connectors.http.retries import Busy, Passing, retry_after
-from connectors.sources.box.responses import BoxItem, Events, FolderPage, Named
+from connectors.sources.box.responses import (
+    BoxItem,
+    Collaboration,
+    Collaborations,
+    Events,
+    FolderPage,
+    Named,
+    SharedItem,
+)
 from retrieval.errors import Fatal, Retryable, Skippable
 from retrieval.ports import TokenSource
 from retrieval.settings import Endpoint
@@ -83,6 +92,28 @@ class BoxSession:
     def file(self, tokens: TokenSource, file_id: str) -> BoxItem:
         """What Box says of a file now."""
         return self._asked(tokens, f"files/{file_id}", {"fields": FIELDS}, BoxItem, (Missing, Closed))
+
+    def shared(self, tokens: TokenSource, file_id: str) -> SharedItem:
+        """A file with its owner, its folders and its shared link."""
+        wish = {"fields": ",".join(SharedItem.__struct_fields__)}
+        return self._asked(tokens, f"files/{file_id}", wish, SharedItem, (Missing, Closed))
+
+    def collaborations(self, tokens: TokenSource, kind: str, its: str) -> list[Collaboration]:
+        """All collaborations on a file (`files`) or a folder (`folders`)."""
+        found: list[Collaboration] = []
+        cursors, marker = Cursors("Box's listing of collaborations"), ""
+        while True:
+            wish = {
+                "fields": "role,status,accessible_by",
+                "limit": str(LIMIT),
+                **({"marker": marker} if marker else {}),
+            }
+            page = self._asked(tokens, f"{kind}/{its}/collaborations", wish, Collaborations, (Missing, Closed))
+            found += page.entries
+            marker = page.next_marker or ""
+            if not marker:
+                return found
+            cursors.follow(marker, brought=bool(page.entries))
 
     def events(self, tokens: TokenSource, position: str) -> Events:
         """What happened since; `now` gives no events and the position of this moment."""

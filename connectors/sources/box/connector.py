@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.box import browsing, files
+from connectors.sources.box import browsing, files, sharing
 from connectors.sources.box.client import BoxSession, Closed, Missing
 from connectors.sources.box.info import INFO
 from connectors.sources.box.listing import Walk
-from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SERVICE = Service(
@@ -53,12 +53,17 @@ class Box:
 
     authorizer: OAuth
     client: BoxSession
+    folders: sharing.Folders = field(default_factory=dict)
+    """What was read of folders' collaborations, as long as this one lives."""
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         return Walk(self.client, tokens).pages(cursor)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         return browsing.level(self.client, tokens, parent, cursor)
+
+    def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
+        return sharing.access(self.client, tokens, external_id, self.folders)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return files.fetch(self.client, tokens, item.external_id, to)

@@ -43,6 +43,44 @@ class BoxItem(msgspec.Struct, frozen=True):
     watermark_info: Watermark | None = None
 
 
+class SharedLink(msgspec.Struct, frozen=True):
+    """`effective_access`: after the folders' and the enterprise's rules; open, company or collaborators."""
+
+    access: str | None = None
+    effective_access: str | None = None
+    is_password_enabled: bool | None = None
+
+
+class SharedItem(msgspec.Struct, frozen=True):
+    """Of a file, whom it may be shown."""
+
+    id: str
+    owned_by: Named | None = None
+    path_collection: PathCollection | None = None
+    shared_link: SharedLink | None = None
+
+
+class Collaborator(msgspec.Struct, frozen=True):
+    """A user or a group."""
+
+    type: str
+    id: str
+    login: str | None = None
+
+
+class Collaboration(msgspec.Struct, frozen=True):
+    """`accessible_by` is null of somebody who was invited and has no account yet."""
+
+    role: str | None = None
+    status: str | None = None
+    accessible_by: Collaborator | None = None
+
+
+class Collaborations(msgspec.Struct, frozen=True):
+    entries: Sequence[Collaboration] = ()
+    next_marker: str | None = None
+
+
 class FolderPage(msgspec.Struct, frozen=True):
     """A page of a folder. `next_marker` is empty on its last."""
 

@@ -98,6 +98,17 @@ class Drive:
 
         return POLICY.call(self.tokens, once)
 
+    def permissions(self, file_id: str, page: str | None) -> Answer:
+        """A page of a file's permissions, inherited ones too."""
+        fields = "nextPageToken,permissions(id,type,emailAddress,domain,role,deleted,view,expirationTime)"
+        return self._listed(
+            "permissions",
+            lambda drive: drive.permissions.list(
+                fileId=file_id, pageSize=100, pageToken=page, supportsAllDrives=True, fields=fields
+            ),
+            part=True,
+        )
+
     def media(self, file_id: str, to: Path, most: int) -> Sink:
         """A stored file's content."""
 

@@ -13,7 +13,7 @@ from connectors.http import oauth
 from connectors.http.oauth import OAuth, Service
 from connectors.sources.google_drive.info import INFO
 from retrieval.errors import Skippable
-from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,6 +79,11 @@ class GoogleDrive:
         from connectors.sources.google_drive import browsing
 
         return browsing.level(self._drive(tokens), parent, cursor)
+
+    def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
+        from connectors.sources.google_drive import sharing
+
+        return sharing.access(self._drive(tokens), external_id)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         """Always the content: what has not changed since is known from the listing, and not asked for."""

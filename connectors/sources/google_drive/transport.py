@@ -48,6 +48,7 @@ class Service:
     files: Any
     changes: Any
     drives: Any
+    permissions: Any
 
 
 Ask = Callable[[Service], Any]
@@ -183,7 +184,7 @@ def _service(base: str) -> Service:
     logging.getLogger("googleapiclient").setLevel(logging.CRITICAL)  # it would log what the vendor says
     options = {"api_endpoint": base}
     made = discovery.build("drive", "v3", http=httplib2.Http(), client_options=options, cache_discovery=False)
-    return Service(made.files(), made.changes(), made.drives())
+    return Service(made.files(), made.changes(), made.drives(), made.permissions())
 
 
 def _close(wires: list[_Wire]) -> None:

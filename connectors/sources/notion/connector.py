@@ -9,7 +9,7 @@ from typing import Any
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.notion import browsing, files, pages, transport
+from connectors.sources.notion import browsing, files, pages, sharing, transport
 from connectors.sources.notion.content import TOO_LARGE, Content
 from connectors.sources.notion.cursor import NotionCursor
 from connectors.sources.notion.info import INFO
@@ -18,7 +18,7 @@ from connectors.sources.notion.paths import Paths, both
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit, Wire
 from retrieval.choices import EVERYTHING, Choice, Subject
 from retrieval.errors import Skippable
-from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SERVICE = Service(
@@ -51,6 +51,7 @@ class Notion:
     unchanged: dict[str, set[str]] = field(default_factory=dict)
     """By connection: pages that its listing found as they were when their files were listed."""
     choice: Choice = EVERYTHING
+    people: dict[str, SourceAccess] = field(default_factory=dict)
 
     def choosing(self, choice: Choice) -> Notion:
         return replace(self, choice=choice)
@@ -63,6 +64,12 @@ class Notion:
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         return browsing.level(lambda request: self.wire.ask(tokens, request), self.paths, parent, cursor)
+
+    def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:  # noqa: ARG002  (all of a workspace alike)
+        """Asked once in a run: the workspace's."""
+        if tokens.connection_id not in self.people:
+            self.people[tokens.connection_id] = sharing.access(lambda request: self.wire.ask(tokens, request))
+        return self.people[tokens.connection_id]
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent:
         def ask(request: Request) -> Answer:

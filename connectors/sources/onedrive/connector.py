@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.http.oauth import OAuth
-from connectors.microsoft_graph import auth, browsing, changes
+from connectors.microsoft_graph import auth, browsing, changes, sharing
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.onedrive.info import INFO
 from retrieval.choices import EVERYTHING, Choice
-from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 NAME: Final = "ONEDRIVE"
@@ -44,6 +44,9 @@ class OneDrive:
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         return browsing.level(self.graph, tokens, MINE, parent, cursor)
+
+    def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
+        return sharing.access(self.graph, tokens, MINE, external_id)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return self.graph.call(tokens, lambda here: changes.fetched(here, MINE, item.external_id, to))

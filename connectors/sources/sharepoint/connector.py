@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.http.oauth import OAuth
-from connectors.microsoft_graph import auth, changes
+from connectors.microsoft_graph import auth, changes, sharing
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
 from connectors.sources.sharepoint import browsing, listing
 from connectors.sources.sharepoint.info import INFO
 from connectors.sources.sharepoint.sites import Libraries, Sites
 from retrieval.choices import EVERYTHING, Choice
-from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 NAME: Final = "SHAREPOINT"
@@ -58,6 +58,10 @@ class SharePoint:
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         return browsing.level(self.graph, tokens, parent, cursor)
+
+    def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
+        drive, _, item_id = external_id.partition("/")
+        return sharing.access(self.graph, tokens, Drive.of(drive), item_id)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         drive, _, item_id = item.external_id.partition("/")

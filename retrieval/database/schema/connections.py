@@ -15,7 +15,8 @@ from retrieval.database.schema.columns import partition_column, reference_column
 class Connection(SQLModel, table=True):
     """OAuth2 access to one account of a content service. `cursor` is how far its listing has come, null before it.
 
-    `sync_minutes`: how often it is ingested by itself; null never.
+    `sync_minutes`: how often it is ingested by itself; null never. `permissions`: IGNORE, or SOURCE where its documents
+    are for whom the service shows them.
     """
 
     __tablename__ = "connections"
@@ -33,6 +34,7 @@ class Connection(SQLModel, table=True):
     credentials: bytes | None = Field(sa_column=Column(LargeBinary, nullable=True))
     account: str | None = text_column(nullable=True)
     sync_minutes: int | None = None
+    permissions: str = text_column(server_default="IGNORE")
     cursor: dict[str, Any] | None = Field(sa_column=Column(JSONB, nullable=True))
     created_at: datetime = time_column()
     updated_at: datetime = time_column()

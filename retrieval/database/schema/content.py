@@ -39,7 +39,7 @@ class Document(SQLModel, table=True):
     accepted whose metadata this is; `changes`: what clients changed in it, with the time of each, as
     `retrieval.documents.metadata_patch` keeps it. `accepted_bytes`: the size of content that is on its way, null once
     `properties` tell it (`document_size` in the database). `access`: whom it is for (`retrieval.principals`), null for
-    everyone with a key; `access_at`: when that was said.
+    everyone with a key; `access_at`: when that was said; `access_reason`: why its content service's is not known.
     """
 
     __tablename__ = "documents"
@@ -91,6 +91,7 @@ class Document(SQLModel, table=True):
     keyword_language: str | None = text_column(nullable=True)
     access: dict[str, Any] | None = json_column(None)
     access_at: datetime | None = time_column(nullable=True)
+    access_reason: str | None = text_column(nullable=True)
     created_at: datetime = time_column()
     updated_at: datetime = time_column()
     synced_at: datetime | None = time_column(nullable=True)

@@ -102,6 +102,41 @@ def revoke(org, space, connection):
     return org.client.post(f"/v1/connections/{connection}/revoke", json={"namespaceId": space})
 
 
+@pytest.mark.decision("D70")
+def test_documents_are_for_whom_the_service_shows_them_where_that_is_wished(org, space):
+    plain, _ = create(org, space)
+    assert "permissions" not in read(org, plain)
+    made, _ = create(org, space, permissions="SOURCE")
+    assert read(org, made)["permissions"] == "SOURCE"
+    assert change(org, space, made, name="other").json()["data"]["connection"]["permissions"] == "SOURCE"
+    assert "permissions" not in change(org, space, made, permissions="IGNORE").json()["data"]["connection"]
+    assert change(org, space, plain, permissions="SOURCE").json()["data"]["connection"]["permissions"] == "SOURCE"
+    for bad in ("source", None, True):
+        assert_error(change(org, space, made, permissions=bad), 400, "INVALID_REQUEST")
+
+
+@pytest.mark.decision("D70")
+def test_a_document_says_why_it_is_nobodys(org, space):
+    one = org.text(space, "One.", name="a")["data"]["documents"][0]["id"]
+
+    def shown(**headers):
+        asked = {"namespaceId": space, "filterConfig": {"documentIds": [one]}}
+        return org.client.post("/v1/documents", json=asked, headers=headers).json()["data"]["documents"]
+
+    assert not {"access", "accessStatus", "accessReason"} & shown()[0].keys()
+    nobody = '{"users": [], "groups": [], "denied": {"users": [], "groups": []}, "public": false}'
+    org.db.rows(
+        "update documents set access = %(nobody)s::jsonb, access_reason = 'It cannot be told.' where id = %(id)s",
+        {"nobody": nobody, "id": one},
+    )
+    assert (shown()[0]["accessStatus"], shown()[0]["accessReason"]) == ("UNKNOWN", "It cannot be told.")
+    assert shown(**{"X-On-Behalf-Of": "ada@example.com"}) == []
+    patch = {"namespaceId": space, "filterConfig": {"documentIds": [one]}, "data": {"access": {"public": True}}}
+    assert org.client.patch("/v1/documents", json=patch).status_code == 200
+    assert "accessStatus" not in shown()[0]
+    assert "accessReason" not in shown(**{"X-On-Behalf-Of": "ada@example.com"})[0]
+
+
 @pytest.mark.decision("D44")
 @pytest.mark.decision("D49")
 @pytest.mark.decision("D09")

@@ -1,0 +1,54 @@
+"""Whom Box shows a file: its owner, collaborations on it and on the folders above, and its shared links.
+
+GET /files/{id}/collaborations and /folders/{id}/collaborations (developer.box.com/reference): a collaboration on a
+folder holds for all below it. One of a group names the group; who is in it an administrator may ask.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connectors.sources.box.client import BoxSession, Closed, Missing
+from connectors.sources.box.responses import Collaboration
+from retrieval.errors import Skippable
+from retrieval.ports import SourceAccess, TokenSource
+
+CLOSED: Final = (
+    "Box does not tell the connected account who may see this file: connect an account that may invite people."
+)
+COMPANY: Final = "box:company"
+"""The group of a link that everybody of the enterprise may use."""
+_BLIND: Final = frozenset({"uploader"})
+"""Roles that show nothing."""
+
+
+Folders = dict[tuple[str, str], list[Collaboration]]
+"""By connection and folder."""
+
+
+def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders) -> SourceAccess:
+    """Of one file; each folder is asked for once. Skippable where the account may not ask."""
+    try:
+        file = client.shared(tokens, file_id)
+        above = [one.id for one in (file.path_collection.entries if file.path_collection else ()) if one.id != "0"]
+        told = list(client.collaborations(tokens, "files", file_id))
+        for folder in above:
+            place = tokens.connection_id, folder
+            if place not in known:
+                known[place] = client.collaborations(tokens, "folders", folder)
+            told += known[place]
+    except (Missing, Closed) as error:
+        raise Skippable(CLOSED) from error
+    good = [one for one in told if one.status in (None, "accepted") and one.role not in _BLIND]
+    users = [name for one in good if (name := _login(one))]
+    groups = [f"box:{one.accessible_by.id}" for one in good if one.accessible_by and one.accessible_by.type == "group"]
+    owner = file.owned_by.login if file.owned_by else None
+    link = file.shared_link if file.shared_link and not file.shared_link.is_password_enabled else None
+    reach = (link.effective_access or link.access) if link else None
+    groups += [COMPANY] if reach == "company" else []
+    return SourceAccess(tuple(filter(None, [owner, *users])), tuple(groups), public=reach == "open")
+
+
+def _login(one: Collaboration) -> str | None:
+    by = one.accessible_by
+    return by.login if by and by.type == "user" else None

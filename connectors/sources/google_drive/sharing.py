@@ -1,0 +1,46 @@
+"""Whom Google Drive shows a file: GET /files/{id}/permissions, which names what is inherited too.
+
+By developers.google.com/workspace/drive/api/reference/rest/v3/permissions a permission is of a user, a group, a domain
+or anyone. Who is in a group its administrators alone may ask: groups go by their addresses, a domain by `domain:` and
+its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from connectors.sources.google_drive import errors as drive_errors
+from connectors.sources.google_drive.client import Drive, every
+from retrieval.errors import Skippable
+from retrieval.ports import SourceAccess
+
+CLOSED: Final = (
+    "Google Drive does not tell the connected account who may see this file: let it share the file (Editor), or connect"
+    " an account that may."
+)
+
+
+def access(drive: Drive, file_id: str) -> SourceAccess:
+    """Of one file. Skippable where the account may not ask."""
+    try:
+        said = [one for answer in every(lambda page: drive.permissions(file_id, page)) for one in answer["permissions"]]
+    except (drive_errors.Forgotten, drive_errors.Barred) as error:
+        raise Skippable(CLOSED) from error
+    good = [one for one in said if isinstance(one, dict) and _counts(one)]
+    users = [str(one["emailAddress"]) for one in good if one.get("type") == "user" and one.get("emailAddress")]
+    groups = [str(one["emailAddress"]) for one in good if one.get("type") == "group" and one.get("emailAddress")]
+    domains = [f"domain:{one['domain']}" for one in good if one.get("type") == "domain" and one.get("domain")]
+    return SourceAccess(tuple(users), (*groups, *domains), public=any(one.get("type") == "anyone" for one in good))
+
+
+def _counts(one: Mapping[str, Any]) -> bool:
+    """Not of a deleted account, not one that has ended, and not the published view of a file that is not shared."""
+    if one.get("deleted") or one.get("view") == "published":
+        return False
+    ends = one.get("expirationTime")
+    try:
+        return not ends or datetime.fromisoformat(str(ends)) > datetime.now(UTC)
+    except (ValueError, TypeError):
+        return False

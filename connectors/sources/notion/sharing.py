@@ -1,0 +1,47 @@
+"""Whom Notion shows a page: its API tells nothing of a page's sharing, so everybody in the workspace (D70).
+
+GET /v1/users (developers.notion.com/reference/get-users) names them, with addresses where the integration may read
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from connectors.http.paging import Cursors
+from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
+from retrieval.errors import Skippable
+from retrieval.ports import SourceAccess
+
+CLOSED: Final = (
+    "Notion does not tell the integration who is in the workspace: give it the capability to read users with their"
+    " email addresses."
+)
+
+
+def access(ask: Callable[[Request], Answer]) -> SourceAccess:
+    """Of every page of the workspace. Skippable where the integration may not ask, or is shown no address."""
+    found, at = list[str](), None
+    cursors = Cursors("Notion's listing of users")
+    while True:
+        place = at
+        try:
+            answer = ask(
+                lambda client, token, place=place: client.users.list(  # type: ignore[misc]
+                    auth=token, page_size=100, start_cursor=place
+                )
+            )
+        except (Missing, Unfit, Closed) as error:
+            raise Skippable(CLOSED) from error
+        people = [
+            one for one in answer.get("results") or () if isinstance(one, Mapping) and one.get("type") == "person"
+        ]
+        found += [str(address) for one in people if (address := (one.get("person") or {}).get("email"))]
+        at = answer.get("next_cursor") if answer.get("has_more") else None
+        if not at:
+            break
+        cursors.follow(str(at), brought=bool(people))
+    if not found:
+        raise Skippable(CLOSED)
+    return SourceAccess(tuple(found))

@@ -1,0 +1,63 @@
+"""Whom the service of a connection shows its items, as the access of their documents (D70)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, LiteralString
+
+from psycopg import Connection
+
+from retrieval.errors import ServiceError, Skippable
+from retrieval.ports import Connector, Sharing, SourceAccess, TokenSource
+from retrieval.principals import Access, stored
+
+NOT_TOLD: Final = "It is not read yet whom this service shows its files."
+NOBODY: Final = Access()
+LONGEST: Final = 500
+
+
+def of(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAccess:
+    """What cannot be told of one item is unknown; trouble that passes is raised, for the listing to be tried again."""
+    if not isinstance(connector, Sharing):
+        return SourceAccess(unknown=NOT_TOLD)
+    try:
+        return connector.access(tokens, external_id)
+    except Skippable as error:
+        return SourceAccess(unknown=str(error))
+
+
+_SET: LiteralString = """
+    update documents d set access = w.access::jsonb, access_reason = w.reason, access_at = clock_timestamp(),
+        updated_at = clock_timestamp()
+    from unnest(%(external_ids)s::text[], %(accesses)s::text[], %(reasons)s::text[]) w (external_id, access, reason),
+         connection_documents h
+    where h.connection_id = %(connection)s and h.document_id = d.id and d.external_id = w.external_id
+      and d.source = %(source)s and d.deleted_at is null and d.archive_id is null
+      and (d.access is distinct from w.access::jsonb or d.access_reason is distinct from w.reason)
+"""
+
+
+def note(connection: Connection[Any], *, connection_id: str, source: str, accesses: Mapping[str, SourceAccess]) -> None:
+    """Within the page's transaction: documents of the connection, by external id, are for these from now on."""
+    ids = sorted(accesses)
+    found = [_told(accesses[one]) for one in ids]
+    connection.execute(
+        _SET,
+        {
+            "connection": connection_id,
+            "source": source,
+            "external_ids": ids,
+            "accesses": [stored(access) for access, _ in found],
+            "reasons": [reason for _, reason in found],
+        },
+    )
+
+
+def _told(said: SourceAccess) -> tuple[Access, str | None]:
+    """Nobody's, with the reason, where it is not known, or cannot be kept."""
+    if said.unknown:
+        return NOBODY, said.unknown[:LONGEST]
+    try:
+        return Access.of(said.users, said.groups, public=said.public), None
+    except ServiceError:
+        return NOBODY, "The service names more people and groups than can be kept, or one that cannot be kept."

@@ -1,0 +1,152 @@
+"""Whom a content service shows its files, as the access of their documents (D70)."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from retrieval.access import viewers
+from retrieval.filters import DocumentFilter
+from retrieval.principals import Access
+from tests.connectors.sources.test_connectors import ACCOUNTS
+from tests.flows.connected import connected_space
+from tests.flows.connections.test_choices import fetched
+
+OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
+
+
+@pytest.fixture(params=ACCOUNTS)
+def account(request):
+    module, _, name = ACCOUNTS[request.param].partition(":")
+    with getattr(importlib.import_module(module), name)() as made:
+        yield made
+
+
+@pytest.fixture
+def space(db, account, monkeypatch):
+    with connected_space(db, account, monkeypatch) as made:
+        db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": made.connection})
+        yield made
+
+
+GRANTING = ["BOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT"]
+
+
+def documents(space):
+    rows = space.db.rows(
+        "select d.external_id, d.access, d.access_reason, d.active_generation from documents d"
+        " where d.connection_id = %(id)s and d.deleted_at is null",
+        {"id": space.connection},
+    )
+    return {row["external_id"]: row for row in rows}
+
+
+def allowed(space, one):
+    access = Access.load(documents(space)[one]["access"])
+    return {*access.users, *access.groups, *(["*"] if access.public else [])}
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("account", GRANTING, indirect=True)
+def test_what_is_shared_withdrawn_and_inherited_arrives_with_one_run_and_nothing_is_fetched(space, account):
+    plain, inherited = account.put("plain.txt", "The plain file."), account.put("plans/deep/inherited.txt", "Deeper.")
+    account.grant(account.folder("plans"), BOB)
+    run = space.ingest()
+    assert run.failed == []
+    assert allowed(space, plain) == {OWNER}
+    assert allowed(space, inherited) == {OWNER, BOB}
+    before, had = documents(space), fetched(account)
+    for _ in range(2):
+        account.requests.clear()
+        account.grant(account.folder("plans"))
+        account.grant(plain, EVE, groups=["team-7"])
+        space.ingest()
+        names = allowed(space, plain)
+        assert {OWNER, EVE} < names
+        assert any("team-7" in one for one in names)
+        assert allowed(space, inherited) == {OWNER}
+    account.grant(plain, public=True)
+    space.ingest()
+    assert allowed(space, plain) == {OWNER, "*"}
+    after = documents(space)
+    assert {one: row["active_generation"] for one, row in after.items()} == {
+        one: row["active_generation"] for one, row in before.items()
+    }
+    assert not [one for one in account.requests if one.endswith("/content") or "/signed/" in one]
+    assert fetched(account) <= had
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("account", GRANTING, indirect=True)
+def test_what_cannot_be_told_is_nobodys_with_the_reason(space, account):
+    one = account.put("plain.txt", "The plain file.")
+    if account.connector == "SHAREPOINT":
+        account.hide(one)
+    else:
+        account.untold.add(one)
+    run = space.ingest()
+    assert run.failed == []
+    row = documents(space)[one]
+    assert Access.load(row["access"]) == Access()
+    assert "may see this file" in row["access_reason"]
+    if account.connector != "SHAREPOINT":
+        account.untold.clear()
+        space.ingest()
+        assert allowed(space, one) == {OWNER}
+        assert documents(space)[one]["access_reason"] is None
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("account", ["NOTION", "DROPBOX"], indirect=True)
+def test_of_a_workspace_everybody_and_where_nothing_is_told_nobody(space, account):
+    one = account.put("plain.txt", "The plain file.")
+    space.ingest()
+    row = documents(space)[one]
+    if account.connector == "DROPBOX":
+        assert Access.load(row["access"]) == Access()
+        assert row["access_reason"]
+        return
+    assert allowed(space, one) == {OWNER}
+    account.people = []
+    space.ingest()
+    row = documents(space)[one]
+    assert Access.load(row["access"]) == Access()
+    assert "capability" in row["access_reason"]
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
+def test_a_domain_is_everybody_with_an_address_of_it(space, account):
+    one = account.put("plain.txt", "The plain file.")
+    account.grant(one, domain="Example.com")
+    space.ingest()
+
+    def sees(name):
+        viewer = viewers.viewer_at_work(space.db, space.scope, name)
+        condition, params = DocumentFilter(viewer=viewer).sql("d")
+        values = {**params, "one": one, "id": space.connection}
+        return bool(
+            space.db.rows(
+                "select 1 from documents d where d.external_id = %(one)s and d.connection_id = %(id)s and " + condition,
+                values,
+            )
+        )
+
+    assert [sees(name) for name in (OWNER, BOB, EVE, "bob@other.example.com", "example.com")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("account", ["BOX"], indirect=True)
+def test_without_the_wish_for_it_nobody_is_asked_and_documents_stay_open(space, account):
+    space.db.rows("update connections set permissions = 'IGNORE' where id = %(id)s", {"id": space.connection})
+    one = account.put("plain.txt", "The plain file.")
+    space.ingest()
+    assert documents(space)[one]["access"] is None
+    assert not [request for request in account.requests if "collaborations" in request]
