@@ -102,9 +102,9 @@ class Service:
             self.run("down")
             shutil.rmtree(self.home, ignore_errors=True)
 
-    def in_a_new_namespace(self, name: str) -> "Service":
-        """The same instance, spoken to about a namespace of its own on the embedded defaults."""
-        made = self.ok(self.client.post("/v1/namespaces", json={"name": name, **EMBEDDED}))
+    def in_a_new_namespace(self, name: str, **configs) -> "Service":
+        """The same instance, spoken to about a namespace of its own: embedded defaults, and what is given instead."""
+        made = self.ok(self.client.post("/v1/namespaces", json={"name": name, **EMBEDDED, **configs}))
         view = copy.copy(self)
         view.info = self.info | {"namespaceId": made["namespace"]["id"]}
         return view

@@ -84,18 +84,19 @@ def _reset(place: Place, seconds: float) -> None:
 
 def _prefect_lost(place: Place, _seconds: float) -> None:
     """Prefect begins with nothing; its operator registers the deployments again, as the runbook says."""
-    shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
-    place.signal("prefect", signal.SIGKILL)
-    shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
-    place.until_up()
-    done = place.service.run("register")
-    assert done.returncode == 0, done.stdout + done.stderr
+    with place.turn:
+        place.signal("prefect", signal.SIGKILL)
+        shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
+        place.until_up()
+        done = place.service.run("register")
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _supervisor_killed(place: Place, seconds: float) -> None:
-    place.signal("supervisor", signal.SIGKILL)
-    time.sleep(seconds)
-    place.service.up()
+    with place.turn:
+        place.signal("supervisor", signal.SIGKILL)
+        time.sleep(seconds)
+        place.service.up()
 
 
 def _disk_full(place: Place, seconds: float) -> None:

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,8 @@ class Place:
         self.files.mkdir()
         mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0700", "faults", str(self.files)]
         self.has_disk = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+        self.turn = threading.Lock()
+        """Held by a fault that waits for roles to be up again."""
         self.postgres = OwnPostgres(self.folder / "db")
         self.postgres.start()
         self.network = Network(self.postgres.port)
