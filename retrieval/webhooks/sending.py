@@ -41,7 +41,14 @@ LATER = 6 * 3600
 """Seconds between attempts: those of the schedule, then always so many, until a day is over."""
 
 _DUE: LiteralString = """
-    select d.id, d.webhook_id, h.failing from webhooks h cross join lateral (
+    with recursive hooks as (
+        (select webhook_id from webhook_deliveries where status = 'PENDING' order by webhook_id limit 1)
+        union all
+        select (select d.webhook_id from webhook_deliveries d
+                where d.status = 'PENDING' and d.webhook_id > hooks.webhook_id order by d.webhook_id limit 1)
+        from hooks where hooks.webhook_id is not null
+    )
+    select d.id, d.webhook_id, h.failing from hooks join webhooks h on h.id = hooks.webhook_id cross join lateral (
         select d.id, d.webhook_id, d.next_attempt_at from webhook_deliveries d
         where d.webhook_id = h.id and d.status = 'PENDING' and d.next_attempt_at <= now()
           and (h.status = 'ACTIVE' or d.type = 'WEBHOOK_TEST')
@@ -53,6 +60,7 @@ _DUE: LiteralString = """
     ) d
     where h.id <> all(%(full)s) order by h.failing, d.next_attempt_at limit %(most)s
 """
+"""By endpoints for which anything waits, one probe of the index for each, however many endpoints there are."""
 _TAKE: LiteralString = """
     update webhook_deliveries d set next_attempt_at = now() + make_interval(secs => %(lease)s)
     from webhooks h
@@ -64,32 +72,32 @@ _TAKE: LiteralString = """
               case when h.previous_until > now() then h.previous end as previous
 """
 _TAKEN: LiteralString = """
-    with taken as (
-        update webhook_deliveries set status = 'DELIVERED', ordered = false, attempts = attempts + 1, tries = tries + 1,
-            response_status = %(status)s, reason = null, next_attempt_at = null
-        where id = %(id)s and status = 'PENDING' returning webhook_id
-    )
-    update webhooks h set failing = false, alive_at = now() from taken
-    where h.id = taken.webhook_id and (h.failing or h.alive_at < now() - interval '10 seconds')
+    update webhook_deliveries set status = 'DELIVERED', ordered = false, attempts = attempts + 1, tries = tries + 1,
+        response_status = %(status)s, reason = null, next_attempt_at = null
+    where id = %(id)s and status = 'PENDING' returning status
+"""
+_ALIVE: LiteralString = """
+    update webhooks set failing = false, alive_at = now()
+    where id = %(webhook)s and (failing or alive_at < now() - interval '10 seconds')
 """
 _REFUSED: LiteralString = """
-    with refused as (
-        update webhook_deliveries set ordered = false, attempts = attempts + 1, tries = tries + 1,
-            response_status = %(status)s, reason = %(reason)s,
-            status = case when now() >= give_up_at then 'FAILED' else 'PENDING' end,
-            next_attempt_at = case when now() < give_up_at
-                then least(now() + make_interval(secs => %(pause)s), give_up_at) end
-        where id = %(id)s and status = 'PENDING' returning webhook_id, type, status
-    )
-    update webhooks h set failing = true,
-        status = case when %(gone)s or (refused.status = 'FAILED' and h.alive_at < now() - interval '24 hours')
-            then 'DISABLED' else h.status end,
+    update webhook_deliveries set ordered = false, attempts = attempts + 1, tries = tries + 1,
+        response_status = %(status)s, reason = %(reason)s,
+        status = case when now() >= give_up_at then 'FAILED' else 'PENDING' end,
+        next_attempt_at = case when now() < give_up_at
+            then least(now() + make_interval(secs => %(pause)s), give_up_at) end
+    where id = %(id)s and status = 'PENDING' returning status
+"""
+_FAILING: LiteralString = """
+    update webhooks set failing = true,
+        status = case when %(gone)s or (%(failed)s and alive_at < now() - interval '24 hours')
+            then 'DISABLED' else status end,
         status_reason = case
             when %(gone)s then 'The endpoint answered 410 Gone.'
-            when refused.status = 'FAILED' and h.alive_at < now() - interval '24 hours'
-                then 'Nothing was taken for 24 hours. ' || %(reason)s
-            else h.status_reason end
-    from refused where h.id = refused.webhook_id and h.status = 'ACTIVE'
+            when %(failed)s and alive_at < now() - interval '24 hours'
+                then 'Nothing was taken for 24 hours. ' || %(reason)s::text
+            else status_reason end
+    where id = %(webhook)s and status = 'ACTIVE' and (not failing or %(gone)s or %(failed)s)
 """
 _LISTENING: LiteralString = "select exists (select from webhooks where status = 'ACTIVE') as yes"
 
@@ -198,11 +206,15 @@ class Sender:
             return None, f"The endpoint cannot be reached ({type(error).__name__})."
 
     def _record(self, row: Row, status: int | None, reason: str) -> None:
+        """First the delivery, then its endpoint, a transaction each: a DELETE locks them the other way round."""
+        about = {"id": row["id"], "webhook": row["webhook_id"], "status": status, "reason": reason}
         if status is not None and 200 <= status < 300:
-            self._db.rows(_TAKEN, {"id": row["id"], "status": status})
+            if self._db.rows(_TAKEN, about):
+                self._db.rows(_ALIVE, about)
             return
         pause = SCHEDULE[row["tries"]] if row["tries"] < len(SCHEDULE) else LATER
-        self._db.rows(
-            _REFUSED, {"id": row["id"], "status": status, "reason": reason, "pause": pause, "gone": status == 410}
-        )
-        log.info("webhook.not_taken", webhook_id=row["webhook_id"], delivery=row["id"], status=status)
+        refused = self._db.rows(_REFUSED, {**about, "pause": pause})
+        if refused:
+            failed = refused[0]["status"] == "FAILED"
+            self._db.rows(_FAILING, {**about, "gone": status == 410, "failed": failed})
+            log.info("webhook.not_taken", webhook_id=row["webhook_id"], delivery=row["id"], status=status)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
+import subprocess
 from contextlib import asynccontextmanager
 
 import httpx
@@ -230,3 +233,44 @@ def test_wrong_arguments_are_told_in_words(org, filled):
         said = rpc(org.client, "tools/call", {"name": name, "arguments": given}).json()["result"]
         assert said["isError"], (name, given)
         assert words in said["content"][0]["text"], said
+
+
+SDK = "@modelcontextprotocol/sdk@1.32.2"
+PROGRAM = """
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+
+const [url, key, namespaceId] = process.argv.slice(2);
+const client = new Client({ name: "test", version: "1" });
+const headers = { Authorization: `Bearer ${key}` };
+await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+const { tools } = await client.listTools();
+const words = { semanticWeight: 0, keywordWeight: 1 };
+const given = { namespaceId, query: "harbour seal", hybridConfig: words };
+const found = await client.callTool({ name: "search", arguments: given });
+const wrong = await client.callTool({ name: "search", arguments: { namespaceId } });
+await client.close();
+console.log(JSON.stringify({ tools: tools.map((one) => one.name), found, wrong }));
+"""
+
+
+@pytest.mark.slow
+def test_the_official_typescript_client_searches(org, filled, tmp_path):
+    space, document = filled
+    npm, node = shutil.which("npm"), shutil.which("node")
+    assert npm, "npm is not on this machine: .ci/run installs what this test needs"
+    assert node, "node is not on this machine: .ci/run installs what this test needs"
+    (tmp_path / "package.json").write_text('{"type": "module", "private": true}')
+    (tmp_path / "use.mjs").write_text(PROGRAM)
+    for command in ([npm, "install", "--no-audit", "--no-fund", SDK], [node, "use.mjs", *spoken_to(org, space)]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    said = json.loads(done.stdout)
+    assert set(said["tools"]) == READING | WRITING
+    (hit,) = said["found"]["structuredContent"]["results"]
+    assert hit["document"]["id"] == document
+    assert said["wrong"]["isError"]
+
+
+def spoken_to(org, space):
+    return f"{org.base}/mcp", org.api_key, space
