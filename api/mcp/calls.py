@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from api.links import Kind
 from api.mcp.inner import Inner
 from connectors import registry
 from retrieval.documents import stored_files
@@ -46,8 +45,7 @@ async def search(inner: Inner, given: dict[str, Any]) -> Done:
         asked["namespaceId"] = _namespace(inner, given)
     path = "/v1/search/hybrid" if "hybridConfig" in asked else "/v1/search"
     data = (await inner.ask("POST", path, body=asked))["data"]
-    signer = await inner.services.links.signer()
-    results = [{**one, "url": signer.link(one["document"]["id"], Kind.PARSED)} for one in data["results"]]
+    results = [{**one, "url": await inner.link(one["document"]["id"])} for one in data["results"]]
     shown = [_hit(number, one) for number, one in enumerate(results, start=1)]
     return Done({**data, "results": results}, "\n\n".join(shown) or "Nothing was found.")
 
@@ -74,14 +72,13 @@ async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
     stop = begin + READ if end is None else min(max(end, start) + margin, begin + READ + 2 * margin)
     content = text[begin:stop]
     reached = begin + len(content)
-    signer = await inner.services.links.signer()
     place = {
         "content": content,
         "start": begin,
         "end": reached,
         "length": len(text),
         "nextStart": reached if reached < len(text) else None,
-        "url": signer.link(document_id, Kind.PARSED),
+        "url": await inner.link(document_id),
     }
     heading = f"{found[0]['name']}, characters {begin} to {reached} of {len(text)}:\n\n"
     return Done({"document": found[0], **place}, heading + content)

@@ -17,6 +17,7 @@ from api import auth, permissions, request_context
 from api.audit import AuditLog, written
 from api.auth import Caller
 from api.errors import render, understand
+from api.links import Kind
 from api.request_context import RequestContext
 from api.services import Services
 from retrieval.errors import ServiceError
@@ -65,6 +66,10 @@ class Inner:
             return False
         return True
 
+    async def link(self, document_id: str) -> str:
+        """To the parsed text of a document that an operation has shown; for the user on whose behalf it was asked."""
+        return (await self.services.links.signer()).link(document_id, Kind.PARSED, self.context.principal)
+
     async def ask(
         self, method: str, path: str, *, query: dict[str, Any] | None = None, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
@@ -75,7 +80,7 @@ class Inner:
         request_context.attach(scope, context)
         status, answered = await _answer_of(self.app, scope, content)
         context.status = status
-        self.context.rate = context.rate
+        self.context.rate, self.context.principal = context.rate, context.principal
         if written(scope, context) is not None:
             try:
                 await AuditLog(self.services.audit).record(scope, context, answered)

@@ -176,6 +176,24 @@ def test_what_is_anothers_is_as_if_it_never_was(org, organization, filled):
     assert unknown.content[0].text.startswith("invalid_tenant_id: ")
 
 
+def test_a_tool_shows_what_the_user_may_see_on_whose_behalf_it_is_called(org, filled):
+    space, document = filled
+    change = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
+    change["data"] = {"access": {"users": ["alice@example.com"]}}
+    assert org.client.patch("/v1/documents", json=change).status_code == 200
+    given = {"namespaceId": space, "query": "seal", "hybridConfig": WORDS}
+    for name, found in (("bob@example.com", 0), ("Alice@example.com", 1)):
+        as_user = {"X-On-Behalf-Of": name}
+        results = ask(org, "search", given, **as_user).structured_content["results"]
+        assert len(results) == found
+        assert all("principal=alice%40example.com" in one["url"] for one in results)
+        listing = ask(org, "list_documents", {"namespaceId": space}, **as_user).structured_content
+        assert len(listing["documents"]) == found
+        read = {"namespaceId": space, "documentId": document}
+        words = ask(org, "read_document", read, **as_user).content[0].text
+        assert "There is no such document" in words
+
+
 def test_without_a_key_it_is_401_and_the_rate_is_that_of_the_organization(org, organization, base):
     with httpx.Client(base_url=base, trust_env=False) as anonymous:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
