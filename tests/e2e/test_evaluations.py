@@ -121,3 +121,55 @@ def test_questions_in_files_are_measured_from_the_command_line(space):
     (folder / "qrels" / "test.tsv").write_text(judged.replace("\towl\t", "\tno owl\t"))
     worse = space.run(*asked, "--setting", "words=0", "--minimum", "recallAt10=0.95")
     assert (worse.returncode, worse.stderr.count("recallAt10 is 0.9000, below 0.9500")) == (1, 1), worse.stderr
+
+
+@pytest.mark.decision("D75")
+def test_a_model_that_does_not_pass_its_gate_is_not_swapped_in(space):
+    questions = [{"query": f"where does the {animal} live", "relevant": [{"externalId": animal}]} for animal in ANIMALS]
+    questions.append({"query": "unicorn", "relevant": [{"externalId": "never ingested"}]})
+    evaluation = made(space, questions, name="gate")
+    path, static = f"/v1/namespaces/{space.namespace}", {"provider": "LOCAL", "model": "wordllama-l2-supercat-256"}
+    before = space.search("where does the owl live")
+
+    def changed(**gate):
+        asked = {"evaluationId": evaluation["id"], "metric": "recallAt10", **gate}
+        body = {"embeddingModelConfig": static, "reembed": True, "gate": asked}
+        run = space.ok(space.client.patch(path, json=body))["ingestJobRunId"]
+
+        def ended():
+            where = {"namespaceId": space.namespace}
+            found = space.ok(space.client.get(f"/v1/ingest-job-runs/{run}", params=where))
+            return found if found["status"] == "COMPLETED" else None
+
+        return space.until(ended, seconds=90)
+
+    refused = changed(minimum=1.0)
+    assert refused["outcome"] == "FAILED"
+    assert "recallAt10 is 0.9" in refused["notices"][0]["reason"]
+    assert space.ok(space.client.get(path))["namespace"]["embeddingModelConfig"]["model"] != static["model"]
+    assert space.search("where does the owl live") == before
+    space.expects("worker", "reembed")
+    passed = changed(notWorseThan=0.2)
+    assert passed["outcome"] == "SUCCEEDED", passed["notices"]
+    assert space.ok(space.client.get(path))["namespace"]["embeddingModelConfig"]["model"] == static["model"]
+
+
+@pytest.mark.decision("D78")
+def test_a_dry_run_reports_through_the_real_processes(space):
+    text = "\n\n".join(f"The walrus {number} rests on the ice." for number in range(40))
+    config = {"source": "TEXT", "config": {"text": text, "name": "walrus"}}
+    body = {"namespaceId": space.namespace, "ingestConfig": config, "dryRun": True}
+    run = space.ok(space.client.post("/v1/ingest/text", json=body))["ingestJobRunId"]
+
+    def ended():
+        found = space.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space.namespace})
+        data = space.ok(found)
+        return data if data["status"] == "COMPLETED" else None
+
+    seen = space.until(ended, seconds=60)
+    assert (seen["outcome"], seen["dryRun"], seen["name"], seen["source"]) == ("SUCCEEDED", True, "walrus", "TEXT")
+    report = seen["report"]
+    assert (report["create"], report["update"], report["failed"], report["sampled"]) == (1, 0, 0, False)
+    assert report["chunks"] >= 1
+    assert report["tokensToEmbed"] >= 300
+    assert "walrus" not in {one["name"] for one in space.documents()}
