@@ -29,6 +29,8 @@ LONGEST_SECONDS: Final = 300.0
 """How long it stays open, first and at most; twice as long each time that a probe fails."""
 PROBE_SECONDS: Final = 120.0
 """How long a probe may take; then another batch may try."""
+PROBES: Final = 2
+"""Organizations that probe for whole partitions at the same time: each may hold a place in a worker, and hang there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +130,25 @@ def probed(db: Database, batch_id: str, partition: int) -> None:
     )
 
 
-HELD: LiteralString = """
-    (r.waits_for is null or r.waits_for <> all(array(select key from breakers where open_until > now())))
-    and (r.source = 'REEMBED' or r.partition_id <> all(
-        array(select unnest(partitions) from breakers where open_until > now())))
-"""
-"""That nobody whom job run `r` needs is known not to answer. A namespace may be led to another model at any time."""
-
 RESTING: LiteralString = """
-    array(select unnest(partitions) from breakers where open_until > now() or (
-        open_until is not null and exists (
-            select from breakers where probe is not null and open_until > now() and partitions <> '{}')))
+    array(select unnest(b.partitions) from breakers b, lateral (
+              select count(distinct organization_id) as organizations,
+                     coalesce(bool_or(organization_id = b.organization_id), false) as own
+              from breakers where probe is not null and open_until > now() and partitions <> '{}'
+          ) probing
+          where b.open_until > now() or (b.open_until is not null
+                and (probing.own or probing.organizations >= %(probes)s)))
 """
-"""Partitions of which nothing leaves now: what they need is open, or it is another's turn to probe."""
+"""Partitions of which nothing leaves now: what they need is open, or it is another's turn to probe.
+
+An organization probes one thing at a time, and so do PROBES organizations (`%(probes)s`) beside each other.
+"""
 
 
 def probing(connection: Connection[Row], batch_id: str, partition: int) -> bool | None:
     """Whether the batch of this partition becomes a probe; None if it may not leave now."""
-    values = {"batch": batch_id, "partition": partition, "seconds": PROBE_SECONDS}
-    resting = connection.execute(
-        "select 1 from breakers where open_until > now() and %(partition)s = any(partitions) limit 1", values
-    ).fetchone()
+    values = {"batch": batch_id, "partition": partition, "seconds": PROBE_SECONDS, "probes": PROBES}
+    resting = connection.execute("select 1 where %(partition)s = any(" + RESTING + ")", values).fetchone()
     if resting:
         return None
     begun = connection.execute(

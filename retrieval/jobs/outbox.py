@@ -8,11 +8,12 @@ from psycopg import Connection
 
 from retrieval import job_config
 from retrieval.database.database import Row
+from retrieval.database.held import NOT_HELD
 from retrieval.jobs import breakers, names, progress
 from retrieval.sources import APPS
 
 MAY_LEAVE: LiteralString = f"""
-    r.batch_id is null and r.finished_at is null and {breakers.HELD} and (r.source <> all(%(connected)s) or not exists (
+    r.batch_id is null and r.finished_at is null and {NOT_HELD} and (r.source <> all(%(connected)s) or not exists (
         select from job_runs earlier join jobs before on before.id = earlier.job_id join jobs j on j.id = r.job_id
         where earlier.partition_id = r.partition_id and earlier.source = r.source and earlier.number < r.number
           and earlier.finished_at is null and {job_config.connection_of("before")} = {job_config.connection_of()}

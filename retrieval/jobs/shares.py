@@ -14,7 +14,7 @@ from typing import Final, LiteralString
 
 from retrieval.accounts.organizations import SHARES, Plan
 from retrieval.database.database import Database, Row
-from retrieval.jobs.breakers import RESTING
+from retrieval.jobs.breakers import PROBES, RESTING
 from retrieval.jobs.outbox import MAY_LEAVE
 from retrieval.sources import APPS, STORED
 
@@ -147,6 +147,11 @@ def is_any_unclaimed(db: Database) -> bool:
     )
 
 
+def is_any_open(db: Database) -> bool:
+    """Whether a batch was made that is not finished."""
+    return bool(db.rows("select 1 from batches where finished_at is null limit 1"))
+
+
 def at_work(db: Database) -> Counter[str]:
     """Batches that workers hold, by work queue."""
     rows = db.rows(
@@ -160,6 +165,7 @@ _VALUES: dict[str, Sequence[str] | int] = {
     "connected": list(APPS),
     "stored": sorted(STORED),
     "runs": SHORT_RUNS,
+    "probes": PROBES,
 }
 GROUPS: LiteralString = """
     with recursive groups as (

@@ -88,7 +88,13 @@ JOB_RUNS: Final = _of(
 QUEUE_OLDEST: Final = _of(
     Kind.GAUGE,
     "queue_oldest_seconds",
-    "How long the oldest job run has been QUEUED; 0 where none is.",
+    "How long the oldest job run has been QUEUED for want of a worker; 0 where none is. Held ones are left out.",
+    of_organizations=True,
+)
+QUEUE_HELD: Final = _of(
+    Kind.GAUGE,
+    "queue_held_job_runs",
+    "QUEUED job runs that wait for a vendor or site that does not answer: more workers do not help them.",
     of_organizations=True,
 )
 SHARE_RUNS: Final = _of(
@@ -101,7 +107,7 @@ SHARE_RUNS: Final = _of(
 SHARE_OLDEST: Final = _of(
     Kind.GAUGE,
     "queue_share_oldest_seconds",
-    "How long the oldest of these job runs has been QUEUED.",
+    "How long the oldest of these job runs has been QUEUED for want of a worker.",
     {"organization": ()},
     distinct=TOP + 1,
 )

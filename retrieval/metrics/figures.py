@@ -16,6 +16,7 @@ from typing import Final, LiteralString
 import structlog
 
 from retrieval.database.database import AWAY, HELD, Database, Row
+from retrieval.database.held import NOT_HELD
 from retrieval.metrics import catalog, counts
 from retrieval.metrics.catalog import Metric
 
@@ -132,6 +133,7 @@ def _gauges(rows: Mapping[str, list[Row]]) -> dict[str, Values]:
             found[metric.name] = _by_status(metric, rows[metric.name])
     if (queue := rows.get("queue")) is not None:
         found[catalog.QUEUE_OLDEST.name] = {(): max((float(row["oldest"]) for row in queue), default=0.0)}
+        found[catalog.QUEUE_HELD.name] = {(): sum(float(row["held"]) for row in queue)}
         found |= _shares(queue)
     if connected := rows.get("connections"):
         found[catalog.CONNECTIONS.name] = _connections(connected)
@@ -172,14 +174,21 @@ def _connections(rows: Iterable[Row]) -> Values:
 
 _COUNTED: LiteralString = "select name, labels, part, value from metric_counts where organization_id = %(organization)s"
 
-_QUEUE: LiteralString = """
-    select n.organization_id as organization, count(*) as count,
-           greatest(extract(epoch from now() - min(r.created_at)), 0)::float8 as oldest
-    from job_runs r join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
-    where r.finished_at is null and r.status = 'QUEUED' and n.deleted_at is null
+_QUEUE: LiteralString = (
+    """
+    select n.organization_id as organization, count(*) as count, count(*) filter (where not r.may_leave) as held,
+           coalesce(greatest(extract(epoch from now() - min(r.created_at) filter (where r.may_leave)), 0), 0)::float8
+               as oldest
+    from (
+        select r.*, """
+    + NOT_HELD
+    + """ as may_leave from job_runs r where r.finished_at is null and r.status = 'QUEUED'
+    ) r join partitions p on p.id = r.partition_id join namespaces n on n.id = p.namespace_id
+    where n.deleted_at is null
       and (%(organization)s = '' or n.organization_id = %(organization)s)
     group by 1
 """
+)
 _COUNT_DOCUMENTS: LiteralString = """
     select d.status, sum(d.count)::bigint as count
     from (select partition_id, status, count(*) as count from documents where deleted_at is null group by 1, 2) d

@@ -1,0 +1,12 @@
+"""Which job runs wait for somebody who does not answer, in SQL: for what lets them leave, and what counts them."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+NOT_HELD: LiteralString = """
+    (r.waits_for is null or r.waits_for <> all(array(select key from breakers where open_until > now())))
+    and (r.source = 'REEMBED' or r.partition_id <> all(
+        array(select unnest(partitions) from breakers where open_until > now())))
+"""
+"""That nobody whom job run `r` needs is known not to answer. A namespace may be led to another model at any time."""

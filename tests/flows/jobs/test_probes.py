@@ -1,0 +1,104 @@
+"""Whose turn it is to find out whether somebody answers again, and what those who wait meanwhile look like."""
+
+import pytest
+
+from retrieval.jobs import batches, breakers
+from retrieval.metrics import exposition
+from retrieval.metrics.figures import Figures
+from tests.flows.configured import Configured
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_waits(db):
+    db.rows("update job_runs set finished_at = now() where finished_at is null")
+    db.rows("update batches set finished_at = now() where finished_at is null")
+    db.rows("delete from breakers")
+
+
+def hung(space, name="vendor"):
+    """A namespace all of whose ingestion waits for somebody who may be asked again from now on."""
+    asked = breakers.Asked(space.scope.organization, name, {"at": space.scope.namespace}, 3600)
+    breakers.failed(space.db, asked, "bat_before", seconds=60, reason="It hangs.")
+    partition = space.db.row(
+        "select id from partitions where namespace_id = %(namespace)s", {"namespace": space.scope.namespace}
+    )["id"]
+    space.db.rows(
+        "update breakers set open_until = now() - interval '1 s', partitions = array[%(partition)s]::bigint[]"
+        " where key = %(key)s",
+        {"key": asked.key, "partition": partition},
+    )
+    return asked
+
+
+def waiting(db, count=1, organization=None):
+    """So many namespaces, each with two texts that wait; of organizations of their own if of none is said."""
+    spaces = [Configured(db) for _ in range(count)]
+    for space in spaces:
+        if organization is not None:
+            values = {"organization": organization, "namespace": space.scope.namespace}
+            db.rows("update namespaces set organization_id = %(organization)s where id = %(namespace)s", values)
+            space.scope = type(space.scope)(organization, space.scope.namespace)
+        for name in ("one", "two"):
+            space.text(f"about {name}", name)
+        space.asked = hung(space)
+    return spaces
+
+
+def left(db):
+    """Namespaces whose batch left, and how many job runs it took along."""
+    batches.form(db, size=64, batches=8)
+    found = {}
+    for batch in batches.undispatched(db):
+        batches.dispatched(db, batch, "run")
+        found[batch.namespace] = len(batch.job_runs)
+    return found
+
+
+@pytest.mark.decision("H191")
+def test_the_probe_of_one_organization_keeps_no_other_from_probing(db):
+    (first,) = waiting(db)
+    assert left(db) == {first.scope.namespace: 1}
+    (second,) = waiting(db)
+    assert left(db) == {second.scope.namespace: 1}, "the first one's probe still hangs"
+
+
+@pytest.mark.decision("H191")
+def test_an_organization_probes_one_thing_at_a_time(db):
+    (first,) = waiting(db)
+    assert left(db) == {first.scope.namespace: 1}
+    (second,) = waiting(db, organization=first.scope.organization)
+    assert left(db) == {}
+    breakers.succeeded(db, first.asked.key)
+    assert left(db)[second.scope.namespace] == 1
+
+
+@pytest.mark.decision("H191")
+def test_many_organizations_whose_vendors_hang_do_not_fill_the_workers(db):
+    spaces = waiting(db, 5)
+    probing = left(db)
+    assert list(probing.values()) == [1, 1]
+    done = next(space for space in spaces if space.scope.namespace in probing)
+    breakers.succeeded(db, done.asked.key)
+    more = left(db)
+    assert more.pop(done.scope.namespace) == 1, "what is left of it goes, too"
+    assert list(more.values()) == [1]
+
+
+@pytest.mark.decision("H192")
+def test_what_a_breaker_holds_does_not_ask_for_more_workers(db):
+    def figures():
+        lines = exposition.text(Figures(db).read(space.scope.organization)).decode().splitlines()
+        return {line.split(" ")[0]: float(line.split(" ")[1]) for line in lines if line[0] != "#"}
+
+    space = Configured(db)
+    space.text("about owls", "owls")
+    db.rows("update job_runs set created_at = now() - interval '90 s' where finished_at is null")
+    told = figures()
+    assert told["retrieval_queue_oldest_seconds"] >= 90
+    assert told["retrieval_queue_held_job_runs"] == 0
+    hung(space)
+    db.rows("update breakers set open_until = now() + interval '1 minute'")
+    told = figures()
+    assert told["retrieval_queue_oldest_seconds"] == 0
+    assert told["retrieval_queue_held_job_runs"] == 1
+    assert told['retrieval_job_runs{status="QUEUED"}'] == 1
