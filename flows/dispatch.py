@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
@@ -39,7 +40,11 @@ log = structlog.get_logger()
 LOOK_SECONDS = 1.0
 """How long a job run waits if its notice is lost."""
 RECONCILE_SECONDS = 3.0
+IDLE_SECONDS = 10.0
+"""Between two looks at Prefect while no batch is open: each costs its server more than anything else that is idle."""
 SCHEDULE_SECONDS = 10.0
+SCHEDULE_AGAIN_SECONDS = 60.0
+"""After which Prefect's schedules are compared with ours although ours have not changed."""
 SWEEP_SECONDS = 5.0
 MAINTAIN_SECONDS = 60.0
 LANGUAGES_SECONDS = 10.0
@@ -97,7 +102,7 @@ class Dispatcher:
 
     def __init__(self, config: Settings, db: Database) -> None:
         self.config = config
-        self.wake, self.due = asyncio.Event(), asyncio.Event()
+        self.wake, self.due, self.busy = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.workers = 1
         self.loops: dict[str, Loop] = {
@@ -141,6 +146,7 @@ class Dispatcher:
                 limit = self.workers * self.config.worker_limit
                 async with asyncio.timeout(PREFECT_SECONDS):
                     while await dispatch(lane, client, size=self.config.batch_limit, limit=limit):
+                        self.busy.set()
                         self.pulse.succeeded("dispatch")
                     await evaluate(lane, client)
                 self.pulse.succeeded("dispatch")
@@ -161,15 +167,26 @@ class Dispatcher:
                     if await reconcile.once(lane, client, attempts=attempts, lease=lease):
                         self.wake.set()
                 self.pulse.succeeded("reconcile")
+                await self._until_busy(lane)
                 await asyncio.sleep(RECONCILE_SECONDS)
+
+    async def _until_busy(self, lane: Lane) -> None:
+        """While no batch is open: until this dispatcher makes one, or for some seconds, as others may."""
+        self.busy.clear()
+        if not await lane.run(shares.is_any_open):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.busy.wait(), IDLE_SECONDS)
 
     async def schedule(self, lane: Lane) -> None:
         troubled: dict[str, str] = {}
+        told, again_at = None, 0.0
         async with get_client() as client:
             while True:
-                async with asyncio.timeout(PREFECT_SECONDS):
-                    wanted = await lane.run(connections_by_schedule.wanted)
-                    await schedules.reconcile(client, wanted, troubled)
+                wanted = await lane.run(connections_by_schedule.wanted)
+                if wanted != told or troubled or time.monotonic() >= again_at:
+                    async with asyncio.timeout(PREFECT_SECONDS):
+                        await schedules.reconcile(client, wanted, troubled)
+                    told, again_at = wanted, time.monotonic() + SCHEDULE_AGAIN_SECONDS
                 self.pulse.succeeded("schedule")
                 await asyncio.sleep(SCHEDULE_SECONDS)
 

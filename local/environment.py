@@ -228,7 +228,7 @@ def _of_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> di
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
         "PREFECT_LOGGING_COLORS": "false",
-        "PREFECT_WORKER_QUERY_SECONDS": os.environ.get("PREFECT_WORKER_QUERY_SECONDS", "5"),
+        "PREFECT_WORKER_QUERY_SECONDS": os.environ.get("PREFECT_WORKER_QUERY_SECONDS", "10"),
     }
     return found | ({"PREFECT_API_URL": resolved.prefect_api_url} if resolved.prefect_api_url else {})
 

@@ -22,6 +22,7 @@ _NAMES = "--names="
 def main() -> None:
     """Prefect's own command line."""
     server.begin_transactions_immediately()
+    server.look_rarely()
     server.wrap_application(partial(OwnAddress, names=_names()))
     server.run_command_line()
 

@@ -1,12 +1,15 @@
-"""Prefect's own server within this process: its application wrapped, its SQLite transactions begun IMMEDIATE."""
+"""Prefect's own server within this process: its application wrapped, its SQLite transactions begun IMMEDIATE, and its
+background tasks looked for once a second."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from prefect.server.api import server
+from prefect.server.api import background_workers, server
 from prefect.server.database.configurations import AioSqliteConfiguration
 
 if TYPE_CHECKING:
@@ -14,6 +17,11 @@ if TYPE_CHECKING:
 
 _begin = AioSqliteConfiguration.begin_transaction
 _create = server.create_app
+_worker = background_workers.Worker  # type: ignore[attr-defined]
+
+LOOK: Final = timedelta(seconds=1)
+"""Between two looks for background tasks that are due: Prefect's own services, every five seconds and more, and marks
+that flow runs do not wait for. Its default of a quarter is half of what an idle server uses."""
 
 
 @asynccontextmanager
@@ -39,6 +47,13 @@ def wrap_application(wrap: Callable[[Any], Any]) -> None:
         return wrap(app) if final else app
 
     server.create_app = create_app  # type: ignore[assignment]
+
+
+def look_rarely() -> None:
+    """For background tasks; those of other processes stay as they are."""
+    background_workers.Worker = partial(  # type: ignore[attr-defined, assignment]
+        _worker, minimum_check_interval=LOOK, scheduling_resolution=LOOK
+    )
 
 
 def run_command_line() -> None:
