@@ -60,12 +60,27 @@ class Seen:
     name: str = ""
 
 
+_deployments: dict[tuple[str, str], UUID] = {}
+"""By server and name: asked for once, and again where the server knows it no more."""
+
+
 async def start(client: PrefectClient, batch: Batch) -> str:
     """Create the flow run of this attempt, or find it if it was created before; its id."""
     flow = FLOWS[batch.source]
-    deployment = await client.read_deployment_by_name(f"{flow}/{flow}")
+    known = str(client.api_url), f"{flow}/{flow}"
+    if found := _deployments.get(known):
+        try:
+            return await _create(client, found, batch)
+        except ObjectNotFound:
+            del _deployments[known]
+    deployment = await client.read_deployment_by_name(known[1])
+    _deployments[known] = deployment.id
+    return await _create(client, deployment.id, batch)
+
+
+async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
     run = await client.create_flow_run_from_deployment(
-        deployment.id,
+        deployment,
         parameters={"batch_id": batch.id, "attempt": batch.attempt},
         name=_name(batch),
         tags=tags(batch),

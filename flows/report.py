@@ -24,21 +24,26 @@ LOOK_SECONDS = 2.0
 
 
 class Shown:
-    """A progress bar that counts documents."""
+    """A progress bar that counts documents. The work does not wait until Prefect has it."""
 
-    def __init__(self, artifact: UUID, total: int) -> None:
+    def __init__(self, artifact: asyncio.Task[UUID], total: int) -> None:
         self._artifact = artifact
         self._total = total
         self._done = 0
 
     @classmethod
     async def start(cls, total: int) -> Shown:
-        artifact = await acreate_progress_artifact(progress=0.0, description=f"Documents through the pipeline: {total}")
-        return cls(artifact, total)
+        told = f"Documents through the pipeline: {total}"
+        return cls(asyncio.create_task(_bar(told)), total)
 
     async def add(self, documents: int) -> None:
+        """So many more are through. Whatever the making of the bar raised."""
         self._done += documents
-        await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
+        await aupdate_progress_artifact(await self._artifact, progress=100.0 * self._done / max(self._total, 1))
+
+
+async def _bar(description: str) -> UUID:
+    return await acreate_progress_artifact(progress=0.0, description=description)
 
 
 @asynccontextmanager

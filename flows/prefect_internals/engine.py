@@ -7,15 +7,24 @@ import inspect
 import logging
 import signal
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NoReturn
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import httpx
+import structlog
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from uuid import UUID
 
     from prefect import Flow
+    from prefect.client.orchestration import PrefectClient
     from prefect.client.schemas.objects import FlowRun
+    from prefect.context import AsyncClientContext, SyncClientContext
 
     Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+log = structlog.get_logger()
 
 MODULES = ("prefect.engine", "prefect.flow_engine")
 """What takes long to import, for whoever forks."""
@@ -35,13 +44,120 @@ def run_logger(run: FlowRun) -> Logger:
     return flow_run_logger(run)
 
 
-def execute(flow: Flow[..., Any], run: FlowRun, log: Logger) -> None:
-    """Execute one run on this thread, so that the engine can catch SIGTERM. A failed flow raises nothing."""
-    from prefect.flow_engine import run_flow
+class Engine:
+    """Executes flow runs on this thread, so that it can catch SIGTERM, one after the other.
 
-    outcome: Any = run_flow(flow, flow_run=run, error_logger=log, return_type="state")  # type: ignore[arg-type]
-    if inspect.iscoroutine(outcome):
-        asyncio.run(outcome)
+    All on one event loop, with one client of Prefect's server for it and one for the threads of tasks, made for the
+    first run and kept: a new one costs certificates, a connection and a look at the server's version, for which each
+    short flow run and each of its tasks would wait.
+    """
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+        self._context = Context()
+        self._made: tuple[AsyncClientContext, SyncClientContext] | None = None
+        self._client: _Client | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def execute(self, flow: Flow[..., Any], run: FlowRun, log: Logger) -> None:
+        """A failed flow raises nothing. `run`: as its worker took it; what the server keeps of it is not read again."""
+        from prefect.filesystems import LocalFileSystem
+        from prefect.flow_engine import run_flow
+        from prefect.settings import PREFECT_LOCAL_STORAGE_PATH
+
+        if flow.persist_result is False and flow.result_storage is None:
+            # Else the server is asked each time where results are kept that nobody keeps.
+            flow.result_storage = LocalFileSystem(basepath=str(PREFECT_LOCAL_STORAGE_PATH.value()))
+        outcome: Any = run_flow(flow, flow_run=run, error_logger=log, return_type="state")  # type: ignore[arg-type]
+        if inspect.iscoroutine(outcome):
+            self._await(outcome, run)
+
+    def close(self) -> None:
+        """End what is left of the last run, and the loop with it."""
+        runner, self._runner = self._runner, None
+        made, self._made, self._client = self._made, None, None
+        if runner is None:
+            return
+        with runner:
+            if made is not None:
+                runner.run(self._leave(*made), context=self._context)
+
+    @staticmethod
+    async def _leave(beside: AsyncClientContext, in_threads: SyncClientContext) -> None:
+        in_threads.__exit__(None, None, None)
+        await beside.__aexit__(None, None, None)
+
+    def _await(self, outcome: Coroutine[Any, Any, Any], run: FlowRun) -> None:
+        try:
+            if self._runner is None:
+                self._runner, self._context = asyncio.Runner(), copy_context()
+                self._runner.run(self._open(), context=self._context)
+            # A context of its own: what one run binds is not the next one's.
+            self._runner.run(self._through(outcome, run), context=self._context.copy())
+        except BaseException:
+            outcome.close()
+            self.close()
+            raise
+
+    async def _open(self) -> None:
+        from prefect.context import AsyncClientContext, SyncClientContext
+
+        beside = await AsyncClientContext().__aenter__()
+        self._made = beside, SyncClientContext().__enter__()
+        self._client = _Client(beside.client)
+
+    async def _through(self, outcome: Coroutine[Any, Any, Any], run: FlowRun) -> None:
+        """The run, then nothing of it goes on."""
+        if self._client is not None:
+            self._client.begin(run)
+        await outcome
+        if self._client is not None:
+            await self._client.end()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+class _Client:
+    """Spares a run two requests that it would wait for: it is not read again, and its version is noted beside it."""
+
+    def __init__(self, client: PrefectClient) -> None:
+        self._read, self._update = client.read_flow_run, client.update_flow_run
+        self._run: FlowRun | None = None
+        self._beside: asyncio.Task[None] | None = None
+        client.read_flow_run = self.read_flow_run  # type: ignore[method-assign]
+        client.update_flow_run = self.update_flow_run  # type: ignore[method-assign, assignment]
+
+    def begin(self, run: FlowRun) -> None:
+        self._run = run
+
+    async def end(self) -> None:
+        self._run = None
+        if self._beside is not None:
+            await self._beside
+
+    async def read_flow_run(self, flow_run_id: UUID) -> FlowRun:
+        """The first time, the engine's own object: it has just set its state."""
+        known, self._run = self._run, None
+        return known if known is not None and known.id == flow_run_id else await self._read(flow_run_id)
+
+    async def update_flow_run(self, flow_run_id: UUID, *args: Any, **changes: Any) -> httpx.Response | None:
+        if args or changes.keys() != {"flow_version", "empirical_policy"}:
+            return await self._update(flow_run_id, *args, **changes)
+        self._beside = asyncio.create_task(self._note(flow_run_id, changes))
+        return None
+
+    async def _note(self, flow_run_id: UUID, changes: dict[str, Any]) -> None:
+        try:
+            await self._update(flow_run_id, **changes)
+        except httpx.HTTPError as error:
+            log.warning("run.version_not_noted", flow_run_id=str(flow_run_id), reason=type(error).__name__)
 
 
 def end_as_cancelled() -> NoReturn:

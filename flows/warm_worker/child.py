@@ -20,10 +20,9 @@ from retrieval import tracing
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from uuid import UUID
 
     from prefect import Flow
-    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import FlowRun
 
 PRELOAD = (*engine.MODULES, "flows.ingest")
 """Imported once, before the children are forked. A missing module is left out; one that fails is an error."""
@@ -37,13 +36,13 @@ ORPHAN_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One flow run to execute.
+    """One flow run to execute, as the worker took it from the pool.
 
     `code` names a version of its deployment: the same code means the same flow object. `entrypoint`: the one that the
     worker has allowed; the child loads exactly this one.
     """
 
-    run_id: UUID
+    run: FlowRun
     code: str
     entrypoint: str
     environment: dict[str, str]
@@ -66,17 +65,15 @@ def preload(modules: tuple[str, ...] = PRELOAD) -> None:
 
 def serve(control: Connection) -> None:
     """Execute the orders that come over `control`, until the worker closes it. Main thread of the child."""
-    from prefect.client.orchestration import get_client
-
     os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(CANCEL_SIGNAL, _cancel)
     threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
     flows: dict[str, Flow[..., Any]] = {}
     try:
-        with get_client(sync_client=True) as client, suppress(BrokenPipeError):
+        with engine.Engine() as runs, suppress(BrokenPipeError):
             while (order := _next(control)) is not None:
-                control.send(ChildReport(clean=_execute(order, client, flows), memory=_resident_bytes()))
+                control.send(ChildReport(clean=_execute(order, runs, flows), memory=_resident_bytes()))
     finally:
         tracing.end()
 
@@ -111,21 +108,20 @@ def _cancel(_signal: int, _frame: object) -> None:
     engine.end_as_cancelled()
 
 
-def _execute(order: Order, client: SyncPrefectClient, flows: dict[str, Flow[..., Any]]) -> bool:
+def _execute(order: Order, runs: engine.Engine, flows: dict[str, Flow[..., Any]]) -> bool:
     from prefect.flows import load_flow_from_entrypoint
 
     os.environ.update(order.environment)
     try:
-        with engine.engine_signals(order.run_id):
-            run = client.read_flow_run(order.run_id)
-            log = engine.run_logger(run)
+        with engine.engine_signals(order.run.id):
+            log = engine.run_logger(order.run)
             if order.code not in flows:
                 try:
                     flows[order.code] = load_flow_from_entrypoint(order.entrypoint, use_placeholder_flow=False)
                 except Exception:
                     log.exception("The flow of this run could not be loaded")
                     raise
-            engine.execute(flows[order.code], run, log)
+            runs.execute(flows[order.code], order.run, log)
     except SystemExit as ended:
         return not ended.code
     finally:

@@ -22,12 +22,12 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowR
 from prefect.client.schemas.objects import State, StateType
 from prefect.exceptions import InfrastructureNotAvailable, ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Crashed, Failed, Scheduled
-from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorkerResult
+from prefect.workers.base import BaseVariables, BaseWorkerResult
 from pydantic import Field, PrivateAttr
 
 from flows import prefect_login
 from flows.prefect_client import INTERRUPTED
-from flows.prefect_internals.worker import ClaimingWorker
+from flows.prefect_internals.worker import ClaimingWorker, ForkedConfiguration
 from flows.warm_worker import allowed_flows, children, places
 from flows.warm_worker.alarm import Alarm
 from flows.warm_worker.certificates import spare_certificates
@@ -57,7 +57,7 @@ class WarmVariables(BaseVariables):
     child_megabytes: int = Field(default=1024, ge=1, description="A child is replaced when it holds more memory.")
 
 
-class WarmConfiguration(BaseJobConfiguration):
+class WarmConfiguration(ForkedConfiguration):
     """The job variables of one run, and its order."""
 
     grace_seconds: float = 10
@@ -74,7 +74,7 @@ class WarmConfiguration(BaseJobConfiguration):
         code = f"{deployment.id} {deployment.updated}" if deployment else str(flow_run.id)
         self._refusal = allowed_flows.refusal(flow_run, deployment)
         entrypoint = deployment.entrypoint if deployment and not self._refusal else None
-        self._order = Order(flow_run.id, code, entrypoint or "", environment)
+        self._order = Order(flow_run, code, entrypoint or "", environment)
 
     @property
     def order(self) -> Order:
@@ -193,7 +193,7 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
         grace_seconds: int = 30,  # noqa: ARG002  (the base class's; a child gets a second)
     ) -> None:
         """Called for runs that are cancelled before they have begun. Every worker of the pool is asked."""
-        job = self._jobs.get(configuration.order.run_id)
+        job = self._jobs.get(configuration.order.run.id)
         if job is None:
             raise InfrastructureNotAvailable(f"The process {infrastructure_pid} belongs to another worker")
         job.cancelled.set()

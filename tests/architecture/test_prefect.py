@@ -41,11 +41,15 @@ USED = frozenset(
         "prefect.events.clients:get_events_client",
         "prefect.flow_engine:run_flow",
         "prefect.logging.loggers:flow_run_logger",
+        "prefect.server.api:background_workers",
         "prefect.server.api:server",
         "prefect.server.database.configurations:AioSqliteConfiguration",
         "prefect.utilities.callables:parameter_schema",
         "super()._get_scheduled_flow_runs",
+        "super()._give_worker_labels_to_flow_run",
         "super()._propose_pending_state",
+        "self._client",
+        "self._runs_task_group",
         "self._submitting_flow_run_ids",
     }
 )

@@ -19,11 +19,15 @@ PARAMETERS = {
     "prefect.events.clients:get_events_client": (),
     "prefect.flow_engine:run_flow": ("flow", "flow_run", "error_logger", "return_type"),
     "prefect.logging.loggers:flow_run_logger": ("flow_run",),
+    "prefect.server.api.background_workers:Worker": ("minimum_check_interval", "scheduling_resolution"),
     "prefect.server.api.server:create_app": ("final",),
     "prefect.server.database.configurations:AioSqliteConfiguration.begin_transaction": ("session", "with_for_update"),
     "prefect.utilities.callables:parameter_schema": ("fn",),
+    "prefect.workers.base:BaseJobConfiguration._base_environment": (),
     "prefect.workers.base:BaseWorker._get_scheduled_flow_runs": (),
+    "prefect.workers.base:BaseWorker._give_worker_labels_to_flow_run": ("flow_run_id",),
     "prefect.workers.base:BaseWorker._propose_pending_state": ("flow_run",),
+    "prefect.workers.base:BaseWorker._propose_submitting_state": ("flow_run",),
     "prefect.workers.base:BaseWorker.kill_infrastructure": ("infrastructure_pid", "configuration", "grace_seconds"),
 }
 """Where it is, and the parameters that are passed or taken."""
