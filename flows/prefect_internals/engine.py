@@ -78,31 +78,38 @@ class Engine:
             self._await(outcome, run)
 
     def close(self) -> None:
-        """End what is left of the last run, and the loop with it."""
+        """After the last run."""
+        if self._runner is not None and self._made is not None:
+            self._runner.run(self._leave(*self._made), context=self._context)
+        self._abandon()
+
+    def _await(self, outcome: Coroutine[Any, Any, Any], run: FlowRun) -> None:
+        if self._runner is None:
+            self._runner, self._context = asyncio.Runner(), copy_context()
+            try:
+                self._runner.run(self._open(), context=self._context)
+            except BaseException:
+                outcome.close()
+                self._abandon()
+                raise
+        try:
+            # A context of its own: what one run binds is not the next one's.
+            self._runner.run(self._through(outcome, run), context=self._context.copy())
+        except BaseException:  # a signal, from whatever the loop was doing: the run is told of it by its cancellation
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Cancel what goes on, let it end by the clients that it has, and end the loop."""
         runner, self._runner = self._runner, None
-        made, self._made, self._client = self._made, None, None
-        if runner is None:
-            return
-        with runner:
-            if made is not None:
-                runner.run(self._leave(*made), context=self._context)
+        if runner is not None:
+            runner.close()
+        self._made, self._client = None, None
 
     @staticmethod
     async def _leave(beside: AsyncClientContext, in_threads: SyncClientContext) -> None:
         in_threads.__exit__(None, None, None)
         await beside.__aexit__(None, None, None)
-
-    def _await(self, outcome: Coroutine[Any, Any, Any], run: FlowRun) -> None:
-        try:
-            if self._runner is None:
-                self._runner, self._context = asyncio.Runner(), copy_context()
-                self._runner.run(self._open(), context=self._context)
-            # A context of its own: what one run binds is not the next one's.
-            self._runner.run(self._through(outcome, run), context=self._context.copy())
-        except BaseException:
-            outcome.close()
-            self.close()
-            raise
 
     async def _open(self) -> None:
         from prefect.context import AsyncClientContext, SyncClientContext
