@@ -27,7 +27,8 @@ def step():
 @flow(persist_result=False)
 async def nothing():
     """One task, as the service's steps are run."""
-    await asyncio.to_thread(step)
+    done = await asyncio.to_thread(step)
+    assert done is None
 
 
 @flow(persist_result=False)
