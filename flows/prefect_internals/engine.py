@@ -10,13 +10,15 @@ from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-import httpx
 import structlog
+
+from flows.prefect_client import SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from uuid import UUID
 
+    import httpx
     from prefect import Flow
     from prefect.client.orchestration import PrefectClient
     from prefect.client.schemas.objects import FlowRun
@@ -163,7 +165,7 @@ class _Client:
     async def _note(self, flow_run_id: UUID, changes: dict[str, Any]) -> None:
         try:
             await self._update(flow_run_id, **changes)
-        except httpx.HTTPError as error:
+        except SILENT as error:
             log.warning("run.version_not_noted", flow_run_id=str(flow_run_id), reason=type(error).__name__)
 
 

@@ -11,11 +11,11 @@ from abc import ABC
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
-import httpx
 import structlog
 from prefect.client.orchestration import PrefectClient
-from prefect.exceptions import ObjectNotFound
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
+
+from flows.prefect_client import AWAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,7 @@ class ClaimingWorker(BaseWorker[C, V, R], ABC):
         async def label() -> None:
             try:
                 await give(flow_run_id)
-            except (httpx.HTTPError, ObjectNotFound) as error:
+            except AWAY as error:
                 log.warning("worker.not_labelled", flow_run_id=str(flow_run_id), reason=type(error).__name__)
 
         if self._runs_task_group is not None:
