@@ -31,7 +31,8 @@ def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString
 
 
 _SEEN: LiteralString = f"""
-    r.source, case when counted.documents > 0 then {job_config.URL} end as url, counted.whole, counted.hosts,
+    r.source, {job_config.TRIED} as tried, case when counted.documents > 0 then {job_config.URL} end as url,
+    counted.whole, counted.hosts,
     (select m.name from run_documents m join documents d on d.id = m.document_id and {visible("d")}
      where m.job_run_id = r.id order by m.position limit 1) as first,
     (select c.name from connections c where c.id = {job_config.connection_of()} and counted.documents > 0) as account
