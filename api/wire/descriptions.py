@@ -152,6 +152,7 @@ WORDS: Mapping[str, str] = {
     "clientId": "The id of the app.",
     "clientSecret": "The secret of the app. Answers show it masked.",
     "authorizationUrl": "Where a person authorizes the connection, within ten minutes.",
+    "BrowsedEntry.kind": "Whether it is a folder or a file.",
     "report": "What the ingestion would do; null until the dry run has ended.",
     "create": "Documents that would be new.",
     "update": "Documents that would be replaced.",
