@@ -260,7 +260,7 @@ class BrowsedEntry(Struct, rename="camel", kw_only=True):
     id: Annotated[str, Meta(description="The service's own id, as include and exclude take it.")]
     name: str
     path: Annotated[str, Meta(description="As include and exclude take it.")]
-    kind: EntryKind
+    kind: Annotated[EntryKind, Meta(description="A page of Notion is a file that may have children.")]
     mime_type: Annotated[str | None, Meta(description="As include and exclude take it; null of folders.")]
     size: Annotated[int | None, Meta(description="In bytes; null where the service does not say it.")]
     modified_at: Annotated[str | None, Meta(description="ISO 8601; null where the service does not say it.")]
