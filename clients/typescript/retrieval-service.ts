@@ -4590,6 +4590,13 @@ export interface components {
             lastSyncedAt: components["schemas"]["Timestamp"] | null;
             /** @description Whom it is for, if it is not open; shown to requests for no user. */
             access?: components["schemas"]["Access"];
+            /**
+             * @description UNKNOWN: whom the content service shows it cannot be told, so that it is nobody's.
+             * @enum {unknown}
+             */
+            accessStatus?: "UNKNOWN";
+            /** @description Why that is so, and what to do. */
+            accessReason?: string;
             rawFileUrl?: string | null;
             parsedTextFileUrl?: string | null;
         };
@@ -5238,6 +5245,11 @@ export interface components {
             clientRedirectUrl?: string | null;
             /** @default null */
             syncIntervalMinutes?: number | null;
+            /**
+             * @description IGNORE: what requests say, else everyone with a key. SOURCE: whom the content service shows the file or page, read anew with each ingestion.
+             * @default IGNORE
+             */
+            permissions?: components["schemas"]["Permissions"];
         };
         /**
          * ConnectorName
@@ -5245,6 +5257,12 @@ export interface components {
          * @enum {string}
          */
         ConnectorName: "BOX" | "DROPBOX" | "GOOGLE_DRIVE" | "NOTION" | "ONEDRIVE" | "SHAREPOINT";
+        /**
+         * Permissions
+         * @description Whom documents of a connection are for.
+         * @enum {string}
+         */
+        Permissions: "IGNORE" | "SOURCE";
         /**
          * ConnectionsAnswer
          * @description Every connection of the namespace and tenant.
@@ -5306,6 +5324,8 @@ export interface components {
             createdAt: components["schemas"]["Timestamp"];
             /** @description When it last changed. */
             updatedAt: components["schemas"]["Timestamp"];
+            /** @description SOURCE; absent where sharing at the service is ignored. */
+            permissions?: components["schemas"]["Permissions"];
         };
         /**
          * ConnectionConfig
@@ -5448,6 +5468,8 @@ export interface components {
             name?: string;
             clientRedirectUrl?: string | null;
             syncIntervalMinutes?: number | null;
+            /** @description IGNORE: what requests say, else everyone with a key. SOURCE: whom the content service shows the file or page, read anew with each ingestion. */
+            permissions?: components["schemas"]["Permissions"];
         };
         /**
          * BrowsedAnswer
@@ -5487,6 +5509,7 @@ export interface components {
             name: string;
             /** @description As include and exclude take it. */
             path: string;
+            /** @description A page of Notion is a file that may have children. */
             kind: components["schemas"]["EntryKind"];
             /** @description As include and exclude take it; null of folders. */
             mimeType: string | null;
