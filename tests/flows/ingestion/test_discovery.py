@@ -318,7 +318,7 @@ def test_a_flow_whose_source_is_not_there_fails_with_one_reason(db, new_scope, m
 def test_every_source_has_a_flow_and_a_deployment():
     deployed = {entry["name"]: entry["entrypoint"] for entry in allowed_flows.plan()["deployments"]}
     assert set(deployed) >= set(prefect_client.FLOWS.values())
-    assert set(prefect_client.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", *sources.FETCHED}
+    assert set(prefect_client.FLOWS) == {"TEXT", "LOCAL_FILE", "REEMBED", "DRY_RUN", *sources.FETCHED}
     for name in prefect_client.FLOWS.values():
         module, _, function = deployed[name].rpartition(".")
         flow = getattr(importlib.import_module(module), function)
