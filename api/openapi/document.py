@@ -198,7 +198,7 @@ def _errors(about: Operation) -> dict[str, Any]:
         codes += _WITH_BODY
     if about.creates:
         codes.append(ErrorCode.IDEMPOTENCY_CONFLICT)
-    if not (about.body or about.form or about.query):
+    if not (about.body or about.form or about.query or about.permission.on_behalf):
         codes.remove(about.invalid)
     return {str(status): _error(status, list(dict.fromkeys(listed))) for status, listed in raises(*codes).items()}
 

@@ -26,7 +26,18 @@ sys.path.insert(0, str(PROJECT))
 Schema = Mapping[str, Any]
 
 READING_POSTS = frozenset(
-    {"semanticSearch", "hybridSearch", "batchSearch", "whySearch", "fetchDocuments", "verifyDeletion"}
+    {
+        "batchSearch",
+        "browseConnection",
+        "convertFile",
+        "difyRetrieval",
+        "fetchDocuments",
+        "hybridSearch",
+        "semanticSearch",
+        "vectorStoreSearch",
+        "verifyDeletion",
+        "whySearch",
+    }
 )
 """POST operations that change nothing: they may be sent again whatever became of the request before."""
 LEFT_OUT = frozenset({"oauthCallback"})

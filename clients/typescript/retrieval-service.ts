@@ -6961,6 +6961,19 @@ export interface operations {
                     "application/json": components["schemas"]["NamespaceAnswer"];
                 };
             };
+            /** @description The request is not valid: INVALID_NAMESPACE_CONFIG. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */
             401: {
                 headers: {
@@ -13443,7 +13456,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeletionAnswer"];
                 };
             };
-            /** @description The request is not valid: invalid_tenant_id, missing_tenant_id. */
+            /** @description The request is not valid: INVALID_REQUEST, invalid_tenant_id, missing_tenant_id. */
             400: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -13453,7 +13466,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TenantErrorAnswer"];
+                    "application/json": components["schemas"]["ErrorAnswer"] | components["schemas"]["TenantErrorAnswer"];
                 };
             };
             /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */
@@ -17095,6 +17108,19 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["KeyAnswer"];
+                };
+            };
+            /** @description The request is not valid: INVALID_REQUEST. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */

@@ -149,7 +149,7 @@ class Operations:
 
     def convert_file(self, form: dict[str, str], file: Upload) -> models.ConvertData:
         """Convert a file to Markdown: `POST /v1/convert/file`."""
-        answer = self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=False)
+        answer = self._transport.json("POST", "/v1/convert/file", form=form, file=file, repeatable=True)
         return models.ConvertData(answer["data"])
 
     def list_job_runs(
@@ -242,13 +242,13 @@ class Operations:
 
     def dify_retrieval(self, body: bodies.DifyRetrieval) -> models.DifyAnswer:
         """Search as Dify's external knowledge API: `POST /v1/compat/dify/retrieval`."""
-        answer = self._transport.json("POST", "/v1/compat/dify/retrieval", body=body, repeatable=False)
+        answer = self._transport.json("POST", "/v1/compat/dify/retrieval", body=body, repeatable=True)
         return models.DifyAnswer(answer)
 
     def vector_store_search(self, namespace_id: str, body: bodies.VectorStoreSearch) -> models.VectorStoreSearchAnswer:
         """Search as a vector store of OpenAI: `POST /v1/vector_stores/{namespace_id}/search`."""
         answer = self._transport.json(
-            "POST", f"/v1/vector_stores/{segment(namespace_id)}/search", body=body, repeatable=False
+            "POST", f"/v1/vector_stores/{segment(namespace_id)}/search", body=body, repeatable=True
         )
         return models.VectorStoreSearchAnswer(answer)
 
@@ -430,7 +430,7 @@ class Operations:
     def browse_connection(self, connection_id: str, body: bodies.BrowseConnection) -> models.BrowsedData:
         """Browse what a connection gives access to: `POST /v1/connections/{connection_id}/browse`."""
         answer = self._transport.json(
-            "POST", f"/v1/connections/{segment(connection_id)}/browse", body=body, repeatable=False
+            "POST", f"/v1/connections/{segment(connection_id)}/browse", body=body, repeatable=True
         )
         return models.BrowsedData(answer["data"])
 
