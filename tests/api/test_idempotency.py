@@ -27,6 +27,7 @@ NOT_CREATING = {
     "POST /v1/convert/file",
     "POST /v1/documents",
     "POST /v1/ingest-job-runs/{ingest_job_run_id:str}/cancel",
+    "POST /v1/connections/{connection_id:str}/browse",
     "POST /v1/connections/{connection_id:str}/revoke",
     "POST /v1/webhooks/{webhook_id:str}/test",
     "POST /v1/webhooks/{webhook_id:str}/deliveries/{delivery_id:str}/redeliver",
