@@ -48,8 +48,10 @@ class Watch:
     def _look(self):
         while not self._over.wait(0.1):
             self.memory = max([self.memory, *map(limits.data_bytes_of, children())])
-            row = self._db.row("select lease_until < now() as late from batches where id = %(id)s",
-                               {"id": self._lease.batch_id})  # fmt: skip
+            row = self._db.row(
+                "select lease_until < now() and finished_at is null as late from batches where id = %(id)s",
+                {"id": self._lease.batch_id},
+            )
             self.lost = self.lost or row["late"]
 
 
