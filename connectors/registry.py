@@ -120,13 +120,18 @@ def file_store(config: NamespaceConfig) -> FileStore:
     """The namespace's file storage."""
     storage = config.file_storage
     make = _load(FILE_STORES, storage["type"], "fileStorageConfig.type")
-    return cast("FileStore", _once("files", storage, lambda: make(storage, settings.load())))
+    return cast("FileStore", _once("files", _placed(storage), lambda: make(storage, settings.load())))
 
 
 def local_files() -> FileStore:
     """The folder of LOCAL file storage, whichever namespaces use it."""
     make = _load(FILE_STORES, "LOCAL", "fileStorageConfig.type")
-    return cast("FileStore", _once("files", {"type": "LOCAL"}, lambda: make({}, settings.load())))
+    return cast("FileStore", _once("files", _placed({"type": "LOCAL"}), lambda: make({}, settings.load())))
+
+
+def _placed(storage: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What tells a file store from others; of a folder of this machine the settings alone say where it lies."""
+    return {**storage, "folder": str(settings.load().files)} if storage["type"] == "LOCAL" else storage
 
 
 def scraper(config: NamespaceConfig) -> Scraper:

@@ -104,16 +104,11 @@ def usual_parser():
     parser.parser.cache_clear()
 
 
-@pytest.fixture
-def settings_read_again():
-    """After the environment is what it was: an API of other tests may read settings in this process at any moment."""
-    yield
-    settings.load.cache_clear()
-
-
 @pytest.fixture(autouse=True)
-def usual_limits(settings_read_again, monkeypatch):
+def usual_limits(monkeypatch):
     """The tests of the API make the limits small for as long as their process lives."""
     for name in [name for name in os.environ if name.startswith("RETRIEVAL_MAX_")]:
         monkeypatch.delenv(name)
+    settings.load.cache_clear()
+    yield
     settings.load.cache_clear()

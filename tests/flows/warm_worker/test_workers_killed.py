@@ -14,7 +14,7 @@ from tests.flows import workshop
 from tests.flows.crawling import accept
 from tests.flows.warm_worker.test_worker import stop
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 site = crawls.site
 ENDS = ["TERM", "TERM", "KILL", "ALL"] * 5
 """Ten SIGTERMs, ten SIGKILLs: of the worker alone, and of all its processes, as when a machine goes."""
@@ -24,6 +24,9 @@ TEXTS = 12
 WORDS = 800
 PAGE_SECONDS = 4.0
 """That the site takes for a page while workers are killed."""
+TAKEN_SECONDS = 240
+"""Within which a living worker has a batch again: a site that resets connections, as this one does beside other tests,
+may be left alone for some time first."""
 NEIGHBOURS = 5
 MINILM = {"provider": "LOCAL", "model": "all-MiniLM-L6-v2"}
 
@@ -82,9 +85,9 @@ def test_ten_sigterms_and_ten_sigkills_of_workers_fail_nothing(shop, site, monke
         going = [run for run in (texts[-1], crawl) if not shop.done(run)]
         assert going, f"it was over after {number} workers"
         run = going[number % len(going)]
-        shop.until(lambda run=run: at_work(shop, run), 120)
+        shop.until(lambda run=run: at_work(shop, run), TAKEN_SECONDS)
         time.sleep(moments.uniform(0, 2.5))
-        worker = shop.until(lambda run=run: at_work(shop, run), 120)
+        worker = shop.until(lambda run=run: at_work(shop, run), TAKEN_SECONDS)
         kill(worker, how)
         if number < len(ENDS) - 1:
             start(shop)
