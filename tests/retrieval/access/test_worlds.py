@@ -218,7 +218,7 @@ def searched(db, place: Place, viewer, weights, **more) -> list[str]:
 
 
 def explained(db, place: Place, viewer, name: str) -> bool:
-    query = Query("canary", where=DocumentFilter(viewer=viewer), semantic_weight=0.0, keyword_weight=1.0)
+    query = Query("canary", top_k=20, where=DocumentFilter(viewer=viewer), semantic_weight=0.0, keyword_weight=1.0)
     try:
         found = why.explain(
             db,
