@@ -16,7 +16,7 @@ FEW = 2_000
 
 _GROUPS: LiteralString = """
     with recursive mine(principal, partition_id) as (
-        select %(user)s::text, (PARTITION)
+        select name, (PARTITION) from unnest(%(names)s::text[]) name
         union
         select 'g:' || m.group_id, m.partition_id
         from mine join group_members m on m.partition_id = mine.partition_id and m.member = mine.principal
@@ -51,17 +51,17 @@ _VISIBLE: LiteralString = """
 
 async def viewer(db: Database, scope: Scope, name: str) -> Viewer:
     """The user of this normal name, with all groups of the scope that hold it, however deep: one statement."""
-    return _viewer(name, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "user": user(name)}))
+    return _viewer(name, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": _names(name)}))
 
 
 def viewer_at_work(db: Database, scope: Scope, name: str) -> Viewer:
     """The same in a thread."""
-    return _viewer(name, db.row(_OF_SCOPE, {**scopes.params(scope), "user": user(name)}))
+    return _viewer(name, db.row(_OF_SCOPE, {**scopes.params(scope), "names": _names(name)}))
 
 
 async def viewer_of(db: Database, document_id: str, name: str) -> Viewer:
     """The same in the scope of a document."""
-    return _viewer(name, await db.async_row(_OF_DOCUMENT, {"document": document_id, "user": user(name)}))
+    return _viewer(name, await db.async_row(_OF_DOCUMENT, {"document": document_id, "names": _names(name)}))
 
 
 def narrowed(db: Database, partition: int, where: DocumentFilter) -> DocumentFilter | None:
@@ -79,8 +79,11 @@ NOBODYS = "-"
 """The id of no document."""
 
 
-def _viewer(name: str, row: Row | None) -> Viewer:
+def _names(name: str) -> list[str]:
     """A user with an address is of its domain's group too (`domain:example.com`), which services share files with."""
-    held = tuple(row["principals"]) if row is not None else (user(name),)
-    domain = name.rpartition("@")[2] if "@" in name else ""
-    return Viewer(name, (*held, group(f"domain:{domain}")) if domain else held)
+    domain = name.rpartition("@")[2]
+    return [user(name), group(f"domain:{domain}")] if "@" in name and domain else [user(name)]
+
+
+def _viewer(name: str, row: Row | None) -> Viewer:
+    return Viewer(name, tuple(row["principals"]) if row is not None else tuple(_names(name)))

@@ -134,6 +134,15 @@ def test_groups_nest_and_cycles_are_harmless(org, space):
     assert_error(again, 404, "NOT_FOUND")
 
 
+@pytest.mark.decision("D70")
+def test_a_domain_is_a_group_that_others_may_hold(org, space):
+    put_group(org, space, "staff", groups=["domain:example.com"])
+    org.text(space, "for staff", externalId="staffs", access={"groups": ["staff"]})
+    org.text(space, "for the domain", externalId="domains", access={"groups": ["domain:example.com"]})
+    assert names(org.client, space, "ada@example.com") == {"staffs", "domains"}
+    assert names(org.client, space, "ada@elsewhere.com") == names(org.client, space, "ada") == set()
+
+
 @pytest.mark.decision("D69")
 def test_groups_belong_to_a_scope(org, space):
     put_group(org, space, "staff", users=["ada"])
