@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from retrieval.settings import Settings
 from retrieval_client import Record, RetrievalClient, RetrievalError
 
 Options = argparse.Namespace
+URLS = 1_000
+"""URLs that one request may name."""
 
 
 def run(options: Options, settings: Settings) -> int:
@@ -92,7 +95,7 @@ class _Ingestion:
         pages = [one for one in self._options.what if _is_url(one)]
         files = list(_files([one for one in self._options.what if not _is_url(one)], self._options.cwd))
         sent: list[tuple[str, str]] = []
-        total = len(files) + (len(pages) if self._options.kind else bool(pages))
+        total = len(files) + (len(pages) if self._options.kind else -(-len(pages) // URLS))
         for number, (name, run_id) in enumerate(self._sent(files, pages), 1):
             sent.append((name, run_id))
             self._say(f"sent {number} of {total}: {name}")
@@ -118,19 +121,29 @@ class _Ingestion:
                     file,
                     external_id=name,
                     metadata=metadata,
-                    idempotency_key=self._key(name, hashlib.sha256(file.read_bytes()).hexdigest()),
+                    idempotency_key=self._key(name, _digest(file)),
                 )
             except (RetrievalError, OSError) as error:
                 self._refused(name, str(error))
                 continue
             yield name, accepted.ingest_job_run_id
+        parts: list[tuple[str, Callable[..., Any]]]
         if self._options.kind:
             start = ingest.sitemap if self._options.kind == "sitemap" else ingest.website
-            for page in pages:
-                yield page, start(self._namespace, page, metadata=metadata).ingest_job_run_id
-        elif pages:
-            name = pages[0] if len(pages) == 1 else f"{len(pages)} URLs"
-            yield name, ingest.urls(self._namespace, pages, metadata=metadata).ingest_job_run_id
+            parts = [(page, partial(start, self._namespace, page)) for page in pages]
+        else:
+            lists = [pages[at : at + URLS] for at in range(0, len(pages), URLS)]
+            parts = [
+                (some[0] if len(some) == 1 else f"{len(some)} URLs", partial(ingest.urls, self._namespace, some))
+                for some in lists
+            ]
+        for name, send in parts:
+            try:
+                accepted = send(metadata=metadata)
+            except RetrievalError as error:
+                self._refused(name, str(error))
+                continue
+            yield name, accepted.ingest_job_run_id
 
     def _key(self, name: str, content: str) -> str:
         made = json.dumps([self._namespace, self._options.tenant, name, content, self._options.metadata])
@@ -240,6 +253,11 @@ def _files(paths: Iterable[str], start: Path) -> Iterator[Path]:
 def _named(file: Path, start: Path) -> str:
     """Its path from where the command was given; its whole path if it lies elsewhere."""
     return str(file.relative_to(start)) if file.is_relative_to(start) else str(file)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _hidden(path: Path) -> bool:
