@@ -88,13 +88,18 @@ def test_a_file_is_sent_by_its_path_its_bytes_or_opened(client, org, tmp_path):
     assert all(one.metadata == {"kind": "file"} for one in client.documents.list(space))
 
 
-def test_the_same_asynchronously(base, org):
+def test_the_same_asynchronously(base, org, tmp_path):
+    path = tmp_path / "b.txt"
+    path.write_text("From a path.")
+
     async def go():
         async with AsyncRetrievalClient(base, org.api_key) as client:
             space = await client.namespaces.create("async")
             accepted = await client.ingest.file(space.id, b"Bytes.", name="a.txt")
+            await client.ingest.file(space.id, path)
             listed = [one.id async for one in client.documents.list(space.id)]
-            assert listed == [accepted.documents[0].id]
+            assert len(listed) == 2
+            assert listed[-1] == accepted.documents[0].id
             await client.documents.delete(space.id, document_ids=listed)
             assert [one async for one in client.documents.list(space.id)] == []
 
