@@ -24,6 +24,7 @@ SUITE = (
     Bench("worker_vs_process_pool", "the worker beside Prefect's own process pool", ("--runs", "12"), 150),
     Bench("llamaindex", "CPU a document beside LlamaIndex", ("--texts", "200", "--rounds", "3"), 180),
     Bench("search_scale", "search beside a plain pgvector table", ("--chunks", "30000", "--seconds", "4"), 180),
+    Bench("access", "search for a user beside the application's", ("--chunks", "10000", "--rounds", "3"), 60),
     Bench("cranfield", "the service: quality, ingestion, latency, idle", ("--texts", "500"), 200, needs="cranfield"),
     Bench("workers", "1 and 2 workers on one pool", ("--workers", "1", "2", "--texts", "300", "--rounds", "1"), 150),
     Bench(
@@ -37,6 +38,8 @@ MORE = (
     Bench("longdocs", "answers in long texts: our chunks beside a fixed window", (), 900, needs="longdocs"),
     Bench("idle", "a good client beside 2,000 idle connections, guessed keys and stalled uploads", (), 300),
     Bench("soak", "a busy namespace with stalls in the database, and one that must not notice", (), 300),
+    Bench("search_options", "what each option of a search costs beside none of them", (), 120),
+    Bench("counting", "what counting for Prometheus costs a request", (), 240),
     Bench("ui_pages", "pages of the admin app", (), 300),
 )
 

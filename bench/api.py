@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -206,7 +206,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def ours(stack: ExitStack, home: Path, url: str) -> Server:
+def ours(stack: ExitStack, home: Path, url: str, command: Sequence[str] = (sys.executable, "-m", "api")) -> Server:
     """`python -m api` with its defaults, an organization without a bound worth the name, and a namespace."""
     from retrieval.accounts import api_keys, organizations
     from retrieval.database.database import Database
@@ -226,8 +226,7 @@ def ours(stack: ExitStack, home: Path, url: str) -> Server:
         "RETRIEVAL_LOG_FORMAT": "json",
         "RETRIEVAL_CHECK_CONFIGS": "0",
     }
-    command = [sys.executable, "-m", "api"]
-    started = stack.enter_context(process(command, environment, home / "ours.log", port))
+    started = stack.enter_context(process(list(command), environment, home / "ours.log", port))
     config = {
         "name": "bench",
         "fileStorageConfig": {"type": "LOCAL"},

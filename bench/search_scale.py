@@ -65,13 +65,8 @@ class Given:
 def main() -> None:
     options = _options()
     report.end_in_order()
-    with _postgres(options.url) as url:
-        database.migrate(url)
-        db = database.Database(url, role="api", size=options.clients)
-        try:
-            found = _run(db, options)
-        finally:
-            db.close()
+    with migrated(options.url, size=options.clients) as db:
+        found = _run(db, options)
     _print(found)
     report.write("search_scale", found)
 
@@ -94,7 +89,7 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
         figures["recall"] = _recall(db, partition, queries)
     finally:
         if options.url:
-            _clean(db, scope, partition, store)
+            clean_up(db, scope, partition, store)
     return figures
 
 
@@ -123,18 +118,18 @@ def _measure(
         "search hybrid": _search(db, scope, store, 0.5),
     }
     spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in kinds}
-    backends, dice = _backends(db), np.random.default_rng(11)
+    backends, dice = server_processes(db), np.random.default_rng(11)
     for number in range(rounds + 1):
         print(f"round {number} of {rounds}" if number else "warming up", flush=True)
         for text, values in queries:
             for name in dice.permutation(list(kinds)):  # whoever comes second finds warm caches
                 kind = kinds[name]
-                server, ours, start = _cpu(backends), time.process_time(), time.perf_counter()
+                server, ours, start = cpu_of(backends), time.process_time(), time.perf_counter()
                 kind(text, values)
                 wall, mine = time.perf_counter() - start, time.process_time() - ours
                 if number:
-                    spent[name].append((wall * 1000, _cpu(backends) - server, mine * 1000))
-    return {name: _summary(rows) for name, rows in spent.items()}
+                    spent[name].append((wall * 1000, cpu_of(backends) - server, mine * 1000))
+    return {name: summary_of(rows) for name, rows in spent.items()}
 
 
 def _together(
@@ -165,13 +160,13 @@ def _together(
 
         with ThreadPoolExecutor(options.clients) as pool:
             list(pool.map(lambda which, client=client: client(which, seconds=0.5), range(options.clients)))
-            backends = _backends(db)
-            server, ours, start = _cpu(backends), time.process_time(), time.monotonic()
+            backends = server_processes(db)
+            server, ours, start = cpu_of(backends), time.process_time(), time.monotonic()
             done = sum(pool.map(client, range(options.clients)))
         seconds = time.monotonic() - start
         found[name] = {
             "searches_a_second": round(done / seconds, 1),
-            "server_cpu_ms": round((_cpu(backends) - server) / done, 2),
+            "server_cpu_ms": round((cpu_of(backends) - server) / done, 2),
             "own_cpu_ms": round((time.process_time() - ours) * 1000 / done, 2),
         }
     return found
@@ -255,7 +250,7 @@ def _recall(db: database.Database, partition: int, queries: list[Any]) -> float:
     return found / (10 * len(queries))
 
 
-def _clean(db: database.Database, scope: Scope, partition: int, store: PgVectorStore) -> None:
+def clean_up(db: database.Database, scope: Scope, partition: int, store: PgVectorStore) -> None:
     """Take everything away again, for a database that stays."""
     print("cleaning up", flush=True)
     store.drop_index(scope)
@@ -267,7 +262,7 @@ def _clean(db: database.Database, scope: Scope, partition: int, store: PgVectorS
 
 
 @contextmanager
-def _postgres(url: str | None) -> Iterator[str]:
+def a_database(url: str | None) -> Iterator[str]:
     """The given database, or an embedded one that goes away again, as do those of runs that were killed."""
     if url is not None:
         yield url
@@ -287,18 +282,30 @@ def _postgres(url: str | None) -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _backends(db: database.Database) -> list[Path]:
+@contextmanager
+def migrated(url: str | None, *, size: int) -> Iterator[database.Database]:
+    """`a_database` with the service's schema, opened as the API opens it with so many connections."""
+    with a_database(url) as address:
+        database.migrate(address)
+        db = database.Database(address, role="api", size=size)
+        try:
+            yield db
+        finally:
+            db.close()
+
+
+def server_processes(db: database.Database) -> list[Path]:
     """Where the processor time of the server's connections stands; nowhere if they are another machine's."""
     rows = db.rows("select pid from pg_stat_activity where backend_type in ('client backend', 'parallel worker')")
     return [path for row in rows if (path := Path(f"/proc/{row['pid']}/schedstat")).exists()]
 
 
-def _cpu(backends: list[Path]) -> float:
+def cpu_of(backends: list[Path]) -> float:
     """Milliseconds."""
     return sum(int(path.read_text().split()[0]) / 1e6 for path in backends)
 
 
-def _summary(rows: list[tuple[float, float, float]]) -> dict[str, float]:
+def summary_of(rows: list[tuple[float, float, float]]) -> dict[str, float]:
     wall = sorted(row[0] for row in rows)
     return {
         "p50_ms": round(statistics.median(wall), 2),

@@ -1,0 +1,196 @@
+"""What it costs to search on behalf of a user, beside the same search of the application itself, in one run (D69).
+
+    python bench/access.py [--url URL] [--chunks 100000] [--groups 1000] [--of-user 200] [--rounds 7]
+
+The corpus is that of `search_scale`, 20 chunks a document. Each document is for some of the groups by chance: for one
+of them, so that the user may see a fifth (few enough to be looked up first, up to 2,000 documents), then for three,
+about a half. A search for the user includes the statement that reads the user's groups. Vectors are given. Each round
+asks the same queries of every kind, in another order each time; a ratio is that of the medians, `ratio` the largest. It
+fails if a search shows the user a hidden document, or fewer results than asked for. What is made on the way goes away
+again, however the run ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench import report, search_corpus
+from bench.search_corpus import DIMENSIONS
+from bench.search_scale import Given, clean_up, cpu_of, migrated, server_processes, summary_of
+from connectors.vectors.pgvector import PgVectorStore
+from retrieval.access import viewers
+from retrieval.database import database
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+from retrieval.principals import Viewer, visible
+from retrieval.search import packing, search
+from retrieval.search.search import Query
+
+USER = "ada@example.com"
+KINDS = {
+    "semantic": Query("", semantic_weight=1.0, keyword_weight=0.0),
+    "hybrid": Query("", semantic_weight=0.5, keyword_weight=0.5),
+}
+EACH = (1, 3)
+"""Groups that a document is for."""
+
+
+def main() -> None:
+    options = _options()
+    report.end_in_order()
+    with migrated(options.url, size=1) as db:
+        found = _run(db, options)
+    _print(found)
+    report.write("access", found)
+
+
+def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
+    scope, partition = search_corpus.scope(db)
+    store = PgVectorStore(db, scope.namespace, DIMENSIONS)
+    dice = np.random.default_rng(7)
+    figures: dict[str, Any] = {"chunks": options.chunks, "groups": options.groups, "of_user": options.of_user}
+    try:
+        search_corpus.fill(db, partition, dice, options.chunks)
+        _groups(db, partition, options.groups, options.of_user)
+        store.ensure_index(scope)
+        packing.keep(db, partition)
+        asked = search_corpus.queries(db, partition, dice, 20)
+        figures["each"] = {}
+        for each in EACH:
+            seen = _share(db, partition, options.groups, options.of_user, each)
+            _wait_for_others(db)
+            kinds = _measure(db, scope, store, asked, options.rounds)
+            figures["each"][str(each)] = {"documents_seen": seen, "kinds": kinds, "ratios": _ratios(kinds)}
+        figures["ratio"] = max(
+            ratio for one in figures["each"].values() for name, ratio in one["ratios"].items() if name != "CPU"
+        )
+    finally:
+        if options.url:
+            clean_up(db, scope, partition, store)
+    return figures
+
+
+def _groups(db: database.Database, partition: int, groups: int, of_user: int) -> None:
+    values = {"partition": partition, "groups": groups, "of_user": of_user, "user": f"u:{USER}"}
+    db.rows(
+        "insert into access_groups (partition_id, id) select %(partition)s, 'g' || n"
+        " from generate_series(0, %(groups)s - 1) n",
+        values,
+    )
+    db.rows(
+        "insert into group_members (partition_id, group_id, member) select %(partition)s, 'g' || n, member"
+        " from generate_series(0, %(groups)s - 1) n, unnest(array[%(user)s, 'u:bob@example.com']) member"
+        " where n < %(of_user)s or member <> %(user)s",
+        values,
+    )
+
+
+def _share(db: database.Database, partition: int, groups: int, of_user: int, each: int) -> int:
+    """Each document is for so many of the groups; how many documents the user may see."""
+    dice = np.random.default_rng(each)
+    names = [row["id"] for row in db.rows("select id from documents where partition_id = %(p)s", {"p": partition})]
+    chosen = [dice.choice(groups, each, replace=False) for _ in names]
+    db.rows(
+        "update documents d set access = jsonb_build_object('users', '[]'::jsonb, 'groups', w.groups::jsonb)"
+        " from unnest(%(ids)s::text[], %(groups)s::text[]) w (id, groups) where d.id = w.id",
+        {"ids": names, "groups": ["[" + ",".join(f'"g{one}"' for one in some) + "]" for some in chosen]},
+    )
+    with psycopg.connect(db.url, autocommit=True) as connection:
+        connection.execute("vacuum analyze")
+    return sum(bool((some < of_user).any()) for some in chosen)
+
+
+def _wait_for_others(db: database.Database) -> None:
+    """Until the connection that has vacuumed is gone: processor time is read of all there are."""
+    until = time.monotonic() + 10
+    while len(server_processes(db)) > 1 and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def _measure(
+    db: database.Database, scope: Scope, store: PgVectorStore, asked: list[Any], rounds: int
+) -> dict[str, dict[str, float]]:
+    kinds: dict[str, Callable[[str, Any], search.SearchResult]] = {}
+    for name, query in KINDS.items():
+        kinds[name] = _search(db, scope, store, query, is_for_user=False)
+        kinds[f"{name}, for the user"] = _search(db, scope, store, query, is_for_user=True)
+    spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in kinds}
+    backends, dice = server_processes(db), np.random.default_rng(11)
+    viewer = viewers.viewer_at_work(db, scope, USER)
+    for number in range(rounds + 1):
+        print(f"round {number} of {rounds}" if number else "warming up", flush=True)
+        for text, values in asked:
+            for name in dice.permutation(list(kinds)):  # whoever comes second finds warm caches
+                server, ours, start = cpu_of(backends), time.process_time(), time.perf_counter()
+                found = kinds[name](text, values)
+                wall, mine = time.perf_counter() - start, time.process_time() - ours
+                if number:
+                    spent[name].append((wall * 1000, cpu_of(backends) - server, mine * 1000))
+                elif name.endswith("for the user"):
+                    _check(db, found, viewer)
+    return {name: summary_of(rows) for name, rows in spent.items()}
+
+
+def _search(
+    db: database.Database, scope: Scope, store: PgVectorStore, query: Query, *, is_for_user: bool
+) -> Callable[[str, Any], search.SearchResult]:
+    def run(text: str, values: Any) -> search.SearchResult:
+        where = DocumentFilter(viewer=viewers.viewer_at_work(db, scope, USER)) if is_for_user else None
+        asked = replace(query, text=text, where=where)
+        model: Any = Given()
+        return search.run(db, scope, asked, embedder=model, vectors=store, values=values)
+
+    return run
+
+
+def _check(db: database.Database, found: search.SearchResult, viewer: Viewer) -> None:
+    ids = [hit.document_id for hit in found.hits]
+    row = db.row(
+        "select count(distinct d.id) as seen from documents d where d.id = any(%(ids)s) and " + visible("d"),
+        {**viewer.params(), "ids": ids},
+    )
+    if len(ids) < KINDS["hybrid"].top_k or row is None or row["seen"] < len(set(ids)):
+        raise RuntimeError(f"a search for the user found {len(ids)} results, of documents seen: {row}")
+
+
+def _ratios(kinds: dict[str, dict[str, float]]) -> dict[str, float]:
+    def ratio(name: str, *figures: str) -> float:
+        mine, base = kinds[f"{name}, for the user"], kinds[name]
+        return round(sum(mine[one] for one in figures) / (sum(base[one] for one in figures) or 1), 3)
+
+    return {name: ratio(name, "p50_ms") for name in KINDS} | {"CPU": ratio("hybrid", "server_cpu_ms", "own_cpu_ms")}
+
+
+def _print(found: dict[str, Any]) -> None:
+    print(f"{found['chunks']} chunks, {found['groups']} groups, the user in {found['of_user']}")
+    print(f"{'':32}{'p50 ms':>10}{'p95 ms':>10}{'server CPU':>12}{'own CPU':>10}")
+    for each, one in found["each"].items():
+        print(f"documents for {each} of the groups: the user may see {one['documents_seen']}")
+        for name, row in one["kinds"].items():
+            print(f"{name:32}{row['p50_ms']:10}{row['p95_ms']:10}{row['server_cpu_ms']:12}{row['own_cpu_ms']:10}")
+        print("  times the application's: " + ", ".join(f"{name} {ratio}" for name, ratio in one["ratios"].items()))
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--url", help="a database; an embedded one without it")
+    options.add_argument("--chunks", type=int, default=100_000)
+    options.add_argument("--groups", type=int, default=1_000)
+    options.add_argument("--of-user", type=int, default=200)
+    options.add_argument("--rounds", type=int, default=7)
+    return options.parse_args()
+
+
+if __name__ == "__main__":
+    main()
