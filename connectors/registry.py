@@ -186,9 +186,11 @@ def connector(name: str, app: Mapping[str, Any], options: settings.Settings) -> 
     return cast("Connector", make(app, options))
 
 
-def authorizer(name: str, app: Mapping[str, Any], options: settings.Settings) -> Authorizer:
-    """Who speaks OAuth2 with a content service."""
-    return connector(name, app, options).authorizer
+def authorizer(name: str, app: Mapping[str, Any], options: settings.Settings, *, sharing: bool = False) -> Authorizer:
+    """Who speaks OAuth2 with a content service. `sharing`: it is to be asked whom it shows its items (D70), too."""
+    made = connector(name, app, options).authorizer
+    more = getattr(made, "with_sharing", None)
+    return cast("Authorizer", more()) if sharing and more is not None else made
 
 
 def _load(table: Mapping[str, str], value: str, field: str) -> Any:

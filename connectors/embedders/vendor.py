@@ -98,6 +98,10 @@ class VendorEmbedder:
             )
         return self._unit(np.concatenate(parts))
 
+    def requests(self, texts: Sequence[str]) -> int:
+        """How many requests `embed` makes of these texts, by what is known of their size."""
+        return len(self._meter.pack(estimate(self.provider, self.model, texts)))
+
     def check(self) -> None:
         """Raise Fatal or Retryable unless one word can be embedded now."""
         self.embed(["check"], "query")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
@@ -49,7 +49,8 @@ class Auth(Enum):
 class Service:
     """What one content service wants. `account`: the field of its token answer that says whose tokens these are;
     `nonce`: its tokens come with a signed word (OpenID Connect), which answers this authorization and no other;
-    `rights`: the scopes without which it cannot be read, each with those that hold it too."""
+    `rights`: the scopes without which it cannot be read, each with those that hold it too; `sharing`: what is asked
+    for instead of `extra` where whom its items are for is to be read (D70)."""
 
     name: str
     authorize: str
@@ -62,6 +63,7 @@ class Service:
     account: str | None = None
     nonce: bool = False
     rights: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sharing: Mapping[str, str] = field(default_factory=dict)
 
 
 Send = Callable[["OAuth", str, dict[str, str]], Any]
@@ -93,6 +95,10 @@ class OAuth:
     @property
     def pkce(self) -> bool:
         return self.service.pkce
+
+    def with_sharing(self) -> OAuth:
+        """The same, asking for what tells whom items are for, too."""
+        return replace(self, service=replace(self.service, extra={**self.service.extra, **self.service.sharing}))
 
     def authorize_url(self, *, redirect_uri: str, state: str, challenge: str | None) -> str:
         """The parameters of the base stay, but for those that are ours."""

@@ -8,6 +8,7 @@ organization, users, existingAccess. Groups go by their address, else by `micros
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from connectors.http.paging import Cursors
@@ -24,8 +25,10 @@ ORGANIZATION: Final = "microsoft:organization"
 def access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> SourceAccess:
     """Of one item. Skippable where the account may not ask."""
     users, groups, public = list[str](), list[str](), False
-    for one in _permissions(graph, tokens, f"{drive.at(item_id)}/permissions"):
-        scope = link.get("scope") if isinstance(link := one.get("link"), Mapping) else None
+    told = _permissions(graph, tokens, f"{drive.at(item_id)}/permissions")
+    for one in filter(_counts, told):
+        link = one.get("link")
+        scope = link.get("scope") if isinstance(link, Mapping) and not one.get("hasPassword") else None
         public = public or scope == "anonymous"
         groups += [ORGANIZATION] if scope == "organization" else []
         for identity in _identities(one):
@@ -37,6 +40,17 @@ def access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> Sou
     return SourceAccess(tuple(users), tuple(groups), public=public)
 
 
+def _counts(one: Mapping[str, Any]) -> bool:
+    """Not one that gives nothing or has ended. The first moment of all means that it does not end."""
+    ends = one.get("expirationDateTime")
+    try:
+        end = datetime.fromisoformat(str(ends)) if ends else datetime.min.replace(tzinfo=UTC)
+        has_ended = end.year > 1 and end <= datetime.now(UTC)
+    except (ValueError, TypeError):
+        return False
+    return one.get("roles") != [] and not has_ended
+
+
 def _permissions(graph: Graph, tokens: TokenSource, path: str) -> Iterator[Mapping[str, Any]]:
     cursors = Cursors(f"{graph.title}'s listing of permissions")
     while True:
@@ -46,7 +60,7 @@ def _permissions(graph: Graph, tokens: TokenSource, path: str) -> Iterator[Mappi
         found = answer.body.get("value")
         if not isinstance(found, list):
             raise Retryable(f"{graph.title}'s listing broke off: its answer holds no permissions.")
-        yield from (one for one in found if isinstance(one, dict) and one.get("roles") != [])
+        yield from (one for one in found if isinstance(one, dict))
         link = answer.body.get("@odata.nextLink")
         if not link:
             return

@@ -17,8 +17,8 @@ CRASHED = (
 
 
 ONLY_PICTURES = (
-    "The PDF holds no text, only pictures or blank pages. If they are scans, ingest it again with the OCR strategy "
-    "STANDARD_OCR (ocrConfig); a retry reads it as before."
+    "The PDF holds no text, only pictures or blank pages. If they are scans, retry it, or ingest it again, with "
+    "the OCR strategy STANDARD_OCR (ocrConfig)."
 )
 
 

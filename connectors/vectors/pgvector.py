@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any, LiteralString
 
@@ -53,6 +54,8 @@ _IDS: LiteralString = """
 _OF_DOCUMENTS: LiteralString = """
     and exists (select from documents d where d.id = v.document_id and d.partition_id = {partition}
                 and d.deleted_at is null and """
+_NAMED: LiteralString = "and v.document_id = any(%(named)s)"
+"""Ids are compared with the vector's own: with the document's they would be sorted anew for each vector looked at."""
 _TUNE: LiteralString = (
     "select set_config('hnsw.ef_search', %(ef)s, true), set_config('hnsw.iterative_scan', 'strict_order', true)"
 )
@@ -210,8 +213,11 @@ class PgVectorStore:
         condition: LiteralString = ""
         filtering: dict[str, Any] = {}
         if where is not None and where.narrows():
-            fragment, filtering = where.sql("d")
+            fragment, filtering = replace(where, document_ids=()).sql("d")
             condition = f"{_OF_DOCUMENTS.format(partition=partition)}{fragment})"
+            if where.document_ids:
+                condition = f"{_NAMED}{condition}"
+                filtering = {**filtering, "named": list(where.document_ids)}
         size = int(self._dimensions)
         distance = f"(v.values::halfvec({size}) <=> %(values)s::halfvec({size}))"
         order = f"{distance} + 0, v.id" if exact else distance

@@ -72,7 +72,9 @@ class BoxAccount(account.Served):
         self.lost = False
         self.complaints: list[str] = []
         self.grants: dict[str, list[dict[str, Any]]] = {}
-        self.links: dict[str, bool] = {}
+        self.links: dict[str, dict[str, Any] | None] = {}
+        self.owners: dict[str, str] = {}
+        """Of files that were handed over."""
         self.untold: set[str] = set()
         self._signed: dict[str, Node] = {}
 
@@ -164,20 +166,23 @@ class BoxAccount(account.Served):
         entries = [_shown(node, query["fields"]) for node in held[int(start) : end]]
         return 200, {"limit": 1000, "entries": entries, "next_marker": f"{its}-{end}" if end < len(held) else None}
 
-    def grant(self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False) -> None:
-        """For whom a file or folder is from now on, beside its owner; without any it is not shared."""
+    def grant(
+        self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False, role: str = "viewer", **link: Any
+    ) -> None:
+        """For whom a file or folder is from now on, beside its owner; without any it is not shared. `link`: what its
+        public link is besides."""
         kinds = [("user", name) for name in users] + [("group", name) for name in groups]
         self.grants[one] = [
             {
                 "type": "collaboration",
                 "id": f"{one}{number}",
-                "role": "viewer",
+                "role": role,
                 "status": "accepted",
                 "accessible_by": {"type": kind, "id": name, **({"login": name} if kind == "user" else {})},
             }
             for number, (kind, name) in enumerate(kinds)
         ]
-        self.links[one] = public
+        self.links[one] = link if public else None
 
     def _collaborations(self, its: str, _query: dict[str, str]) -> tuple[int, Any]:
         if its in self.untold:
@@ -189,10 +194,12 @@ class BoxAccount(account.Served):
         if node is None or node.kind != "file" or node.is_gone:
             return _refusal(404)
         shown = _shown(node, query["fields"])
-        if "shared_link" in query["fields"] and self.links.get(its):
+        if "owned_by" in shown and its in self.owners:
+            shown["owned_by"] = {**shown["owned_by"], "login": self.owners[its]}
+        if "shared_link" in query["fields"] and (said := self.links.get(its)) is not None:
             link = {"url": "https://app.box.com/s/x", "access": "open", "effective_access": "open", "accessed": "open"}
             more = {"effective_permission": "can_download", "is_password_enabled": False, "download_count": 0}
-            shown["shared_link"] = {**link, **more, "preview_count": 0}
+            shown["shared_link"] = {**link, **more, "preview_count": 0, **said}
         return 200, shown
 
     def _events(self, _its: str, query: dict[str, str]) -> tuple[int, Any]:

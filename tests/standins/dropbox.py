@@ -21,13 +21,14 @@ from tests.standins.account import Served
 from tests.standins.account import serving as served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.standins.faults import Handler
 
 ROUTES = (Path(__file__).with_name("contracts") / "dropbox-files-routes.stone").read_text()
 SCOPES = dict(re.findall(r'^route (\S+) .*?scope = "([\w.]+)"', ROUTES, re.DOTALL | re.MULTILINE))
 HOME, TEAM = "1001", "2002"
+OWNER = "ada@example.com"
 NOT_FOUND = {".tag": "path", "path": {".tag": "not_found"}}
 
 
@@ -52,11 +53,18 @@ class DropboxAccount(Served):
         self.history: dict[str, list[dict[str, Any]]] = {}
         self.log: list[str] = []
         self.cursors: dict[str, tuple[list[dict[str, Any]], int]] = {}
+        self.members: dict[str, tuple[list[Any], list[Any]]] = {}
         self.complaints: list[str] = []
         self.arguments: list[tuple[str, Any]] = []
         self.lost = False
         self.team = False
         self.one_folder_only = False
+        self.grants: dict[str, dict[str, Any]] = {}
+        self.owners: dict[str, str] = {}
+        """Of files that were handed over."""
+        self.untold: set[str] = set()
+        self.permitted = True
+        """Whether the authorization holds sharing.read."""
         self._numbers = itertools.count(1)
 
     # What a person does
@@ -96,6 +104,17 @@ class DropboxAccount(Served):
             self.files = {one: file for one, file in self.files.items() if not file["path"].lower().startswith(below)}
             self.folders = {one: name for one, name in self.folders.items() if not (one + "/").startswith(below)}
             self.log.append(below.rstrip("/"))
+
+    def folder(self, path: str) -> str:
+        """What a folder is granted by."""
+        return f"/{path}".lower()
+
+    def grant(self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False, **link: Any) -> None:
+        """For whom a file or folder is from now on, beside its owner; without any it is not shared. `link`: fields of
+        the file's link."""
+        self.grants[one] = {"users": users, "groups": groups, "link": {"current_audience": "public"} | link}
+        if not (public or link):
+            del self.grants[one]["link"]
 
     def lose(self) -> None:
         self.lost = True
@@ -150,6 +169,10 @@ class DropboxAccount(Served):
         argument = json.loads(sent)
         self.arguments.append((name, argument))
         self._judge(route.arg_type, argument, f"argument of {name}")
+        if route in sharing_routes():
+            if not self.permitted:
+                raise Refusal({".tag": "missing_scope", "required_scope": "sharing.read"}, 401)
+            return argument
         scope = SCOPES.get(name, "account_info.read")
         if scope not in SERVICE.extra["scope"].split():
             self.complaints.append(f"{name} needs {scope}, which was not asked for")
@@ -262,6 +285,46 @@ class DropboxAccount(Served):
         about = {"name": f"{file['name']}.{wanted}", "size": len(content), "export_hash": _hash(content)}
         return {"export_metadata": about, "file_metadata": file}, content
 
+    def _list_file_members(self, argument: Any, _handler: Any) -> tuple[Any, None]:
+        """A page at a time: the owner and whom the file and the folders above it were shared with."""
+        its = self._told(argument["file"])
+        path = self.files[its]["path"].lower()
+        places = [its, *(path[:end] for end in range(1, len(path)) if path[end] == "/")]
+        shared = [self.grants[one] for one in places if one in self.grants]
+        users = [_user(self.owners.get(its, OWNER), "owner")]
+        users += [_user(name, "viewer") for one in shared for name in one["users"]]
+        users += [_user("passer@example.com", "traverse")]
+        groups = [_group(name) for one in shared for name in one["groups"]]
+        return self._members(users, groups)
+
+    def _list_file_members_continue(self, argument: Any, _handler: Any) -> tuple[Any, None]:
+        return self._members(*self.members.pop(argument["cursor"]))
+
+    def _members(self, users: list[Any], groups: list[Any]) -> tuple[Any, None]:
+        """Two users at most, then the rest; groups on the last page."""
+        if len(users) <= 2:
+            return {"users": users, "groups": groups, "invitees": []}, None
+        cursor = f"members-{next(self._numbers)}"
+        self.members[cursor] = users[2:], groups
+        return {"users": users[:2], "groups": [], "invitees": [], "cursor": cursor}, None
+
+    def _get_file_metadata(self, argument: Any, _handler: Any) -> tuple[Any, None]:
+        its = self._told(argument["file"])
+        policies = {"acl_update_policy": {".tag": "owner"}, "shared_link_policy": {".tag": "anyone"}}
+        told = {"id": its, "name": "x", "policy": policies, "preview_url": "https://www.dropbox.com/scl/fi/x"}
+        link = self.grants.get(its, {}).get("link")
+        if link:
+            audience = {".tag": link["current_audience"]}
+            more = {"audience_options": [audience], "current_audience": audience, "link_permissions": []}
+            more |= {"password_protected": False, "url": "https://www.dropbox.com/scl/fi/x?rlkey=y"}
+            told["link_metadata"] = {**more, **{key: link[key] for key in link if key != "current_audience"}}
+        return told, None
+
+    def _told(self, its: str) -> str:
+        if its in self.untold or its not in self.files:
+            raise Refusal({".tag": "access_error", "access_error": {".tag": "no_permission"}})
+        return its
+
     def _wanted(self, argument: Any) -> str:
         wanted = argument["path"]
         if wanted not in self.files or not self._is_seen(self.files[wanted]["path"].lower()):
@@ -308,9 +371,26 @@ class DropboxAccount(Served):
 
 
 def _route(space: str, name: str) -> Any:
-    from dropbox import files, users
+    from dropbox import files, sharing, users
 
-    return {"files": files, "users": users}[space].ROUTES[name]
+    return {"files": files, "sharing": sharing, "users": users}[space].ROUTES[name]
+
+
+def sharing_routes() -> list[Any]:
+    from dropbox import sharing
+
+    return list(sharing.ROUTES.values())
+
+
+def _user(name: str, level: str) -> dict[str, Any]:
+    who = {"account_id": "dbid:" + "B" * 35, "email": name, "display_name": name, "same_team": True}
+    return {"access_type": {".tag": level}, "user": who}
+
+
+def _group(name: str) -> dict[str, Any]:
+    said = {"group_name": name, "group_id": name, "is_member": False, "is_owner": False, "same_team": True}
+    kinds = {"group_management_type": {".tag": "user_managed"}, "group_type": {".tag": "team"}}
+    return {"access_type": {".tag": "viewer"}, "group": said | kinds}
 
 
 def _hash(content: bytes) -> str:

@@ -35,6 +35,7 @@ MODELS = {
 }
 MODEL = {name: next(iter(models)) for name, models in MODELS.items()}
 INPUTS_PER_MINUTE = {"COHERE": 2000}
+LONGEST_HOLD = 60.0
 TEXTS = {"OPENAI": 2048, "COHERE": 96, "JINA": 512}
 REQUEST_TOKENS, TEXT_TOKENS = 300_000, 8192
 OPENAI = Described(Path(__file__).with_name("contracts") / "openai-embeddings.json")
@@ -50,7 +51,8 @@ class Refused(Exception):
 
 @dataclass
 class Vendor:
-    """One vendor's endpoint. `faults`: each used once; `always`: on every request; `change`: of the vectors sent."""
+    """One vendor's endpoint. `faults`: each used once; `always`: on every request; `change`: of the vectors sent;
+    `holds`: whether a request with these texts is left waiting; `held`: how many were."""
 
     name: str
     port: int = 0
@@ -59,6 +61,8 @@ class Vendor:
     faults: list[Fault] = field(default_factory=list)
     always: list[Fault] = field(default_factory=list)
     change: Callable[[list[list[float]]], list[Any]] | None = None
+    holds: Callable[[list[str]], bool] = lambda _texts: False
+    held: int = 0
     seen: list[Any] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -132,11 +136,21 @@ class _Handler(Handler):
             fault = vendor.faults.pop(0) if vendor.faults else next(iter(vendor.always), None)
         try:
             time.sleep(vendor.delay)
+            self._hold(vendor, body)
             if fault is None or not fault(self):
                 self._answer(vendor, body)
         finally:
             with vendor._lock:
                 vendor._running -= 1
+
+    def _hold(self, vendor: Vendor, body: Any) -> None:
+        texts, until = body.get("texts") or body.get("input") or [], time.monotonic() + LONGEST_HOLD
+        if not vendor.holds(texts):
+            return
+        with vendor._lock:
+            vendor.held += 1
+        while vendor.holds(texts) and time.monotonic() < until:
+            time.sleep(0.05)
 
     def _answer(self, vendor: Vendor, body: Any) -> None:
         try:

@@ -188,7 +188,8 @@ class GoogleDriveAccount(Files, Served):
         node: dict[str, Any] | None = self._node(said["fileId"])
         if said["fileId"] in self.untold:
             raise Refusal(403, "insufficientFilePermissions")
-        found = [{"kind": "drive#permission", "id": "1", "type": "user", "role": "owner", "emailAddress": OWNER}]
+        owner = self.owners.get(said["fileId"], OWNER)
+        found = [{"kind": "drive#permission", "id": "1", "type": "user", "role": "owner", "emailAddress": owner}]
         while node is not None:
             found += self.grants.get(node["id"], [])
             node = self.nodes.get((node.get("parents") or [""])[0])

@@ -50,6 +50,8 @@ class Files:
         self.places: dict[str, set[str]] = {}
         self.lags = False
         self.grants: dict[str, list[dict[str, Any]]] = {}
+        self.owners: dict[str, str] = {}
+        """Of files that were handed over."""
         """Permissions of files and folders, beside the owner's."""
         self._numbers = itertools.count(1)
         self._made(ROOT, "My Drive", FOLDER, "")

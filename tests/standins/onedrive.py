@@ -58,6 +58,8 @@ class OneDriveAccount(Served):
         self.hashed = True
         self.complaints: list[str] = []
         self.grants: dict[str, list[dict[str, Any]]] = {}
+        self.owners: dict[str, str] = {}
+        """Of files that were handed over."""
         self.untold: set[str] = set()
         self.told = True
         """Whether items tell the signed address of their content; it can be asked for in any case."""
@@ -158,7 +160,8 @@ class OneDriveAccount(Served):
         item = self.items.get(item_id)
         if item is None or "deleted" in item or item_id in self.untold:
             return handler.reply(403, _error("accessDenied"))
-        owner = {"id": "0", "roles": ["owner"], "grantedToV2": {"user": {"id": "u1", "email": "ada@example.com"}}}
+        whose = {"id": "u1", "email": self.owners.get(item_id, "ada@example.com")}
+        owner = {"id": "0", "roles": ["owner"], "grantedToV2": {"user": whose}}
         found = [owner, *(one for above in self._chain(item) for one in self.grants.get(above["id"], []))]
         return self._reply(handler, "/me/drive/items/{item-id}/permissions", {"value": found})
 

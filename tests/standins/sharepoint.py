@@ -127,6 +127,9 @@ class SharePointAccount(Served):
     def grant(self, one: str, *users: str, **more: Any) -> None:
         self._of(one).grant(self._item(one), *users, **more)
 
+    def hand_over(self, one: str, owner: str) -> None:
+        self._of(one).owners[self._item(one)] = owner
+
     def hide(self, one: str) -> None:
         self._of(one).untold.add(self._item(one))
 

@@ -166,5 +166,9 @@ def packed(members: Iterable[str], mimetype: str) -> Kind:
 def unknown(name: str) -> Skippable:
     """The refusal of a kind that we do not take."""
     ending = PurePath(name).suffix.lower()
+    if ending.removeprefix(".") in _BY_ENDING:
+        return Skippable(
+            f"The file is named {ending}, but its content is of another kind. Kinds that are taken: {TAKEN}."
+        )
     what = f"Files like this one ({ending})" if re.fullmatch(r"\.\w{1,8}", ending) else "Files of this kind"
     return Skippable(f"{what} cannot be read. Kinds that are taken: {TAKEN}.")

@@ -127,8 +127,8 @@ def _image(path: Path, *, ocr: bool) -> Reply:
     """What is known of an image before its text is recognised."""
     if not ocr:
         raise Skippable(
-            "The file is an image and has no text of its own. Ingest it again with the OCR strategy "
-            "STANDARD_OCR (ocrConfig); a retry reads it as before."
+            "The file is an image and has no text of its own. Retry it, or ingest it again, with the OCR "
+            "strategy STANDARD_OCR (ocrConfig)."
         )
     count, media_type = images.frames(path), images.media_type(path)
     known: dict[str, str | int] = {"mimeType": media_type, "fileSize": path.stat().st_size, "pageCount": count}

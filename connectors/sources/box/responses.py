@@ -44,11 +44,14 @@ class BoxItem(msgspec.Struct, frozen=True):
 
 
 class SharedLink(msgspec.Struct, frozen=True):
-    """`effective_access`: after the folders' and the enterprise's rules; open, company or collaborators."""
+    """`effective_access`: after the folders' and the enterprise's rules; open, company or collaborators.
+    `effective_permission`: what who has the link may do, `no_access` if nothing; `unshared_at`: when it ends.
+    """
 
-    access: str | None = None
     effective_access: str | None = None
+    effective_permission: str | None = None
     is_password_enabled: bool | None = None
+    unshared_at: str | None = None
 
 
 class SharedItem(msgspec.Struct, frozen=True):

@@ -6,10 +6,11 @@ folder holds for all below it. One of a group names the group; who is in it an a
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 from connectors.sources.box.client import BoxSession, Closed, Missing
-from connectors.sources.box.responses import Collaboration
+from connectors.sources.box.responses import Collaboration, SharedLink
 from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess, TokenSource
 
@@ -18,8 +19,12 @@ CLOSED: Final = (
 )
 COMPANY: Final = "box:company"
 """The group of a link that everybody of the enterprise may use."""
-_BLIND: Final = frozenset({"uploader"})
-"""Roles that show nothing."""
+_SEES: Final = frozenset(
+    {"owner", "co-owner", "editor", "viewer", "viewer uploader", "previewer", "previewer uploader"}
+)
+"""Roles that show a file; `uploader` does not, and one that is not known here shows nobody anything."""
+_OPENS: Final = frozenset({"can_edit", "can_download", "can_preview"})
+"""What a link lets do that shows the file."""
 
 
 Folders = dict[tuple[str, str], list[Collaboration]]
@@ -39,14 +44,23 @@ def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders
             told += known[place]
     except (Missing, Closed) as error:
         raise Skippable(CLOSED) from error
-    good = [one for one in told if one.status in (None, "accepted") and one.role not in _BLIND]
+    good = [one for one in told if one.status == "accepted" and one.role in _SEES]
     users = [name for one in good if (name := _login(one))]
     groups = [f"box:{one.accessible_by.id}" for one in good if one.accessible_by and one.accessible_by.type == "group"]
     owner = file.owned_by.login if file.owned_by else None
-    link = file.shared_link if file.shared_link and not file.shared_link.is_password_enabled else None
-    reach = (link.effective_access or link.access) if link else None
+    reach = file.shared_link.effective_access if file.shared_link and _opens(file.shared_link) else None
     groups += [COMPANY] if reach == "company" else []
     return SourceAccess(tuple(filter(None, [owner, *users])), tuple(groups), public=reach == "open")
+
+
+def _opens(link: SharedLink) -> bool:
+    """Whether it needs no password, shows the file and has not ended."""
+    try:
+        ends = datetime.fromisoformat(link.unshared_at) if link.unshared_at else None
+    except ValueError:
+        return False
+    has_ended = ends is not None and ends.replace(tzinfo=ends.tzinfo or UTC) <= datetime.now(UTC)
+    return link.is_password_enabled is False and link.effective_permission in _OPENS and not has_ended
 
 
 def _login(one: Collaboration) -> str | None:

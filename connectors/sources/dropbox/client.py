@@ -133,7 +133,7 @@ def _words(answer: requests.Response) -> bytes:
 
 def _refusal(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
     if status == 401 and b"missing_scope" in said:
-        return Fatal(_PERMISSIONS)
+        return Unpermitted(_PERMISSIONS)
     if status == 401 or (status == 400 and b"access token" in said):
         return Refused()
     if status == 400 and b"cursor" in said:
@@ -149,6 +149,10 @@ _PERMISSIONS = (
     f"{NAME} does not take the request: allow account_info.read, files.metadata.read and files.content.read among the"
     " app's permissions there, and authorize the connection again."
 )
+
+
+class Unpermitted(Fatal):
+    """The authorization lacks the permission that a route needs."""
 
 
 class Forgotten(Exception):

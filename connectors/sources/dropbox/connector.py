@@ -12,11 +12,11 @@ from typing import Any
 
 from connectors.http import oauth
 from connectors.http.oauth import Auth, OAuth, Service
-from connectors.sources.dropbox import browsing, files, listing, places
+from connectors.sources.dropbox import browsing, files, listing, places, sharing
 from connectors.sources.dropbox.client import DropboxSession
 from connectors.sources.dropbox.info import INFO
 from retrieval.choices import EVERYTHING, Choice
-from retrieval.ports import Level, Page, RawContent, SourceItem, TokenSource
+from retrieval.ports import Level, Page, RawContent, SourceAccess, SourceItem, TokenSource
 from retrieval.settings import Settings
 
 SCOPES = ("account_info.read", "files.metadata.read", "files.content.read")
@@ -29,6 +29,7 @@ SERVICE = Service(
     revoke_auth=Auth.BEARER,
     account="account_id",
     rights=dict.fromkeys(SCOPES, ()),
+    sharing={"scope": " ".join((*SCOPES, sharing.SCOPE))},
 )
 
 
@@ -59,6 +60,9 @@ class Dropbox:
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return files.fetch(self.client, tokens, item, to, self.most)
+
+    def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
+        return sharing.access(self.client, tokens, external_id)
 
     def gone(self, tokens: TokenSource, external_id: str) -> bool:
         return files.gone(self.client, tokens, external_id)

@@ -16,6 +16,7 @@ MOST_BYTES = 64 * 1024 * 1024
 """Unpacked; the protocol's own bound is 50 MB."""
 _PIECE = 64 * 1024
 _MOST_TEXT = 4096
+_ROOTS = ("urlset", "sitemapindex")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class _Reader:
         if len(self.path) > 20:
             raise Skippable("The sitemap is nested too deeply.")
         self.path.append(name.rpartition(" ")[2].lower())
+        if len(self.path) == 1 and self.path[0] not in _ROOTS:
+            raise _other()
         if self.path[-1] in ("url", "sitemap"):
             self.text = {}
 
@@ -68,7 +71,13 @@ def read(file: Path) -> Iterator[SitemapEntry]:
         raise Skippable("The sitemap is no well-formed XML.") from error
 
 
-def _refuse(*_declared: object) -> None:
+def _other() -> Skippable:
+    return Skippable("There is no sitemap at the address, but another page. Name a sitemap, or ingest it as a website.")
+
+
+def _refuse(name: str, *_declared: object) -> None:
+    if name.lower() == "html":
+        raise _other()
     raise Skippable("The sitemap declares a document type, which is not allowed.")
 
 

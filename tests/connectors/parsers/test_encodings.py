@@ -109,3 +109,5 @@ def test_bytes_of_no_text_are_refused() -> None:
         data = chance.randbytes(chance.choice([512, 4096]))
         with pytest.raises(Skippable, match="Kinds that are taken"):
             file_types.told(data, "a.bin", "")
+        with pytest.raises(Skippable, match=r"named \.csv, but its content is of another kind"):
+            file_types.told(data, "a.csv", "")

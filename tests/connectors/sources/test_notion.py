@@ -82,8 +82,9 @@ def test_a_database_that_is_not_shared_ends_no_listing(account, listed):
     assert last.whole
 
 
-def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_changed(account, listed):
+def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_changed(account, listed, monkeypatch):
     """All but those of the last ten minutes before the latest change, a minute each."""
+    monkeypatch.setattr(transport, "POLICY", replace(transport.POLICY, burst=1000))
     for number in range(150):
         account.add(f"page {number}")
     items, last = listed()

@@ -1,0 +1,75 @@
+"""Whom Dropbox shows a file: its members, those of shared folders above among them, and its link.
+
+/sharing/list_file_members and /sharing/get_file_metadata (dropbox.com/developers/documentation/http), with the
+permission `sharing.read`, which a connection asks for that is to bring whom its files are for.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.http.paging import Cursors
+from connectors.sources.dropbox.client import Unpermitted
+from retrieval.errors import Skippable
+from retrieval.ports import SourceAccess
+
+if TYPE_CHECKING:
+    from connectors.sources.dropbox.client import DropboxSession
+    from retrieval.ports import TokenSource
+
+SCOPE: Final = "sharing.read"
+CLOSED: Final = "Dropbox does not tell the connected account who may see this file."
+WITHHELD: Final = (
+    f"Dropbox does not tell who may see this file: allow {SCOPE} among the app's permissions there, and authorize the"
+    " connection again."
+)
+TEAM: Final = "dropbox:team"
+"""The group of a link that everybody of the account's team may use."""
+LIMIT: Final = 300
+_SEES: Final = frozenset({"owner", "editor", "viewer", "viewer_no_comment"})
+"""Levels of access that show a file; `traverse` and `no_access` do not, nor does one that is not known here."""
+
+
+def access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceAccess:
+    """Of one file. Skippable where the account may not ask. Who was invited and has not come is nobody yet."""
+
+    def request(sdk: Any) -> SourceAccess:
+        from dropbox.exceptions import ApiError
+
+        try:
+            users, groups = _members(sdk, file_id)
+            audience = _audience(sdk.sharing_get_file_metadata(file_id).link_metadata)
+        except ApiError as error:
+            raise Skippable(CLOSED) from error
+        groups += [TEAM] if audience == "team" else []
+        return SourceAccess(tuple(users), tuple(groups), public=audience == "public")
+
+    try:
+        return client.ask(tokens, request)
+    except Unpermitted as error:
+        raise Skippable(WITHHELD) from error
+
+
+def _members(sdk: Any, file_id: str) -> tuple[list[str], list[str]]:
+    cursors, users, groups = Cursors("Dropbox's listing of members"), list[str](), list[str]()
+    page = sdk.sharing_list_file_members(file_id, include_inherited=True, limit=LIMIT)
+    while True:
+        users += [one.user.email for one in page.users if _sees(one)]
+        groups += [f"dropbox:{one.group.group_id}" for one in page.groups if _sees(one)]
+        if not page.cursor:
+            return users, groups
+        cursors.follow(page.cursor, brought=bool(page.users or page.groups))
+        page = sdk.sharing_list_file_members_continue(page.cursor)
+
+
+def _sees(member: Any) -> bool:
+    return member.access_type._tag in _SEES  # noqa: SLF001 - the SDK's unions tell their kind by it alone
+
+
+def _audience(link: Any) -> str:
+    """Whom a link is for that needs no password and has not ended; "" without one."""
+    if link is None or link.password_protected:
+        return ""
+    ends = link.expiry and link.expiry.replace(tzinfo=link.expiry.tzinfo or UTC)
+    return "" if ends and ends <= datetime.now(UTC) else str(link.current_audience._tag)  # noqa: SLF001

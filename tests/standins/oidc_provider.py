@@ -1,0 +1,230 @@
+"""An OpenID Connect provider on loopback: discovery, keys, and sign-in by authorization code with PKCE.
+
+As OpenID Connect Discovery 1.0 (sections 3 and 4), Core 1.0 (3.1.2 authorization request, 3.1.3 token request and ID
+token), RP-Initiated Logout 1.0, RFC 7636 (PKCE, S256), RFC 7517 (key sets) and RFC 9068 (access tokens) have them.
+Tokens are made by joserfc; what the service reads them with is another library.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import html
+import itertools
+import json
+import secrets
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+from joserfc import jwt
+from joserfc.errors import SecurityWarning
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from tests.standins.faults import Handler, served
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A key of the provider, with the algorithm that it signs with."""
+
+    kid: str
+    algorithm: str
+    key: Any
+
+    def public(self, **more: Any) -> dict[str, Any]:
+        """As its key set shows it."""
+        return {**self.key.as_dict(private=False), "kid": self.kid, "alg": self.algorithm, "use": "sig", **more}
+
+
+def signing_key(algorithm: str = "RS256", kid: str = "") -> SigningKey:
+    """A new key."""
+    made: Any
+    if algorithm.startswith("RS"):
+        made = RSAKey.generate_key(2048, private=True)
+    elif algorithm == "EdDSA":
+        made = OKPKey.generate_key("Ed25519", private=True)
+    else:
+        made = ECKey.generate_key("P-256", private=True)
+    return SigningKey(kid or f"key-{next(_numbers)}", algorithm, made)
+
+
+@dataclass
+class Provider:
+    """What the provider knows, what it was asked, and what it does instead. `people`: claims by subject.
+
+    `instead`: asked with the path before each answer; what it gives, status and content, is sent in its place.
+    """
+
+    client_id: str = "admin-app"
+    client_secret: str = "canary-oidc-client-secret"
+    redirect_uris: set[str] = field(default_factory=set)
+    keys: list[SigningKey] = field(default_factory=lambda: [signing_key()])
+    people: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: int = 300
+    """How long its tokens are valid."""
+    instead: Callable[[str], tuple[int, Any] | None] = lambda _path: None
+    requests: list[str] = field(default_factory=list)
+    """"METHOD /path" of every request."""
+    base: str = ""
+    extra_keys: list[dict[str, Any]] = field(default_factory=list)
+    _codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def issuer(self) -> str:
+        return self.base
+
+    def discovery(self) -> dict[str, Any]:
+        return {
+            "issuer": self.issuer,
+            "authorization_endpoint": f"{self.base}/authorize",
+            "token_endpoint": f"{self.base}/token",
+            "userinfo_endpoint": f"{self.base}/userinfo",
+            "end_session_endpoint": f"{self.base}/logout",
+            "jwks_uri": f"{self.base}/keys",
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": sorted({key.algorithm for key in self.keys}),
+            "code_challenge_methods_supported": ["S256"],
+            "scopes_supported": ["openid", "email", "profile"],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        }
+
+    def key_set(self) -> dict[str, Any]:
+        return {"keys": [*(key.public() for key in self.keys), *self.extra_keys]}
+
+    def claims(self, subject: str, **more: Any) -> dict[str, Any]:
+        """Of a token for this person, now; a claim that is given as None is left out."""
+        now = int(time.time())
+        said = {"iss": self.issuer, "sub": subject, "aud": self.client_id, "iat": now, "exp": now + self.seconds}
+        return {
+            name: value for name, value in (said | self.people.get(subject, {}) | more).items() if value is not None
+        }
+
+    def token(
+        self, subject: str, *, key: SigningKey | None = None, header: dict[str, Any] | None = None, **more: Any
+    ) -> str:
+        """A signed token. `header`: added to the usual one, a None takes a member out."""
+        signer = key or self.keys[0]
+        usual = {"alg": signer.algorithm, "kid": signer.kid, "typ": "JWT"} | (header or {})
+        shown = {name: value for name, value in usual.items() if value is not None}
+        return signed(shown, self.claims(subject, **more), signer)
+
+    def id_token(self, subject: str, nonce: str | None = None) -> str:
+        return self.token(subject, nonce=nonce, auth_time=int(time.time()))
+
+    def redeem(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+        """A code for tokens, once, for the client that asked for it with the verifier of its challenge."""
+        client = (form.get("client_id", ""), form.get("client_secret", ""))
+        if authorization.startswith("Basic "):
+            name, _, secret = base64.b64decode(authorization[6:]).decode().partition(":")
+            client = name, secret
+        if client != (self.client_id, self.client_secret):
+            return 401, {"error": "invalid_client"}
+        with self._lock:
+            asked = self._codes.pop(form.get("code", ""), None)
+        if asked is None or form.get("grant_type") != "authorization_code":
+            return 400, {"error": "invalid_grant"}
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if asked["redirect_uri"] != form.get("redirect_uri") or asked.get("code_challenge") != challenge:
+            return 400, {"error": "invalid_grant"}
+        subject = asked["subject"]
+        return 200, {
+            "access_token": self.token(subject, header={"typ": "at+jwt"}, azp=self.client_id),
+            "id_token": self.id_token(subject, asked.get("nonce")),
+            "token_type": "Bearer",
+            "expires_in": self.seconds,
+            "scope": asked.get("scope", "openid"),
+        }
+
+    def authorize(self, asked: dict[str, str]) -> str:
+        """The page on which a person says who they are. AssertionError for a request that it would refuse."""
+        assert asked.get("client_id") == self.client_id, asked
+        assert asked.get("redirect_uri") in self.redirect_uris, asked
+        assert asked.get("response_type") == "code", asked
+        assert "openid" in asked.get("scope", "").split(), asked
+        assert asked.get("code_challenge_method") == "S256", asked
+        assert asked.get("code_challenge"), asked
+        assert asked.get("state"), asked
+        links = ""
+        for who in self.people:
+            address = html.escape(urlencode({**asked, "subject": who}))
+            links += f'<p><a href="/consent?{address}">Continue as {html.escape(who)}</a></p>'
+        return f"<!doctype html><html lang=en><title>Provider</title><h1>Who are you?</h1>{links}"
+
+    def consent(self, asked: dict[str, str]) -> str:
+        """Where the browser goes with the code."""
+        code = secrets.token_urlsafe(16)
+        with self._lock:
+            self._codes[code] = asked
+        return f"{asked['redirect_uri']}?code={code}&state={quote(asked['state'])}"
+
+
+def signed(header: dict[str, Any], claims: dict[str, Any], signer: SigningKey) -> str:
+    """A token with exactly this header and these claims."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", SecurityWarning
+        )  # RFC 9864 gives EdDSA another name; issuers still use this one
+        return str(jwt.encode(header, claims, signer.key, algorithms=[str(header.get("alg"))]))
+
+
+def unsigned(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"") -> str:
+    """The same without a key: what anybody can write."""
+    parts = (json.dumps(header).encode(), json.dumps(claims).encode(), signature)
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
+
+def by_public_key(header: dict[str, Any], claims: dict[str, Any], signer: SigningKey) -> str:
+    """Signed by HMAC with what everybody may read: the public key as PEM."""
+    unfinished = unsigned({**header, "alg": "HS256"}, claims).rstrip(".")
+    digest = hmac.new(signer.key.as_pem(private=False), unfinished.encode(), hashlib.sha256).digest()
+    return f"{unfinished}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+@contextmanager
+def serving(provider: Provider) -> Iterator[Provider]:
+    """The provider on a port of its own; its address is `provider.base`."""
+
+    class Serving(Handler):
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+            place = urlsplit(self.path)
+            provider.requests.append(f"GET {place.path}")
+            asked = {name: values[0] for name, values in parse_qs(place.query).items()}
+            given = provider.instead(place.path)
+            if given is not None:
+                self.reply(*given)
+            elif place.path == "/.well-known/openid-configuration":
+                self.reply(200, provider.discovery())
+            elif place.path == "/keys":
+                self.reply(200, provider.key_set())
+            elif place.path == "/authorize":
+                self.reply(200, provider.authorize(asked).encode(), {"Content-Type": "text/html; charset=utf-8"})
+            elif place.path == "/consent":
+                self.reply(302, b"", {"Location": provider.consent(asked)})
+            elif place.path == "/logout":
+                self.reply(302, b"", {"Location": asked["post_logout_redirect_uri"]})
+            else:
+                self.reply(404, {"error": "not_found"})
+
+        def do_POST(self) -> None:  # noqa: N802
+            provider.requests.append(f"POST {self.path}")
+            body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
+            form = {name: values[0] for name, values in parse_qs(body).items()}
+            self.reply(*provider.redeem(form, self.headers.get("authorization", "")))
+
+    with served(Serving) as port:
+        provider.base = f"http://127.0.0.1:{port}"
+        yield provider
