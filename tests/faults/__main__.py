@@ -2,14 +2,15 @@
 
     .venv/bin/python -m tests.faults [--minutes 60] [--seed N] [--seconds 60] [--report FILE]
 
-Prints each round as it ends, and a table in the end that `docs/reliability.md` keeps. Exit code 1 if anything was
-wrong. The same seed gives the same faults at the same moments.
+Prints each round as it ends, and a table in the end, also where it is interrupted. Exit code 1 if anything was wrong.
+The same seed gives the same faults at the same moments.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import random
 import signal
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from tests.faults import faults, rounds
 from tests.faults.place import Place
 from tests.faults.rounds import Result
+from tests.faults.sources import Sources
 
 EACH = 5
 """Faults of a round."""
@@ -30,34 +32,46 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=60, help="in which the faults of a round happen")
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options.add_argument("--processes", type=int, default=2, help="of the API")
+    options.add_argument(
+        "--prefect", choices=("own", "bundled"), default="own", help="own: of the operator, behind a network that fails"
+    )
+    options.add_argument("--patience", type=float, default=1, help="times the promised seconds that may be taken")
+    options.add_argument("--logs", type=Path, help="a folder for the logs of all roles after each round that is wrong")
     options.add_argument("--report", type=Path, help="a file for the figures, as JSON")
     chosen = options.parse_args()
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    place = Place(chosen.seed, api_processes=str(chosen.processes))
     results: list[Result] = []
-    try:
-        ends = time.monotonic() + 60 * chosen.minutes
-        while not results or time.monotonic() < ends:
-            names = _names(chosen.seed, len(results), has_disk=place.has_disk)
-            results.append(rounds.run(place, chosen.seed, len(results), chosen.seconds, names))
-            print(results[-1], flush=True)
-    finally:
-        place.close()
-    if chosen.report:
-        chosen.report.write_text(json.dumps([one.figures for one in results], indent=1) + "\n")
-    print(_table(results, disk=place.has_disk))
+    with Sources(chosen.seed) as sources:
+        own = chosen.prefect == "own"
+        place = Place(chosen.seed, sources, has_own_prefect=own, api_processes=str(chosen.processes))
+        try:
+            ends = time.monotonic() + 60 * chosen.minutes
+            while not results or time.monotonic() < ends:
+                names = _names(chosen.seed, len(results), faults.able(place))
+                results.append(rounds.run(place, chosen.seed, len(results), chosen.seconds, names, chosen.patience))
+                print(results[-1], flush=True)
+                if chosen.logs and results[-1].wrong:
+                    place.keep_logs(chosen.logs / f"seed{chosen.seed}-round{results[-1].number}")
+        finally:
+            if chosen.report:
+                chosen.report.write_text(json.dumps([one.figures for one in results], indent=1) + "\n")
+            if results:
+                print(_table(results, disk=place.has_disk), flush=True)
+            place.close()
     return 1 if any(one.wrong for one in results) else 0
 
 
-def _names(seed: int, number: int, *, has_disk: bool) -> list[str]:
-    able = [name for name in faults.ACTIONS if has_disk or name != "disk for files full"]
+def _names(seed: int, number: int, able: list[str]) -> list[str]:
     return random.Random(f"{seed}/{number}/names").sample(able, EACH)
 
 
 def _table(results: list[Result], *, disk: bool) -> str:
     counted = {name: sum(f.name == name for one in results for f in one.plan) for name in faults.ACTIONS}
     head = (
-        f"{len(results)} rounds, {sum(one.acknowledged + one.replaced for one in results)} requests acknowledged,"
+        f"{len(results)} rounds,"
+        f" {sum(one.acknowledged + one.replaced + one.crawls + one.syncs for one in results)} requests acknowledged"
+        f" ({sum(one.crawls for one in results)} crawls, {sum(one.syncs for one in results)} synchronizations),"
         f" {sum(one.reads for one in results)} whole versions read, slowest end"
         f" {max(one.ended for one in results):.1f} s, {sum(len(one.wrong) for one in results)} wrong"
     )

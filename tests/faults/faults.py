@@ -63,30 +63,56 @@ def _postgres_stopped(place: Place, seconds: float) -> None:
     place.postgres.signal(signal.SIGCONT)
 
 
-def _slow(place: Place, seconds: float) -> None:
-    place.network.delay = 0.05
-    time.sleep(seconds)
-    place.network.heal()
+def _slow(name: str) -> Callable[[Place, float], None]:
+    def act(place: Place, seconds: float) -> None:
+        network = place.networks[name]
+        network.delay = 0.05
+        time.sleep(seconds)
+        network.heal()
+
+    return act
 
 
-def _cut(place: Place, seconds: float) -> None:
-    place.network.cut()
-    time.sleep(seconds)
-    place.network.heal()
+def _cut(name: str) -> Callable[[Place, float], None]:
+    def act(place: Place, seconds: float) -> None:
+        network = place.networks[name]
+        network.cut()
+        time.sleep(seconds)
+        network.heal()
+
+    return act
 
 
-def _reset(place: Place, seconds: float) -> None:
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        place.network.reset()
-        time.sleep(0.7)
+def _reset(name: str) -> Callable[[Place, float], None]:
+    def act(place: Place, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            place.networks[name].reset()
+            time.sleep(0.7)
+
+    return act
+
+
+def _prefect_killed(place: Place, _seconds: float) -> None:
+    """The bundled one is started again by the supervisor, the operator's own by its operator."""
+    if place.prefect is None:
+        place.signal("prefect", signal.SIGKILL)
+        return
+    with place.turn:
+        place.prefect.kill()
+        place.prefect.start()
 
 
 def _prefect_lost(place: Place, _seconds: float) -> None:
     """Prefect begins with nothing; its operator registers the deployments again, as the runbook says."""
     with place.turn:
-        place.signal("prefect", signal.SIGKILL)
-        shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
+        if place.prefect is not None:
+            place.prefect.kill()
+            place.prefect.forget()
+            place.prefect.start()
+        else:
+            place.signal("prefect", signal.SIGKILL)
+            shutil.rmtree(place.service.home / "prefect", ignore_errors=True)
         place.until_up()
         done = place.service.run("register")
         assert done.returncode == 0, done.stdout + done.stderr
@@ -110,18 +136,29 @@ def _disk_full(place: Place, seconds: float) -> None:
     filler.unlink()
 
 
+def _refused(place: Place, seconds: float) -> None:
+    if place.sources is not None:
+        place.sources.refuse(seconds)
+
+
 ACTIONS: dict[str, Callable[[Place, float], None]] = {
-    **{f"SIGKILL {role}": kill(role) for role in KILLED},
+    **{f"SIGKILL {role}": _prefect_killed if role == "prefect" else kill(role) for role in KILLED},
     **{f"SIGSTOP {role}": stop(role) for role in STOPPED},
     "SIGKILL postgres": _postgres_killed,
     "restart postgres": _postgres_restarted,
     "SIGSTOP postgres": _postgres_stopped,
-    "slow network": _slow,
-    "cut network": _cut,
-    "reset network": _reset,
+    "slow network": _slow("postgres"),
+    "cut network": _cut("postgres"),
+    "reset network": _reset("postgres"),
     "prefect database lost": _prefect_lost,
     "SIGKILL supervisor": _supervisor_killed,
     "disk for files full": _disk_full,
+    **{
+        f"{what} network to {there}": act(there)
+        for there in ("prefect", "bucket")
+        for what, act in (("slow", _slow), ("cut", _cut), ("reset", _reset))
+    },
+    "account refuses": _refused,
 }
 LASTS = {
     **{f"SIGSTOP {role}": (1.0, 2.0 * LEASE) for role in STOPPED},
@@ -133,8 +170,25 @@ LASTS = {
     "reset network": (1.0, 4.0),
     "SIGKILL supervisor": (0.0, 2.0),
     "disk for files full": (2.0, 6.0),
+    **{
+        f"{what} network to {there}": (1.0, longest)
+        for there in ("prefect", "bucket")
+        for what, longest in (("slow", 6.0), ("cut", 6.0), ("reset", 4.0))
+    },
+    "account refuses": (1.0, 5.0),
 }
 """Seconds, at least and at most."""
+
+
+def able(place: Place) -> list[str]:
+    """Names of what can be done to this place."""
+    lacks = {
+        "disk for files full": not place.has_disk,
+        "account refuses": place.sources is None,
+        **{f"{what} network to prefect": place.prefect is None for what in ("slow", "cut", "reset")},
+        **{f"{what} network to bucket": place.sources is None for what in ("slow", "cut", "reset")},
+    }
+    return [name for name in ACTIONS if not lacks.get(name)]
 
 
 def plan(seed: int, number: int, seconds: float, names: list[str]) -> list[Fault]:

@@ -10,7 +10,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.faults import sources
 from tests.faults.place import LEASE, Place
+from tests.faults.sources import Sources
 from tests.faults.stream import Stream
 
 OPEN_SECONDS = LEASE + 30.0
@@ -50,6 +52,8 @@ def judge(place: Place, stream: Stream, dice: random.Random, patience: float) ->
             time.sleep(0.25)
         took = time.monotonic() - began
         wrong += _lost(connection, stream)
+        if place.sources is not None:
+            wrong += _of_sources(connection, place, place.sources, stream, OPEN_SECONDS * patience)
         connection.execute("update sweeps set due_at = least(due_at, now())")
         while (
             left := _count(connection, "select count(*) from sweeps")
@@ -85,6 +89,26 @@ def _lost(connection: psycopg.Connection[dict[str, Any]], stream: Stream) -> lis
         for run, row in rows.items()
         if run in runs and (row["status"], row["done"], row["documents"]) != ("COMPLETED", 1, 1)
     ]
+
+
+def _of_sources(
+    connection: psycopg.Connection[dict[str, Any]], place: Place, kept: Sources, stream: Stream, seconds: float
+) -> list[str]:
+    """Crawls that lack a page, and where the namespace is not what the account holds after another synchronization."""
+    asked = [*stream.crawls, *stream.syncs]
+    rows = {row["id"]: row for row in connection.execute(_ENDED.encode(), [asked]).fetchall()}
+    wrong = [f"acknowledged and gone: {run}" for run in asked if run not in rows]
+    for run, name in stream.crawls.items():
+        pages = connection.execute(
+            "select external_id from documents where deleted_at is null and status = 'SUCCESS'"
+            " and starts_with(external_id, %s)",
+            [f"{kept.site.url}/{name}/"],
+        ).fetchall()
+        if missing := kept.site.pages(name) - {row["external_id"] for row in pages}:
+            wrong.append(f"crawled and not ingested: {sorted(missing)}, {rows.get(run)}")
+    if refused := sources.synchronized(kept, place.service, seconds):
+        wrong.append(refused)
+    return wrong + kept.wrong(connection, place.service)
 
 
 def _not_found(place: Place, stream: Stream, dice: random.Random) -> list[str]:

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from local import instance
@@ -21,6 +21,8 @@ from local.processes import Process
 from tests.e2e.conftest import Service
 from tests.faults.network import Network
 from tests.faults.own_postgres import OwnPostgres
+from tests.faults.own_prefect import LOGIN, OwnPrefect
+from tests.faults.sources import Sources
 
 LEASE = 6
 """Seconds of a worker's lease, so that a round has time for several."""
@@ -29,46 +31,95 @@ UP_SECONDS = 90.0
 
 
 class Place:
-    """The parts, by name: roles of the instance, its PostgreSQL, the network between them, the disk for files."""
+    """The parts, by name: roles of the instance, its PostgreSQL, the network between them, the disk for files.
 
-    def __init__(self, seed: int, **settings: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="rt-faults-"))
-        self.files = self.folder / "files"
-        self.files.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0700", "faults", str(self.files)]
-        self.has_disk = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    With `sources` there are a website, an account and a bucket too. With `has_own_prefect` Prefect is the operator's,
+    and reached through a network that can fail; otherwise it is the bundled one.
+    """
+
+    prefect: OwnPrefect | None = None
+    prefect_network: Network | None = None
+
+    def __init__(
+        self, seed: int, sources: Sources | None = None, *, has_own_prefect: bool = False, **settings: str
+    ) -> None:
+        self.sources = sources
         self.turn = threading.Lock()
         """Held by a fault that waits for roles to be up again."""
-        self.postgres = OwnPostgres(self.folder / "db")
-        self.postgres.start()
-        self.network = Network(self.postgres.port)
-        self.network.__enter__()
-        self.service = Service(
-            self.folder / "home",
-            database_url=self.postgres.url(self.network.port),
-            secret_key="1:" + base64.b64encode(random.Random(seed).randbytes(32)).decode(),
-            files_directory=str(self.files),
-            lease_seconds=str(LEASE),
-            **settings,
-        )
-        self.service.home.mkdir()
-        self.service.expects_kills()
-        self.service.up()
+        with ExitStack() as stack:
+            self.folder = Path(tempfile.mkdtemp(prefix="rt-faults-"))
+            stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            self.files = self.folder / "files"
+            self.has_disk = self._mounted(stack)
+            self.postgres = OwnPostgres(self.folder / "db")
+            stack.callback(self.postgres.remove)
+            self.postgres.start()
+            self.network = stack.enter_context(Network(self.postgres.port))
+            settings |= self._prefect(stack) if has_own_prefect else {}
+            self.service = Service(
+                self.folder / "home",
+                database_url=self.postgres.url(self.network.port),
+                secret_key="1:" + base64.b64encode(random.Random(seed).randbytes(32)).decode(),
+                files_directory=str(self.files),
+                lease_seconds=str(LEASE),
+                **(sources.settings if sources else {}),
+                **settings,
+            )
+            self.service.home.mkdir()
+            self.service.expects_kills()
+            stack.callback(self.service.run, "down")
+            stack.callback(self.service.client.close)
+            self.service.up()
+            if sources:
+                sources.connect(self.service)
+            self._stack = stack.pop_all()
+
+    def _mounted(self, stack: ExitStack) -> bool:
+        self.files.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0700", "faults", str(self.files)]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            return False
+        stack.callback(subprocess.run, ["umount", "--lazy", str(self.files)], check=False)
+        return True
+
+    def _prefect(self, stack: ExitStack) -> dict[str, str]:
+        """The operator's own, and the settings that lead there."""
+        self.prefect = OwnPrefect(self.folder / "prefect")
+        stack.callback(self.prefect.kill)
+        self.prefect.start()
+        self.prefect_network = stack.enter_context(Network(self.prefect.port))
+        return {
+            "prefect_api_url": f"http://127.0.0.1:{self.prefect_network.port}/api",
+            "prefect_login": LOGIN,
+        }
+
+    @property
+    def networks(self) -> dict[str, Network]:
+        """By what is behind them."""
+        others = {"prefect": self.prefect_network, "bucket": self.sources and self.sources.network}
+        return {"postgres": self.network, **{name: one for name, one in others.items() if one}}
+
+    def heal(self) -> None:
+        """Everything passes at once again, wherever."""
+        for network in self.networks.values():
+            network.heal()
+
+    def keep_logs(self, folder: Path) -> None:
+        """A copy of those of all roles, PostgreSQL's and Prefect's."""
+        shutil.copytree(self.service.home / "logs", folder, dirs_exist_ok=True)
+        for log in (self.folder / "prefect.log", self.folder / "db" / "postgres.log"):
+            if log.exists():
+                shutil.copy(log, folder)
 
     def close(self) -> None:
         """End everything, whatever state it is in, and leave nothing."""
-        self.network.heal()
+        self.heal()
         with suppress(AssertionError, OSError):
             self.postgres.signal(signal.SIGCONT)
         for role in self.roles():
             self.signal(role, signal.SIGCONT)
         self.service.client.close()
-        self.service.run("down")
-        self.network.__exit__()
-        self.postgres.remove()
-        if self.has_disk:
-            subprocess.run(["umount", "--lazy", str(self.files)], check=False)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._stack.close()
 
     def roles(self) -> dict[str, Process]:
         """Living processes by role; `child` is one that the worker runs flows in, where there is one."""
@@ -80,6 +131,8 @@ class Place:
         )
         if record:
             found["supervisor"] = record.supervisor
+        if self.prefect is not None and (process := self.prefect.process):
+            found["prefect"] = process
         if "worker" in found and (children := _children(found["worker"].pid)):
             found["child"] = children[0]
         return {name: process for name, process in found.items() if process.alive()}

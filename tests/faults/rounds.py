@@ -14,6 +14,9 @@ from tests.faults.faults import Fault
 from tests.faults.place import Place
 from tests.faults.stream import Stream
 
+READS = 6
+"""Fewer whole versions read in a round would prove little: it waits for them, for a while."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -26,12 +29,15 @@ class Result:
     replaced: int
     reads: int
     ended: float
+    crawls: int = 0
+    syncs: int = 0
     wrong: Sequence[str] = field(default=())
 
     def __str__(self) -> str:
         head = (
             f"seed {self.seed}, round {self.number}: {self.acknowledged} documents and {self.replaced} replacements"
-            f" acknowledged, {self.reads} whole versions read, all job runs ended {self.ended:.1f} s after the faults"
+            f" acknowledged, {self.crawls} crawls, {self.syncs} synchronizations,"
+            f" {self.reads} whole versions read, all job runs ended {self.ended:.1f} s after the faults"
         )
         told = [f"  {fault}" for fault in self.plan] + [f"  WRONG: {one}" for one in self.wrong[:20]]
         return "\n".join([head, *told])
@@ -45,6 +51,8 @@ class Result:
             "faults": [str(fault) for fault in self.plan],
             "acknowledged": self.acknowledged,
             "replaced": self.replaced,
+            "crawls": self.crawls,
+            "syncs": self.syncs,
             "reads": self.reads,
             "endedSeconds": round(self.ended, 1),
             "wrong": list(self.wrong),
@@ -63,13 +71,25 @@ def run(place: Place, seed: int, number: int, seconds: float, names: Sequence[st
         time.sleep(seconds)
         for thread in acting:
             thread.join()
-        place.network.heal()
+        place.heal()
         try:
             place.until_up()
         except AssertionError as error:
             errors.append(str(error))
+        stream.until_read(READS, seconds=10 * patience)
     took, wrong = judge.judge(place, stream, random.Random(f"{seed}/{number}/judge"), patience)
-    return Result(seed, number, planned, len(stream.runs), len(stream.replaced), stream.reads, took, [*errors, *wrong])
+    return Result(
+        seed,
+        number,
+        planned,
+        len(stream.runs),
+        len(stream.replaced),
+        stream.reads,
+        took,
+        len(stream.crawls),
+        len(stream.syncs),
+        [*errors, *wrong],
+    )
 
 
 def _act(place: Place, fault: Fault, began: float, errors: list[str]) -> None:

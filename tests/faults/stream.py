@@ -12,12 +12,14 @@ from typing import Any, Self
 import httpx
 
 from tests.faults.place import Place
+from tests.faults.sources import crawl_of
 
 GIVES_UP = 120.0
 """Seconds for which a client sends a request again before it says that it was not taken."""
 PAUSE = 0.4
 WORDS = 300
 """Of a document that is replaced: several chunks."""
+CRAWL_EVERY, SYNC_EVERY = 10.0, 4.0
 AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504, 507})
 
 
@@ -29,12 +31,14 @@ class Stream:
         self._dice = random.Random(f"{seed}/{number}/stream")
         self._label = f"s{seed}r{number}"
         self._stopped = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._kept, args=(one,)) for one in (self._send, self._replace, self._read)
-        ]
+        works = [self._send, self._replace, self._read, *([self._crawl, self._synchronize] if place.sources else [])]
+        self._threads = [threading.Thread(target=self._kept, args=(one,)) for one in works]
         self.runs: dict[str, tuple[str, str]] = {}
         self.replaced: list[str] = []
         self.refused: list[str] = []
+        self.crawls: dict[str, str] = {}
+        """Job runs of crawls, and the name of the website of each."""
+        self.syncs: list[str] = []
         self.wrong: list[str] = []
         """What should never be: half a version, an answer of 5xx without its documented form, a thread that died."""
         self.reads = 0
@@ -48,6 +52,12 @@ class Stream:
         self._stopped.set()
         for thread in self._threads:
             thread.join()
+
+    def until_read(self, count: int, seconds: float) -> None:
+        """Waits until so many whole versions were read, or for so long."""
+        deadline = time.monotonic() + seconds
+        while self.reads < count and time.monotonic() < deadline:
+            time.sleep(0.1)
 
     def _kept(self, work: Callable[[httpx.Client], None]) -> None:
         try:
@@ -91,6 +101,25 @@ class Stream:
         if run is not None:
             self.replaced.append(run)
         self._stopped.wait(1.5)
+
+    def _crawl(self, client: httpx.Client) -> None:
+        """A website that nobody has seen before."""
+        sources, name = self._place.sources, f"{self._label}c{len(self.crawls)}"
+        if sources is not None:
+            asked = crawl_of(sources.site, self._place.service.namespace, name)
+            run = self._posted(client, "/v1/ingest/website", {"json": asked})
+            if run is not None:
+                self.crawls[run] = name
+        self._stopped.wait(CRAWL_EVERY)
+
+    def _synchronize(self, client: httpx.Client) -> None:
+        """A person edits the account, and asks for what has changed there."""
+        if self._place.sources is not None:
+            self._place.sources.edit()
+            run = self._posted(client, "/v1/ingest/box", {"json": self._place.sources.asked})
+            if run is not None:
+                self.syncs.append(run)
+        self._stopped.wait(SYNC_EVERY)
 
     def _posted(self, client: httpx.Client, path: str, sent: dict[str, Any]) -> str | None:
         """The acknowledged job run. The same request is sent again, by its key, for as long as nobody knows of it."""

@@ -35,4 +35,4 @@ def test_nothing_is_lost_doubled_or_half_seen_whatever_dies(place):
     done = rounds.run(place, SEED, 0, SECONDS, names, PATIENCE)
     assert not done.wrong, str(done)
     assert done.acknowledged > 10
-    assert done.reads > 5
+    assert done.reads >= rounds.READS
