@@ -19,6 +19,9 @@ from api.errors import understand
 from api.guards import GUARDS
 from api.links import Links
 from api.middleware import RequestMiddleware, rendered
+from api.oidc.issuer_keys import IssuerKeys
+from api.oidc.roles import Roles
+from api.oidc.tokens import TokenRules, Verifier
 from api.operation import Operation
 from api.probe_threads import ProbeThreads
 from api.rendering_limit import RenderingLimit
@@ -46,6 +49,7 @@ from api.routes import (
     metrics,
     namespaces,
     oauth,
+    queue,
     quotas,
     runs,
     search,
@@ -92,6 +96,7 @@ ROUTES = (
     admin,
     quotas,
     audit,
+    queue,
     metrics,
     mcp,
     health,
@@ -104,7 +109,7 @@ HANDLERS = tuple(handler for routes in ROUTES for handler in routes.HANDLERS)
 
 def create_app(settings: Settings, database: Database, ring: KeyRing) -> RequestMiddleware:
     """The application. It opens the database on the first request, so it starts while the database is away."""
-    authenticator = Authenticator(database, ring)
+    authenticator = Authenticator(database, ring, _tokens(settings), Roles(settings.oidc_roles))
     access = AccessLog(settings.log_format) if settings.log_level in {"debug", "info"} else None
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="port")
     links = Links(database, ring, settings.base_url, settings.link_seconds)
@@ -167,6 +172,22 @@ def create_app(settings: Settings, database: Database, ring: KeyRing) -> Request
         router, authenticator, settings.trusted_proxies, access, AuditLog(services.audit), tracing.tracer("api")
     )
     return served
+
+
+def _tokens(settings: Settings) -> Verifier | None:
+    """Who checks tokens of the identity provider, if one is set."""
+    if settings.oidc_issuer is None:
+        return None
+    rules = TokenRules(
+        settings.oidc_issuer,
+        settings.oidc_audiences,
+        frozenset(settings.oidc_clients),
+        settings.oidc_client_id,
+        settings.oidc_principal_claim,
+        settings.oidc_groups_claim,
+    )
+    keys = IssuerKeys(settings.oidc_issuer, settings.oidc_discovery_url, settings.oidc_ca_bundle)
+    return Verifier(rules, keys)
 
 
 async def _keep_counts(database: Database, requests: RequestCounts) -> None:

@@ -30,12 +30,14 @@ class AuditLog:
         if about is None or context.caller is None:
             return
         caller, (segment, parameter) = context.caller, _place(about.path)
+        person = caller.signed_in and caller.signed_in.person
         await self._writer.write(
             Entry(
                 organization_id=caller.organization,
-                key_id=caller.key_id,
-                key_name=caller.key_name,
-                principal=context.principal,
+                key_id=None if person else caller.key_id,
+                key_name=None if person else caller.key_name,
+                principal=context.principal or (person.principal if person else None),
+                subject=person.subject if person else None,
                 method=about.method,
                 route=about.path.replace(":str}", "}"),
                 object_type=object_type(segment),

@@ -9,11 +9,13 @@ import asyncio
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from api import rates
 from api.client_addresses import LIMIT, AddressCounts
 from api.errors import understand
+from api.oidc.roles import BEYOND_ONE_PERSON, ROLE_SCOPES, Place, Roles
+from api.oidc.tokens import Person, Verifier, is_token
 from api.permissions import Permission, Reach
 from api.rates import RateLeases
 from retrieval.accounts import tenants
@@ -42,10 +44,19 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """An authenticated key. `tenant` is the header as it was sent, None without one.
+class SignedIn:
+    """A caller's token of the identity provider: whom it is about, and the role that the person has here."""
 
-    `principal`: the normal name of the user as whom the key acts; `principal_required`: it answers for users alone.
+    person: Person
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An authenticated key, or a person with a token: then `key_id` is the person's and `key_name` their name.
+
+    `tenant` is the header as it was sent, None without one. `principal`: the normal name of the user as whom the key
+    acts; `principal_required`: it answers for users alone.
     """
 
     key_id: str
@@ -62,11 +73,17 @@ class Caller:
     tenant_required: bool
     counted: bool
     """Whether the organization or one of its tenants has, or had, a quota."""
+    signed_in: SignedIn | None = None
+
+    @property
+    def looks_beyond(self) -> bool:
+        """Whether it is answered what looks beyond the one user as whom it acts: a person's role may allow it."""
+        return self.signed_in is not None and self.signed_in.role in BEYOND_ONE_PERSON
 
 
 @dataclass(slots=True)
 class Credentials:
-    """What a request brings: the bearer key, X-Tenant-ID (each None if absent) and the client's address."""
+    """What a request brings: the bearer key or token, X-Tenant-ID (each None if absent) and the client's address."""
 
     api_key: str | None = field(repr=False)
     tenant: str | None
@@ -82,10 +99,21 @@ _LOOK_UP: LiteralString = """
     from api_keys k join organizations o on o.id = k.organization_id
     where k.hash = %(hash)s and k.revoked_at is null
 """
-_COUNT: LiteralString = (
-    "with caller as ("
-    + _LOOK_UP
-    + """),
+_LOOK_UP_ORGANIZATION: LiteralString = """
+    select o.id as organization_id, o.requests_per_minute, o.tenants, o.tenant_required, o.counted,
+           floor(extract(epoch from clock_timestamp()) / 60)::bigint as minute,
+           exists (select from tenants t where t.organization_id = o.id and t.id = %(tenant)s) as tenant_known
+    from organizations o
+    where o.id = coalesce(%(organization)s, (select id from organizations order by created_at, id limit 1))
+"""
+
+
+def _counting(look_up: LiteralString) -> LiteralString:
+    """The same, with so many requests counted. Nothing is found, and nothing written, for what is no caller."""
+    return (
+        "with caller as ("
+        + look_up
+        + """),
     counted as (
         insert into rate_windows as w (caller, minute, requests)
         select organization_id, minute, %(count)s::int from caller
@@ -97,20 +125,26 @@ _COUNT: LiteralString = (
     )
     select counted.requests, counted.minute as counted_minute, caller.* from counted, caller
 """
-)
-"""Nothing is found, and nothing written, for what is no valid key."""
+    )
+
+
+_BY_KEY = _LOOK_UP, _counting(_LOOK_UP)
+_BY_ORGANIZATION = _LOOK_UP_ORGANIZATION, _counting(_LOOK_UP_ORGANIZATION)
 
 
 class Authenticator:
     """Holds the pepper of the installation and, for answers while the database is away, the last rates."""
 
-    def __init__(self, db: Database, ring: KeyRing) -> None:
+    def __init__(self, db: Database, ring: KeyRing, tokens: Verifier | None = None, roles: Roles | None = None) -> None:
+        """`tokens`: who checks those of the identity provider, if there is one; `roles`: what its people may do."""
         self._db = db
+        self._tokens = tokens
+        self._roles = roles or Roles(())
         self._ring = ring
         self._pepper: bytes | None = None
         self._opening = asyncio.Lock()
         self._last: OrderedDict[bytes, tuple[str, Rate]] = OrderedDict()
-        """By the hash of a key: its organization, and what was last said of its rate."""
+        """By the hash of a key, or `organization:…`: the organization, and what was last said of its rate."""
         self._leases = RateLeases(db)
         self._addresses = AddressCounts(db)
 
@@ -118,10 +152,13 @@ class Authenticator:
         """The rate to report, and the caller or the reason of refusal: 401 before 429 (D48)."""
         if credentials.api_key is None:
             return await self._stranger(credentials.address)
+        if self._tokens is not None and is_token(credentials.api_key):
+            return await self._person(self._tokens, credentials)
         key_hash = b""
         try:
             key_hash = hash_api_key(credentials.api_key, pepper=await self._load_pepper())
-            row, minute, place = await self._find(key_hash, credentials.tenant)
+            what = {"hash": key_hash, "tenant": credentials.tenant}
+            row, minute, place = await self._find(_BY_KEY, key_hash, what)
         except AWAY as error:
             return self._last[key_hash][1] if key_hash in self._last else unknown_rate(), understand(error)
         if row is None:
@@ -130,19 +167,48 @@ class Authenticator:
         self._remember(key_hash, row["organization_id"], rate)
         return rate, _over(rate) if place > rate.limit else _caller(row, credentials.tenant)
 
+    async def _person(self, tokens: Verifier, credentials: Credentials) -> tuple[Rate, Caller | ServiceError]:
+        """The same for a token, which is checked each time."""
+        try:
+            person = await tokens.verify(credentials.api_key or "")
+            place = self._roles.of(person.groups)
+        except ServiceError as refusal:
+            return await self._stranger(credentials.address, refusal)
+        known = f"organization:{place.organization or ''}".encode()
+        try:
+            await self._load_pepper()
+            what = {"organization": place.organization, "tenant": credentials.tenant}
+            row, minute, count = await self._find(_BY_ORGANIZATION, known, what)
+        except AWAY as error:
+            return self._last[known][1] if known in self._last else unknown_rate(), understand(error)
+        if row is None:
+            message = "The organization that this installation gives your groups a role in is not there."
+            missing = ServiceError(ErrorCode.FORBIDDEN, message, reason="no_organization")
+            return await self._stranger(credentials.address, missing)
+        rate = _rate(minute, count, row["requests_per_minute"])
+        self._remember(known, row["organization_id"], rate)
+        return rate, _over(rate) if count > rate.limit else _signed_in(row, credentials.tenant, person, place)
+
     async def close(self) -> None:
         """Give back what this process was lent of the rates."""
+        if self._tokens is not None:
+            await self._tokens.close()
         await self._leases.close()
 
-    async def _find(self, key_hash: bytes, tenant: str | None) -> tuple[Row | None, int, int]:
-        """The row of a valid key, the minute and the request's place in it. The key is looked up each time."""
-        what = {"hash": key_hash, "tenant": tenant}
-        organization = self._last[key_hash][0] if key_hash in self._last else None
+    async def _find(
+        self, statements: tuple[LiteralString, LiteralString], known: bytes, what: dict[str, Any]
+    ) -> tuple[Row | None, int, int]:
+        """The row of a valid caller, the minute and the request's place in it. It is looked up each time.
+
+        `statements`: look it up, the latter counting too; `known`: under which name its organization is remembered.
+        """
+        look_up, look_up_and_count = statements
+        organization = self._last[known][0] if known in self._last else None
         if organization is not None and (lent := self._leases.take(organization)) is not None:
             minute, place = lent
             used = False
             try:
-                row = await self._db.async_row(_LOOK_UP, what)
+                row = await self._db.async_row(look_up, what, plan_once=True)
                 used = row is not None
             finally:
                 if not used:
@@ -151,7 +217,7 @@ class Authenticator:
                 return row, minute, place
         count = self._leases.ask(organization)
         try:
-            row = await self._db.async_row(_COUNT, {**what, "count": count})
+            row = await self._db.async_row(look_up_and_count, {**what, "count": count}, plan_once=True)
         finally:
             self._leases.asked(organization, count)
         if row is None:
@@ -159,11 +225,11 @@ class Authenticator:
         minute, limit = row["counted_minute"], row["requests_per_minute"]
         return row, minute, self._leases.lend(row["organization_id"], minute, row["requests"], count, limit)
 
-    async def _stranger(self, address: str) -> tuple[Rate, ServiceError]:
-        """Whoever brings no valid key is counted by address (D58)."""
+    async def _stranger(self, address: str, refusal: ServiceError | None = None) -> tuple[Rate, ServiceError]:
+        """Whoever brings no valid key is counted by address (D58). `refusal`: why, if more is known of it."""
         minute, requests = await self._addresses.add(address)
         rate = _rate(minute, requests, LIMIT)
-        return rate, _over(rate) if requests > LIMIT else unauthorized()
+        return rate, _over(rate) if requests > LIMIT else refusal or unauthorized()
 
     async def _load_pepper(self) -> bytes:
         """On the first request. Those that come at the same time wait, so that both pools are opened once."""
@@ -176,9 +242,9 @@ class Authenticator:
                     )
         return self._pepper
 
-    def _remember(self, key_hash: bytes, organization: str, rate: Rate) -> None:
-        self._last[key_hash] = organization, rate
-        self._last.move_to_end(key_hash)
+    def _remember(self, known: bytes, organization: str, rate: Rate) -> None:
+        self._last[known] = organization, rate
+        self._last.move_to_end(known)
         if len(self._last) > _REMEMBERED:
             self._last.popitem(last=False)
 
@@ -279,6 +345,25 @@ def _caller(row: Row, tenant: str | None) -> Caller:
         tenants_open=row["tenants"] == "open",
         tenant_required=row["tenant_required"],
         counted=row["counted"],
+    )
+
+
+def _signed_in(row: Row, tenant: str | None, person: Person, place: Place) -> Caller:
+    return Caller(
+        key_id=person.id,
+        key_name=person.name,
+        organization=row["organization_id"],
+        scopes=ROLE_SCOPES[place.role],
+        namespace=place.namespace,
+        bound_tenant=place.tenant,
+        principal=person.principal,
+        principal_required=False,
+        tenant=tenant,
+        tenant_known=row["tenant_known"],
+        tenants_open=row["tenants"] == "open",
+        tenant_required=row["tenant_required"],
+        counted=row["counted"],
+        signed_in=SignedIn(person, place.role),
     )
 
 

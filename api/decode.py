@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -25,6 +25,13 @@ FIELD_CODES = {
 _PLACE = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 _MISSING = re.compile(r"Object missing required field `([^`]+)`")
 _GOT = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
+_BOUND = re.compile(r"Expected `(\w+)`(?P<length> of length)? (?P<sign>[<>]=?) (?P<number>\S+)$")
+_PATTERN = re.compile(r"Expected `str` matching regex '(.+)'$")
+_STEP = re.compile(r"\.([^.\[`]+)|\[(?:\.\.\.|\d+)\]")
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_SIGNS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
+_EXAMPLES = ("2026-11-20", "2026-11-20T12:00:00Z")
+_PARTS = {"str": "characters", "array": "entries", "object": "keys"}
 
 
 def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[[bytes], T]:
@@ -35,10 +42,11 @@ def json_reader(kind: type[T], invalid: ErrorCode, *, at: str = "") -> Callable[
         try:
             return whole_numbers.decode(decoder, body)
         except msgspec.ValidationError as error:
-            raise complaint(str(error), invalid, at) from error
+            raise complaint(str(error), invalid, at, kind=kind) from error
         except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError) as error:
+            message = f"{at or 'The body'} {_broken(body, error)}."
             raise ServiceError(
-                FIELD_CODES.get(at, invalid), "The body is not valid JSON.", reason="invalid_json", field=at or None
+                FIELD_CODES.get(at, invalid), message, reason="invalid_json", field=at or None
             ) from error
 
     return read
@@ -71,11 +79,12 @@ def convert(members: Any, kind: type[T], invalid: ErrorCode, *, strict: bool = T
     try:
         return msgspec.convert(members, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise complaint(str(error), invalid) from error
+        raise complaint(str(error), invalid, kind=kind) from error
 
 
-def complaint(text: str, invalid: ErrorCode, at: str = "") -> ServiceError:
-    """The error for a decoder's message: where and what is wrong, never the submitted value."""
+def complaint(text: str, invalid: ErrorCode, at: str = "", *, kind: Any = None) -> ServiceError:
+    """The error for a decoder's message: where and what is wrong, never the submitted value. `kind`: what was decoded,
+    for the values that are allowed."""
     place = _PLACE.search(text)
     path = ".".join(filter(None, (at, place.group(1) if place else "")))
     what = text[: place.start()] if place else text
@@ -87,9 +96,20 @@ def complaint(text: str, invalid: ErrorCode, at: str = "") -> ServiceError:
         wanted, got = _GOT.match(what).groups()  # type: ignore[union-attr]
         said, reason = f"must be {_kind(wanted)}, not {_kind(got)}", "wrong_type"
     elif what.startswith("Expected `"):
-        said, reason = "must be " + what.removeprefix("Expected ").replace("`", ""), "out_of_bounds"
+        said, reason = _bound(what), "out_of_bounds"
+    elif what.startswith("Invalid RFC3339"):
+        said, reason = (
+            f"must be a {'moment' if 'datetime' in what else 'day'}, such as {_EXAMPLES['datetime' in what]}",
+            "not_allowed",
+        )
     elif what.startswith("Invalid"):
-        said, reason = "holds a value that is not one of those allowed", "not_allowed"
+        found = sorted(map(str, _allowed(msgspec.inspect.type_info(kind), place.group(0) if place else "")))
+        said = (
+            f"must be {'one of ' if len(found) > 1 else ''}{', '.join(found)}"
+            if found
+            else "holds a value that is not one of those allowed"
+        )
+        reason = "not_allowed"
     else:
         said, reason = "cannot be read: " + what.replace("`", "").lower(), "invalid"
     code = next((FIELD_CODES[part] for part in re.split(r"[.\[]", path) if part in FIELD_CODES), invalid)
@@ -108,3 +128,58 @@ def _kind(names: str) -> str:
         "null": "null",
     }
     return " or ".join(words.get(name, name) for name in names.split(" | "))
+
+
+def _bound(what: str) -> str:
+    """What a decoder says of a bound, in words."""
+    if pattern := _PATTERN.match(what):
+        return f"must match {pattern[1]}"
+    found = _BOUND.match(what)
+    if found is None:
+        return "must be " + what.removeprefix("Expected ").replace("`", "")
+    number = found["number"].removesuffix(".0")
+    if not found["length"]:
+        return f"must be {_SIGNS[found['sign']]} {number}"
+    parts = _PARTS.get(found[1], "characters")
+    one = {"entries": "entry"}.get(parts, parts.removesuffix("s"))
+    return f"must have {_SIGNS[found['sign']]} {number} {one if number == '1' else parts}"
+
+
+def _broken(body: bytes, error: Exception) -> str:
+    """Why a text is no JSON, and where."""
+    if not body.strip():
+        return "is empty; send JSON"
+    at = _BYTE.search(str(error))
+    if at is None:
+        return "is not valid JSON"
+    what = "half a surrogate pair" if "surrogate" in str(error) else "look"
+    return f"is not valid JSON: {what} at byte {at[1]}"
+
+
+def _allowed(kind: msgspec.inspect.Type, place: str) -> Iterator[Any]:
+    """The values of the enum or literal at a decoder's place, as ` - at `$.config.source``; none for other types."""
+    kinds: list[Any] = [kind]
+    for name in _STEP.findall(place):
+        below: list[Any] = []
+        for one in _plain(kinds):
+            if name and hasattr(one, "fields"):
+                below += [field.type for field in one.fields if field.encode_name == name]
+            elif not name:
+                below += [getattr(one, "item_type", None) or getattr(one, "value_type", None)]
+        kinds = [one for one in below if one is not None]
+    for one in _plain(kinds):
+        if isinstance(one, msgspec.inspect.EnumType):
+            yield from (member.value for member in one.cls)
+        elif isinstance(one, msgspec.inspect.LiteralType):
+            yield from one.values
+
+
+def _plain(kinds: list[Any]) -> Iterator[Any]:
+    """Unions by their members, and what constraints are put around."""
+    for kind in kinds:
+        if isinstance(kind, msgspec.inspect.UnionType):
+            yield from _plain(list(kind.types))
+        elif isinstance(kind, msgspec.inspect.Metadata):
+            yield from _plain([kind.type])
+        else:
+            yield kind

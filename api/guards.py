@@ -34,9 +34,12 @@ async def acts_for_a_principal(connection: Connection, handler: BaseRouteHandler
     about: Operation | None = handler.opt.get("operation")
     if about is not None:
         context, caller = _context(connection), _caller(connection)
-        context.principal = on_behalf.principal_of(list(connection.scope["headers"]), caller, about.invalid)
-        if context.principal is not None and not about.permission.on_behalf:
-            raise on_behalf.refused()
+        acting = on_behalf.principal_of(list(connection.scope["headers"]), caller, about.invalid)
+        context.principal, context.groups = acting.user, acting.groups
+        if acting.user is not None and not about.permission.on_behalf:
+            if acting.asked or not caller.looks_beyond:
+                raise on_behalf.refused(signed_in=caller.signed_in is not None)
+            context.principal, context.groups = None, ()
 
 
 async def holds_the_scope(connection: Connection, handler: BaseRouteHandler) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import quote
@@ -28,32 +30,57 @@ class Kind(StrEnum):
 class Signer:
     """Makes and checks links. `base`: where clients reach the API; `seconds`: how long a link opens.
 
-    A link that is made for a user names it, by its normal name, and opens what that user may see.
+    A link that is made for a user names it, by its normal name, with the groups of its token, and opens what that user
+    may see.
     """
 
     base: str
     seconds: int
     secret: bytes = field(repr=False)
 
-    def link(self, document_id: str, kind: Kind, principal: str | None = None) -> str:
-        expires = int(time.time()) + self.seconds
-        signature = self._sign(document_id, kind, str(expires), principal)
+    def link(self, document_id: str, kind: Kind, principal: str | None = None, groups: Sequence[str] = ()) -> str:
+        expires, held = int(time.time()) + self.seconds, written(groups)
+        signature = self._sign(document_id, kind, str(expires), principal, held)
         link = f"{self.base}{PREFIX}{document_id}/{kind}?expires={expires}&signature={signature}"
-        return link if principal is None else f"{link}&principal={quote(principal, safe='')}"
+        if principal is not None:
+            link += f"&principal={quote(principal, safe='')}"
+        return link if held is None else f"{link}&groups={quote(held, safe='')}"
 
-    def opens(self, document_id: str, kind: str, expires: str, signature: str, principal: str | None = None) -> bool:
-        """Whether these are the parts of a link that was made here and has not expired."""
-        expected = self._sign(document_id, kind, expires, principal)
+    def opens(
+        self,
+        document_id: str,
+        kind: str,
+        expires: str,
+        signature: str,
+        principal: str | None = None,
+        groups: str | None = None,
+    ) -> bool:
+        """Whether these are the parts of a link that was made here and has not expired. `groups` as `written`."""
+        expected = self._sign(document_id, kind, expires, principal, groups)
         if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace")):
             return False
         return int(expires) > time.time()
 
-    def _sign(self, document_id: str, kind: str, expires: str, principal: str | None) -> str:
-        who = (
-            () if principal is None else ("principal", hashlib.sha256(principal.encode("utf-8", "replace")).hexdigest())
-        )
+    def _sign(self, document_id: str, kind: str, expires: str, principal: str | None, groups: str | None) -> str:
+        said = (("principal", principal), ("groups", groups))
+        who = [
+            part
+            for name, value in said
+            if value is not None
+            for part in (name, hashlib.sha256(value.encode("utf-8", "replace")).hexdigest())
+        ]
         what = "\n".join((*who, document_id, kind, expires)).encode("utf-8", "replace")
         return hmac.new(self.secret, what, hashlib.sha256).hexdigest()
+
+
+def written(groups: Sequence[str]) -> str | None:
+    """Groups as a link holds them; None for none."""
+    return json.dumps(sorted(groups), ensure_ascii=False) if groups else None
+
+
+def groups_of(held: str | None) -> list[str]:
+    """The groups of a link that opens."""
+    return [] if held is None else list(json.loads(held))
 
 
 class Links:

@@ -25,7 +25,7 @@ from litestar.types import (
 )
 from litestar.utils.path import normalize_path
 
-from api import request_context
+from api import request_context, viewer
 from api.access_log import AccessLog
 from api.audit import AuditLog, written
 from api.auth import Authenticator, credentials_of, unknown_rate
@@ -50,7 +50,7 @@ _OPEN = ("/v1/oauth/", PREFIX)
 CLOSED = frozenset({"/metrics", "/mcp"})
 """Outside /v1, where Prometheus and language models look, and behind a key all the same."""
 _PROBES = frozenset({"/health", "/ready"})
-_UNCOUNTED = _PROBES | {"/", "/docs", "/openapi.json"}
+_UNCOUNTED = _PROBES | viewer.FILES | {"/", "/openapi.json"}
 """Neither key nor database: these answer whatever else is away. All other paths outside /v1 are counted by address."""
 ALWAYS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """On every answer that does not say something stricter by itself."""

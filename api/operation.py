@@ -75,6 +75,8 @@ class Operation:
     example: Any = None
     stores: bool = True
     """False for a POST that changes nothing, whatever its scope."""
+    bare: bool = False
+    """Nothing at all may be sent instead of a JSON body, which is one without fields."""
     creates: bool = False
     """It takes an Idempotency-Key; its handler does what it does within `Call.once`."""
 
@@ -108,6 +110,8 @@ class Call(Generic[B, Q]):
     content: bytes = b""
     """The JSON body as it was sent."""
     principal: str | None = None
+    groups: tuple[str, ...] = ()
+    """That the user's own token lists, beside those stored."""
 
     def scope(self, namespace_id: str) -> Scope:
         """The scope in a namespace; one that the key is not bound to looks as if it never was (D08)."""
@@ -120,7 +124,9 @@ class Call(Generic[B, Q]):
 
     async def viewer(self, scope: Scope) -> Viewer | None:
         """Who looks at the documents of this scope; None for the application itself, which sees them all."""
-        return None if self.principal is None else await viewers.viewer(self.services.db, scope, self.principal)
+        if self.principal is None:
+            return None
+        return await viewers.viewer(self.services.db, scope, self.principal, self.groups)
 
     async def seen(self, where: DocumentFilter, scope: Scope) -> DocumentFilter:
         """The filter, of what may be seen."""
@@ -219,7 +225,7 @@ def operation(
             context = request_context.of(request.scope)
             caller, tenant = cast("Caller", context.caller), context.tenant
             query = read_query(request.scope["query_string"])
-            content = await _json(request, services, about.invalid) if about.body else b""
+            content = await _json(request, services, about) if about.body else b""
             body = read_body(content) if about.body else None
             context.namespace = getattr(body, "namespace_id", None)
             call: Call[Any, Any] = Call(
@@ -236,6 +242,7 @@ def operation(
                 if retried
                 else None,
                 principal=context.principal,
+                groups=context.groups,
             )
             return answer(await call.recall(call.asked) or await handler(call), about.media_type)
 
@@ -254,15 +261,21 @@ def answer(content: Answer | bytes, media_type: str = "application/json") -> Res
     return Response(body, media_type=media_type, status_code=200)
 
 
-async def _json(request: Request[Any, Any, Any], services: Services, invalid: ErrorCode) -> bytes:
+async def _json(request: Request[Any, Any, Any], services: Services, about: Operation) -> bytes:
     settings = services.settings
+    sent = dict(request.scope["headers"])
+    if about.bare and not sent.keys() & _OF_A_BODY and sent.get(b"content-length", b"0") == b"0":
+        return b"{}"
     return await request_limits.read_json(
         request.receive,
         list(request.scope["headers"]),
         cap=settings.max_body_bytes,
         seconds=settings.body_seconds,
-        invalid=invalid,
+        invalid=about.invalid,
     )
+
+
+_OF_A_BODY = frozenset({b"content-type", b"transfer-encoding"})
 
 
 def _path(request: Request[Any, Any, Any]) -> Mapping[str, str]:

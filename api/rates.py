@@ -55,7 +55,7 @@ _MORE: LiteralString = """
 async def count_more(db: Database, organization: str, more: int) -> tuple[int, int | None, int | None]:
     """Count so many requests beside the one that was counted: the limit, the minute and its requests by now. Without
     the last two nothing was counted, for it would have exceeded the limit."""
-    row = await db.async_row(_MORE, {"organization": organization, "more": more})
+    row = await db.async_row(_MORE, {"organization": organization, "more": more}, plan_once=True)
     return (row["most"], row["minute"], row["requests"]) if row is not None else (0, None, None)
 
 
@@ -155,7 +155,7 @@ class RateLeases:
             unused, lease.places, lease.block = len(lease.places), [], 1
             what = {"organization": organization, "minute": lease.minute, "unused": unused, "limit": lease.limit}
             try:
-                await self._db.async_rows(_RETURN, what)
+                await self._db.async_rows(_RETURN, what, plan_once=True)
             except AWAY as error:
                 log.warning("rates.not_returned", reason=type(error).__name__)
                 return

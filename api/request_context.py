@@ -30,6 +30,8 @@ class RequestContext:
     status: int = 0
     tenant: str = ""
     principal: str | None = None
+    groups: tuple[str, ...] = ()
+    """That the principal's own token lists, by normal names."""
     namespace: str | None = None
     reach: Reach | None = None
     origin: Origin | None = None

@@ -60,7 +60,7 @@ class RunWaits:
             asked = sorted(self._wanted)
             try:
                 rows = await self._db.async_rows(
-                    "select id, status from job_runs where id = any(%(ids)s)", {"ids": asked}
+                    "select id, status from job_runs where id = any(%(ids)s)", {"ids": asked}, plan_once=True
                 )
             except AWAY as error:
                 log.warning("run_waits.waiting", reason=type(error).__name__)

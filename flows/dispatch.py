@@ -39,6 +39,8 @@ log = structlog.get_logger()
 
 LOOK_SECONDS = 1.0
 """How long a job run waits if its notice is lost."""
+PACE_SECONDS = 0.05
+"""Between two looks for what waits: while clients send without a pause, each of their notices would be one."""
 RECONCILE_SECONDS = 3.0
 IDLE_SECONDS = 10.0
 """Between two looks at Prefect while no batch is open: each costs its server more than anything else that is idle."""
@@ -52,8 +54,8 @@ LANGUAGES_SECONDS = 10.0
 LISTEN_SECONDS = 10.0
 """How long the connection that listens may be silent until it is tried."""
 LISTENED_SECONDS = 0.25
-"""Between two looks into the outbox of webhooks while there is one: a notice within the transactions that change
-something would have them all wait for one lock."""
+"""Between two looks into the outbox of webhooks while there is one and a batch is open: a notice within the
+transactions that change something would have them all wait for one lock. The API tells afterwards what it changed."""
 PREFECT_SECONDS = 60.0
 """A client that has once connected may wait for ever for a server that is gone; then a fresh one is made."""
 
@@ -150,8 +152,10 @@ class Dispatcher:
                         self.pulse.succeeded("dispatch")
                     await evaluate(lane, client)
                 self.pulse.succeeded("dispatch")
+                looked = time.monotonic()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.wake.wait(), LOOK_SECONDS)
+                await asyncio.sleep(looked + PACE_SECONDS - time.monotonic())
                 self.wake.clear()
 
     async def take_back(self, lane: Lane) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -26,23 +27,32 @@ from retrieval.namespaces.namespaces import NamespaceConfig
 
 log = structlog.get_logger()
 
-RENEW_SECONDS = 15.0
+RENEW_SECONDS = 5.0
+"""How often the lease is renewed and the progress told."""
 
 
 class _Lost(Exception):
     """Another flow run has the run, or it was deleted."""
 
 
+@dataclass(slots=True)
+class _Count:
+    """Searches that were made, of all; 0 of 0 before they are known."""
+
+    asked: int = 0
+    total: int = 0
+
+
 @contextmanager
-def _held(claimed: Claimed) -> Iterator[Callable[[], None]]:
-    """Renew the run's lease from a thread, however long one request takes. What is given raises `_Lost` once it is
-    another's; threads may share it."""
+def _held(claimed: Claimed, count: _Count) -> Iterator[Callable[[], None]]:
+    """Renew the run's lease from a thread, however long one request takes, and tell the progress. What is given raises
+    `_Lost` once the run is another's; threads may share it."""
     lost, over = threading.Event(), threading.Event()
 
     def beat() -> None:
         while not over.wait(RENEW_SECONDS):
             try:
-                if not runs.renew(context.database(), claimed):
+                if not runs.renew(context.database(), claimed, count.asked, count.total):
                     lost.set()
                     return
             except endings.AWAY:
@@ -68,22 +78,30 @@ def evaluate(run_id: str, attempt: int) -> State[None]:
         claimed = runs.claim(context.database(), run_id, attempt)
         if claimed is None:
             return Cancelled(name="Superseded", message="The run has ended, or another flow run has it.")
-        with _held(claimed) as alive:
-            return _evaluate(claimed, alive)
+        count = _Count()
+        with _held(claimed, count) as alive:
+            return _evaluate(claimed, count, alive)
     except endings.AWAY as error:
         return endings.away(error)
 
 
-def _evaluate(claimed: Claimed, alive: Callable[[], None]) -> State[None]:
+def _evaluate(claimed: Claimed, count: _Count, alive: Callable[[], None]) -> State[None]:
     db = context.database()
+
+    def next_one() -> None:
+        alive()
+        count.asked += 1
+
     try:
         config = namespaces.load(db, context.keys(), claimed.scope.namespace)
         bench = _bench(claimed, config)
         questions = evaluations.questions(db, claimed.evaluation_id)
+        count.total = len(questions) * len(claimed.settings)
+        runs.renew(db, claimed, 0, count.total)
         vectors = judge.vectors_of(bench, questions, claimed.settings, alive)
         judgements = [
             _judge.with_options(task_run_name=f"judge {setting['name']}")(
-                partial(judge.judge, bench, questions, vectors, setting, alive)
+                partial(judge.judge, bench, questions, vectors, setting, next_one)
             )
             for setting in claimed.settings
         ]

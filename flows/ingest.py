@@ -30,9 +30,11 @@ from retrieval.jobs import batches, names, notifications, outcome, progress
 from retrieval.jobs.batches import Lease, Superseded
 from retrieval.jobs.circuits import Circuits
 from retrieval.redaction import without_query
-from retrieval.sources import slug
+from retrieval.sources import STORED, slug
 
 WINDOW_DOCUMENTS = 64
+WINDOW_KNOWN = 1024
+"""Of documents that were sent again: most are as they were, which is told by one look at all of them."""
 WINDOW_BYTES = 16 * 1024 * 1024
 WINDOWS_AT_ONCE = 2
 """While one window embeds, the next is fetched and parsed."""
@@ -111,7 +113,9 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
         except Superseded:
             return endings.unclaimed(lease.batch_id)
     notifications.tell(db)
-    await report.results(results.table(db, lease), results.skipped(db, lease), results.left(db, lease))
+    await report.results(
+        lease.scope.namespace, results.table(db, lease), results.skipped(db, lease), results.left(db, lease)
+    )
     return endings.state(outcome.of_batch(db, lease.batch_id), _told(results.progress(db, lease), later, circuits))
 
 
@@ -134,7 +138,7 @@ async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
             return
         try:
             async with report.finding(partial(progress.read, db, wanted.job_run_id)):
-                named = tasks.named(tasks.discover, wanted.job_run_id)
+                named = tasks.named(tasks.discover, names.host(wanted.request.config.get("url")) or wanted.job_run_id)
                 step = partial(named, Discovery(db, context.keys(), lease, wanted, turn.goes_on, circuits))
                 with losses.alone(db, lease, wanted.job_run_id):
                     await long_waits.patiently(db, lease, step)
@@ -166,7 +170,8 @@ async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits) -> None:
 
 
 def _windows(lease: Lease, seen: set[Key]) -> list[list[Key]]:
-    windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES)
+    known = WINDOW_KNOWN if lease.source in STORED else None
+    windows = items.windows(context.database(), lease, documents=WINDOW_DOCUMENTS, size=WINDOW_BYTES, known=known)
     new = [[key for key in window if key not in seen] for window in windows]
     return [window for window in new if window]
 
@@ -179,12 +184,35 @@ async def _side_by_side(lease: Lease, windows: Sequence[Sequence[Key]], turn: Tu
         async with places:
             if turn.is_over():
                 return
-            await _through(lease, window, turn, circuits, f"window {number} of {len(windows)}")
+            label = f"window {number} of {len(windows)}"
+            for part in await _changed(lease, window, turn, circuits, label):
+                if part is not window and turn.is_over():
+                    return
+                await _through(lease, part, turn, circuits, label)
             await shown.add(len(window))
 
     ended = await asyncio.gather(*(one(*each) for each in enumerate(windows, 1)), return_exceptions=True)
     if trouble := [error for error in ended if error is not None]:
         raise trouble[0]
+
+
+async def _changed(
+    lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str
+) -> list[Sequence[Key]]:
+    """The window as it is; of a large one, after its content was looked at, what has changed, in usual windows."""
+    if len(window) <= WINDOW_DOCUMENTS:
+        return [window]
+    db = context.database()
+    try:
+        work = Work(db, context.keys(), lease, window, label=label, goes_on=turn.goes_on, circuits=circuits)
+        await run_step(tasks.fetch, work)
+        results.settle(db, lease)
+    except Superseded:
+        raise
+    except Fatal as error:
+        get_run_logger().warning("%s", without_query(str(error)))  # told of each part when it comes to it
+    left = items.open_of(db, window)
+    return [left[start : start + WINDOW_DOCUMENTS] for start in range(0, len(left), WINDOW_DOCUMENTS)]
 
 
 async def _through(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Circuits, label: str = "alone") -> None:
@@ -211,7 +239,7 @@ async def _attempt(lease: Lease, window: Sequence[Key], turn: Turn, circuits: Ci
         for step in tasks.PIPELINE:
             await run_step(step, work)
             results.settle(db, lease)
-            if not items.are_open(db, window):
+            if not items.open_of(db, window):
                 break
     except ConfigChanged:
         return False
@@ -230,7 +258,11 @@ async def run_step(step: tasks.Pipeline, work: Work) -> None:
     except Retryable as error:
         get_run_logger().warning("%s gave up: %s", step.name, without_query(str(error)))
         left = [key for key in items.not_past(work.db, work.lease, work.window, step.name) if not work.waits(key)]
-        tried = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
-        later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
-        reason = f"{step.name}: {error} {tried if long_waits.is_soon(error) else later}"
-        items.fail(work.db, work.lease, dict.fromkeys(left, reason))
+        items.fail(work.db, work.lease, {key: _gave_up(step.name, error.each.get(key, error)) for key in left})
+
+
+def _gave_up(step: str, error: Retryable) -> str:
+    """What a document is told that a step could do nothing for."""
+    tried = f"It was tried {tasks.RETRIES + 1} times; retry when the cause is gone."
+    later = f"It asks to wait for {(error.after or 0) / 60:,.0f} minutes: retry after that."
+    return f"{step}: {error} {tried if long_waits.is_soon(error) else later}"

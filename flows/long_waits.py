@@ -1,4 +1,4 @@
-"""How long a step waits in all where a vendor's Retry-After exceeds what one request may wait."""
+"""How long a step waits in all where a vendor's Retry-After exceeds what one request may wait, or a disk is full."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from retrieval.database import disk_full
 from retrieval.database.database import Database
 from retrieval.errors import Retryable, Unavailable
 from retrieval.jobs import batches
@@ -20,6 +21,8 @@ SOON: Final = 60.0
 """Seconds that a step's own tries come to: requests wait so long by themselves."""
 LONGEST: Final = 600.0
 """Seconds for which a step holds its place in the worker, doing nothing."""
+FULL: Final = 10.0
+"""Seconds after which a step that met a full disk looks whether there is room: nobody is asked by that."""
 LOOK: Final = 2.0
 """Seconds after which a cancellation is noticed."""
 
@@ -30,7 +33,7 @@ def is_soon(error: Retryable) -> bool:
 
 
 async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> None:
-    """Run the step, and again after each wait that a vendor asked for. Retryable if these waits exceed `LONGEST` in
+    """Run the step, and again after each wait that a vendor or a full disk asks for. Retryable beyond `LONGEST` in
     total."""
     left = LONGEST
     while True:
@@ -39,11 +42,13 @@ async def patiently(db: Database, lease: Lease, step: Callable[[], None]) -> Non
         except Unavailable:
             raise
         except Retryable as error:
-            if is_soon(error) or (error.after or 0) > left:
+            is_full = disk_full.reason(error) is not None
+            wait = FULL if is_full else error.after or 0
+            if is_soon(error) or wait > left:
                 raise
-            wait = error.after or 0
         left -= wait
-        log.info("step.rate_limited", batch_id=lease.batch_id, seconds=round(wait))
+        event = "step.disk_full" if is_full else "step.rate_limited"
+        log.info(event, batch_id=lease.batch_id, seconds=round(wait))
         await asyncio.to_thread(_pass, db, lease, wait)
 
 

@@ -1,4 +1,7 @@
-"""Which requests a flow run works for: their ids on each of its log lines, their traces going on through its steps."""
+"""Which requests a flow run works for: their ids on each of its log lines, their traces going on through its steps.
+
+What is known to go wrong (`StepError`) says so in its words, and leaves no stack trace in the logs.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,27 @@ import structlog
 
 from retrieval import tracing
 from retrieval.database.database import Database
+from retrieval.errors import StepError
 from retrieval.jobs.batches import Lease
 from retrieval.origin import Origin
 
 _LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 
-class _Requests(logging.Filter):
-    """Puts the request's id before what Prefect keeps and shows of a flow run."""
+class _Lines(logging.Filter):
+    """Puts the request's id before what Prefect keeps and shows of a flow run; drops stack traces of known trouble."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         request = structlog.contextvars.get_contextvars().get("request_id")
         if request and isinstance(record.msg, str) and not getattr(record, "request_id", None):
             record.request_id = request
             record.msg = f"[{request}] {record.msg}"
+        if record.exc_info and isinstance(record.exc_info[1], StepError):
+            record.exc_info = None
         return True
 
 
-_FILTER = _Requests()
+_FILTER = _Lines()
 
 
 @contextmanager

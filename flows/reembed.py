@@ -54,7 +54,7 @@ async def _reembed(batch_id: str, attempt: int) -> State[None]:
         reembedding.drop(db, lease)
         batches.finish(db, lease)
         circuits.end()
-    await report.results(results.table(db, lease))
+    await report.results(lease.scope.namespace, results.table(db, lease))
     if swapped:
         return Completed(message="The namespace is searched with its new model and vector store.")
     told = "Search stays with the old model and vector store; see the result table."

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
 from prefect.logging import get_run_logger
 
+from retrieval import settings
 from retrieval.ingestion import results as outcomes
 from retrieval.redaction import without_query
 from retrieval.statuses import DocumentStatus
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 ROWS = 500
 LOOK_SECONDS = 2.0
+TELL_SECONDS = 1.0
 
 
 class Shown:
@@ -30,6 +34,7 @@ class Shown:
         self._artifact = artifact
         self._total = total
         self._done = 0
+        self._told = time.monotonic()
 
     @classmethod
     async def start(cls, total: int) -> Shown:
@@ -37,8 +42,11 @@ class Shown:
         return cls(asyncio.create_task(_bar(told)), total)
 
     async def add(self, documents: int) -> None:
-        """So many more are through. Whatever the making of the bar raised."""
+        """So many more are through; told once a second, and when it is all. Whatever the making of the bar raised."""
         self._done += documents
+        if self._done < self._total and time.monotonic() - self._told < TELL_SECONDS:
+            return
+        self._told = time.monotonic()
         await aupdate_progress_artifact(await self._artifact, progress=100.0 * self._done / max(self._total, 1))
 
 
@@ -76,8 +84,24 @@ def _found(counts: Mapping[str, Any]) -> str:
     )
 
 
+def in_the_app(namespace: str, rows: Sequence[Outcome]) -> str:
+    """Where the admin app shows the job run of these documents, or the namespace's where there are several; Markdown.
+
+    Empty where the app's address is not known.
+    """
+    options, runs = settings.load(), {row.job_run_id for row in rows}
+    if not (options.ui_public_url or options.ui_port):
+        return ""
+    address = (options.ui_public_url or f"http://{options.ui_host}:{options.ui_port}").rstrip("/")
+    query = {"namespace": namespace} | ({"run": runs.pop()} if len(runs) == 1 else {})
+    return f" [Open in the admin app]({address}/runs?{urlencode(query)})"
+
+
 async def results(
-    rows: Sequence[Outcome], skipped: Mapping[str, int] | None = None, left: outcomes.Left = outcomes.NOBODY
+    namespace: str,
+    rows: Sequence[Outcome],
+    skipped: Mapping[str, int] | None = None,
+    left: outcomes.Left = outcomes.NOBODY,
 ) -> None:
     """One row a document; failures first. At most ROWS rows, and then a sentence that says so; what was left out.
 
@@ -108,4 +132,5 @@ async def results(
     if left.held:
         gone += f" Gone at the source and kept until a person confirms it: {left.held}."
         get_run_logger().warning("%s documents are gone at the source: confirm with a resync.", left.held)
-    await acreate_table_artifact(table=table, description=f"Documents of this run: {total}{more}{out}{gone}")
+    link = in_the_app(namespace, rows)
+    await acreate_table_artifact(table=table, description=f"Documents of this run: {total}{more}{out}{gone}{link}")

@@ -13,6 +13,7 @@ from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import IntervalSchedule
 
 from flows import prefect_client, prefect_login
+from retrieval.connections import schedules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,13 +85,14 @@ async def _fitted(
     if _fits(schedule, name, minutes):
         return ""
     await client.update_deployment_schedule(
-        deployment, schedule.id, schedule=_every(minutes), parameters=_parameters(name)
+        deployment, schedule.id, schedule=_every(name, minutes), parameters=_parameters(name)
     )
     return "changed"
 
 
 def _schedule(connection_id: str, minutes: int) -> DeploymentScheduleCreate:
-    return DeploymentScheduleCreate(schedule=_every(minutes), slug=connection_id, parameters=_parameters(connection_id))
+    every = _every(connection_id, minutes)
+    return DeploymentScheduleCreate(schedule=every, slug=connection_id, parameters=_parameters(connection_id))
 
 
 def _parameters(connection_id: str) -> dict[str, str]:
@@ -98,8 +100,8 @@ def _parameters(connection_id: str) -> dict[str, str]:
     return {"connection_id": connection_id}
 
 
-def _every(minutes: int) -> IntervalSchedule:
-    return IntervalSchedule(interval=timedelta(minutes=minutes))
+def _every(connection_id: str, minutes: int) -> IntervalSchedule:
+    return IntervalSchedule(interval=timedelta(minutes=minutes), anchor_date=schedules.anchor(connection_id, minutes))
 
 
 def _fits(schedule: DeploymentSchedule, connection_id: str, minutes: int) -> bool:
@@ -107,5 +109,6 @@ def _fits(schedule: DeploymentSchedule, connection_id: str, minutes: int) -> boo
     return (
         isinstance(every, IntervalSchedule)
         and every.interval == timedelta(minutes=minutes)
+        and every.anchor_date == schedules.anchor(connection_id, minutes)
         and schedule.parameters == _parameters(connection_id)
     )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+INGEST = """curl "$API/v1/ingest/text" \\
+  -H "Authorization: Bearer $API_KEY" -H "Content-Type: application/json" \\
+  -d '{"namespaceId": "'$NAMESPACE'", "ingestConfig": {"source": "TEXT",
+       "config": {"name": "seals", "text": "The harbour seal dives for up to thirty minutes."}}}'"""
+SEARCH = """curl "$API/v1/search" \\
+  -H "Authorization: Bearer $API_KEY" -H "Content-Type: application/json" \\
+  -d '{"namespaceId": "'$NAMESPACE'", "query": "how long can a marine mammal hold its breath"}'"""
+"""The two requests of README.md, letter by letter."""
 
 
 def text(service: dict[str, Any]) -> str:
-    """Addresses, the key, and two requests ready to paste."""
+    """Addresses, the key, the variables that the documentation's requests use, and two of these requests."""
     api, key, namespace = service["api"], service["apiKey"], service["namespaceId"]
     login = service.get("prefectLogin")
     lines = [
@@ -24,22 +32,11 @@ def text(service: dict[str, Any]) -> str:
         "",
         "Put a text in, and find it a second later:",
         "",
-        _curl(f"{api}/v1/ingest/text", key, _ingest(namespace)),
+        f"export API={api} API_KEY={key or '<API_KEY>'} NAMESPACE={namespace}",
         "",
-        _curl(f"{api}/v1/search", key, {"namespaceId": namespace, "query": "What do owls hunt?"}),
+        INGEST,
+        "",
+        SEARCH,
         "",
     ]
     return "\n".join(lines)
-
-
-def _ingest(namespace: str) -> dict[str, Any]:
-    config = {"name": "Owls", "text": "Owls hunt mice at night and hear them under the snow."}
-    return {"namespaceId": namespace, "ingestConfig": {"source": "TEXT", "config": config}}
-
-
-def _curl(url: str, key: str | None, body: dict[str, Any]) -> str:
-    return (
-        f"curl -s {url} \\\n"
-        f"  -H 'Authorization: Bearer {key or '<API_KEY>'}' -H 'Content-Type: application/json' \\\n"
-        f"  -d '{json.dumps(body)}'"
-    )

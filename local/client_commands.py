@@ -16,6 +16,7 @@ from local import instance
 from local.errors import LocalError
 from retrieval.settings import Settings
 from retrieval_client import Record, RetrievalClient, RetrievalError
+from retrieval_client.wire import readable
 
 Options = argparse.Namespace
 URLS = 1_000
@@ -44,7 +45,10 @@ def run(options: Options, settings: Settings) -> int:
 
 
 def connect(options: Options, settings: Settings) -> RetrievalClient:
-    """A client of `server`."""
+    """A client of `server`. LocalError: nothing runs in this home, and no other server is named."""
+    named = options.url or os.environ.get("RETRIEVAL_API_URL")
+    if not named and instance.service(settings.home) and not (settings.home / "service.json").exists():
+        raise LocalError(f"Nothing runs in {settings.home}: start it with `retrieval up`, or give --url.")
     return RetrievalClient(*server(options, settings), tenant=options.tenant)
 
 
@@ -96,6 +100,8 @@ class _Ingestion:
         files = list(_files([one for one in self._options.what if not _is_url(one)], self._options.cwd))
         sent: list[tuple[str, str]] = []
         total = len(files) + (len(pages) if self._options.kind else -(-len(pages) // URLS))
+        if not total:
+            print("There is no file in what was named: nothing was ingested.", file=sys.stderr)
         for number, (name, run_id) in enumerate(self._sent(files, pages), 1):
             sent.append((name, run_id))
             self._say(f"sent {number} of {total}: {name}")
@@ -247,12 +253,12 @@ def _files(paths: Iterable[str], start: Path) -> Iterator[Path]:
         elif path.is_file():
             yield path
         else:
-            raise LocalError(f"{path}: no such file or folder.")
+            raise LocalError(f"{path}: no such file or folder, and URLs begin with http:// or https://.")
 
 
 def _named(file: Path, start: Path) -> str:
     """Its path from where the command was given; its whole path if it lies elsewhere."""
-    return str(file.relative_to(start)) if file.is_relative_to(start) else str(file)
+    return readable(str(file.relative_to(start)) if file.is_relative_to(start) else str(file))
 
 
 def _digest(file: Path) -> str:

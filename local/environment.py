@@ -144,10 +144,13 @@ def prefect_login(settings: Settings) -> str | None:
 _OF_THE_UI = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "VIRTUAL_ENV")
 
 
-def for_ui(api: str, token: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the admin app gets: the API's address, and no secret of the service."""
+def for_ui(api: str, token: Mapping[str, str] | None = None, authorities: Path | None = None) -> dict[str, str]:
+    """What the admin app gets: the API's address, and no secret of the service. `authorities`: certificates that vouch
+    for the identity provider, if not the usual ones."""
     kept = {name: os.environ[name] for name in _OF_THE_UI if name in os.environ}
     options = {name: value for name, value in os.environ.items() if name.startswith("STREAMLIT_")}
+    if authorities is not None:
+        kept["SSL_CERT_FILE"] = str(authorities)
     return kept | options | {"RETRIEVAL_API_URL": api, "PYTHONUNBUFFERED": "1"} | dict(token or {})
 
 
@@ -168,6 +171,8 @@ def build(role: str, settings: Settings, resolved: Resolved) -> dict[str, str]:
     environment |= {f"RETRIEVAL_{name.upper()}": values[name] for name in needs.secrets if values[name]}
     if needs.settings and resolved.prefect_api_url:
         environment["RETRIEVAL_PREFECT_API_URL"] = resolved.prefect_api_url
+    if needs.settings and settings.ui_port:
+        environment["RETRIEVAL_UI_PORT"] = str(settings.ui_port)
     if needs.settings and (own := _own_addresses(settings)):
         environment["RETRIEVAL_OWN_ADDRESSES"] = ",".join(own)
     if speaks_prefect:

@@ -76,11 +76,9 @@ def read(file: Path, qrels: Path | None) -> list[Question]:
     grades = {str(row["_id"]): row["relevant"] for row in rows if isinstance(row.get("relevant"), dict)}
     if len(grades) < len(rows):
         found = qrels or next((one for one in _beside(file) if one.is_file()), None)
-        if found is None:
-            raise LocalError(
-                f"{file} has questions without judgements: name the file that has them with --qrels.", exit_code=2
-            )
-        grades = _judgements(found) | grades
+        if found is None and not grades:
+            raise LocalError(f"{file} has no judgements: name the file that has them with --qrels.", exit_code=2)
+        grades = (_judgements(found) if found else {}) | grades
     questions = [_question(row, grades.get(str(row["_id"]), {}), file) for row in rows]
     judged = [one for one in questions if one["relevant"]]
     if not judged:
@@ -238,8 +236,11 @@ def _table(run: dict[str, Any], questions: int, unresolved: int) -> str:
     width = max(7, *(len(one["name"]) for one in run["settings"]))
     lines = [f"{questions} questions"]
     if unresolved:
-        more = " or more" if unresolved == 100 else ""
-        lines[0] += f"; {unresolved}{more} judged documents are not in the namespace and count as not found"
+        many = (
+            f"{unresolved}{' or more' if unresolved == 100 else ''} judged documents are not in the namespace and count"
+        )
+        said = "1 judged document is not in the namespace and counts" if unresolved == 1 else many
+        lines[0] += f"; {said} as not found"
     lines.append("".join([f"{'setting':<{width}}", *(f"{name:>16}" for name in METRICS), f"{'p50 ms':>9}"]))
     for one in run["settings"]:
         values = [one["metrics"][name] for name in METRICS]

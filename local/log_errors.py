@@ -31,6 +31,10 @@ _ERROR = re.compile(
 _TRACEBACK = "Traceback (most recent call last)"
 _PASSING = re.compile(r"FATAL:\s+(?:the database system is |terminating connection due to administrator command)")
 """What PostgreSQL tells clients that come while it starts or ends."""
+_CONTENT = re.compile(
+    r"Finished in state Failed\('(?:\d+ documents?: \d+ failed, |Task run encountered an exception Skippable: )"
+)
+"""Documents that failed: their job runs say so, and no role is at fault."""
 _TIME = re.compile(r"^\S*\d\d:\d\d:\d\d\S* (?:UTC )?(?:\[\d+\] )?(?:\| )?")
 _VARYING = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[a-z]{1,5}_[0-9A-Za-z]{8,}|0x[0-9a-f]+|\d+")
 
@@ -44,7 +48,7 @@ def lines(text: str) -> Iterator[str]:
             yield line
         elif _ERROR.search(line):
             announced = True
-            if not _PASSING.search(line):
+            if not _PASSING.search(line) and not _CONTENT.search(line):
                 yield _TIME.sub("", line).strip()
         elif _TRACEBACK in line:
             tracing, announced = not announced and line.startswith(_TRACEBACK), False

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from local import addresses, postgres, probes
+from local import addresses, postgres, probes, ui_sign_in
 from local.postgres import Cluster
 from local.supervisor import Role
 from retrieval.settings import PROJECT, Settings
@@ -153,7 +153,8 @@ def _prefect_server(settings: Settings) -> list[str]:
 
 
 def _ui(settings: Settings) -> list[str]:
-    options = (f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}")
+    own = f"--secrets.files={ui_sign_in.file(settings)}"
+    options = (f"--server.address={settings.ui_host}", f"--server.port={settings.ui_port}", own)
     return [_PYTHON, "-m", "streamlit", "run", "ui/server.py", *options]
 
 

@@ -64,6 +64,9 @@ uv=$(find_uv)
 if [ -z "$uv" ]; then
     install_uv
     uv="$PWD/.uv/bin/uv"
+elif [ "$uv" != "$PWD/.uv/bin/uv" ]; then
+    mkdir -p .uv/bin # the guides call it by this path
+    ln -sf "$uv" .uv/bin/uv
 fi
 
 echo "setup: $("$uv" --version), $("$python" --version), packages of uv.lock into .venv"

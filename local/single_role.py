@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import closing
 
 import psycopg
 
-from local import addresses, environment, instance, ready, roles
+from local import addresses, environment, instance, ready, roles, ui_sign_in
 from local.environment import Resolved
 from local.errors import LocalError
 from retrieval.database.database import AWAY, Database
@@ -54,6 +55,8 @@ def _become(name: str, settings: Settings, variables: dict[str, str]) -> int:
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if name in ready.ROLES:
         ready.remember(settings.home, name)
+    # A script that starts it by `&` has SIGINT ignored, by which Prefect's worker ends after a SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     command = roles.commands(settings, f"{os.uname().nodename}-{os.getpid()}")[name]
     os.execve(command[0], command, variables)  # noqa: S606 - our own program, no shell
 
@@ -70,4 +73,5 @@ def _for_ui(settings: Settings) -> dict[str, str]:
         raise LocalError("There is no admin app in this version.", exit_code=2)
     running = instance.running(settings.home)
     api = running.addresses.get("api") if running else None
-    return environment.for_ui(settings.ui_api_url or api or settings.base_url)
+    ui_sign_in.write(settings, addresses.url(settings.ui_host, settings.ui_port))
+    return environment.for_ui(settings.ui_api_url or api or settings.base_url, authorities=settings.oidc_ca_bundle)

@@ -9,7 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from local import addresses, banner, environment, instance, metrics_server, postgres, probes, processes, roles
+from local import (
+    addresses,
+    banner,
+    environment,
+    instance,
+    metrics_server,
+    postgres,
+    probes,
+    processes,
+    roles,
+    ui_sign_in,
+)
 from local.environment import Resolved
 from local.errors import LocalError
 from local.instance import Record
@@ -133,7 +144,9 @@ def _start(
         supervisor.finish(errand)
     supervisor.start(roles.dispatcher(settings, of("dispatcher")))
     if at.ui:
-        supervisor.start(roles.ui(settings, at, environment.for_ui(at.api, {processes.TOKEN: record.token})))
+        ui_sign_in.write(settings, at.ui)
+        own = environment.for_ui(at.api, {processes.TOKEN: record.token}, settings.oidc_ca_bundle)
+        supervisor.start(roles.ui(settings, at, own))
     if at.metrics:
         supervisor.start(roles.metrics(settings, at, of("metrics")))
     supervisor.wait_ready(seconds=_START_SECONDS)

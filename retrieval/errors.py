@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 
 class ErrorCode(StrEnum):
@@ -100,6 +101,8 @@ class Retryable(StepError):
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
         self.after = after
+        self.each: dict[Any, Retryable] = {}
+        """What each document of a step met, by its key, where not all met this."""
 
 
 class Unavailable(Retryable):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, LiteralString, Protocol, TypeGuard, cast
 
+from retrieval import finding
 from retrieval.conditions import rule
 from retrieval.conditions import sql as statements
 from retrieval.conditions.model import All, Condition, Described, same, storable
@@ -31,9 +32,10 @@ SOURCES = STORED | FETCHED | {"FILE"}
 _SOURCE_NAMES = {"FILE": "LOCAL_FILE"}
 """A client may name the source as it sent it (D15); documents report and hold the other."""
 STATUSES = frozenset(map(str, DocumentStatus))
+ACCESS_STATUSES = frozenset({"UNKNOWN"})
 
 
-class Filterable(Described, Protocol):
+class Filterable(Described, finding.Named, Protocol):
     """What a filter looks at; the fields of `Described` only where it has a condition."""
 
     @property
@@ -50,6 +52,8 @@ class Filterable(Described, Protocol):
     def awaiting_removal(self) -> bool: ...
     @property
     def access(self) -> Access | None: ...
+    @property
+    def access_reason(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class DocumentFilter:
     document matches if it contains one.
     `awaiting_removal`: gone at its content service, and held there until a person confirms its removal.
     `also_metadata`: a second metadata filter, of a search that sends two. `where`: a condition (D64).
+    `words`: each stands in the name or the external id; `sites`: hosts of web pages; `access_statuses`: if any is
+    named, those of whom it is not known who may see them.
     `viewer`: who looks (D69); set by the service, never by what a client sends as a filter.
     """
 
@@ -74,6 +80,9 @@ class DocumentFilter:
     awaiting_removal: bool | None = None
     also_metadata: Mapping[str, Scalar | Sequence[Scalar]] = field(default_factory=lambda: MappingProxyType({}))
     where: Condition | None = None
+    words: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+    access_statuses: tuple[str, ...] = ()
     viewer: Viewer | None = None
 
     def wanted(self) -> list[tuple[str, tuple[Scalar, ...]]]:
@@ -90,7 +99,7 @@ class DocumentFilter:
     def restricts(self) -> bool:
         """Whether it names what it wants: the documents that no removal awaits are nearly all there are, and so are
         those for which a condition holds that holds for a document without any field."""
-        named = any(getattr(self, name) for name in _COLUMNS) or bool(self.types) or bool(self.wanted())
+        named = any(getattr(self, name) for name in (*_COLUMNS, *_OTHERS)) or bool(self.wanted())
         return named or self.awaiting_removal is True or (self.where is not None and rule.restricts(self.where))
 
     def narrows(self) -> bool:
@@ -131,6 +140,14 @@ class DocumentFilter:
             condition, values = statements.sql(self.where, alias)
             clauses.append(condition)
             params |= values
+        if self.words:
+            clauses.append(finding.has_words(alias))
+            params["filter_words"] = list(self.words)
+        if self.sites:
+            clauses.append(finding.of_site(alias))
+            params["filter_sites"] = list(self.sites)
+        if self.access_statuses:
+            clauses.append(f"{alias}.access_reason is not null")
         if self.viewer is not None:
             clauses.append(visible(alias))
             params |= self.viewer.params()
@@ -147,6 +164,9 @@ class DocumentFilter:
             and self.awaiting_removal in {None, document.awaiting_removal}
             and all(_fits(document.metadata, key, wanted) for key, wanted in self.wanted())
             and (self.where is None or rule.matches(self.where, document))
+            and (not self.words or finding.has(document, self.words))
+            and (not self.sites or finding.site(document) in self.sites)
+            and (not self.access_statuses or document.access_reason is not None)
             and (self.viewer is None or self.viewer.sees(document.access))
         )
 
@@ -184,6 +204,8 @@ _COLUMNS: dict[str, LiteralString] = {
     "statuses": "status",
 }
 _ATTRIBUTES: dict[str, str] = dict(_COLUMNS)
+_OTHERS = ("types", "words", "sites", "access_statuses")
+"""Further fields of which one alone restricts."""
 
 
 def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfig") -> DocumentFilter:
@@ -204,6 +226,9 @@ def parse(data: Mapping[str, Any], code: ErrorCode, *, where: str = "filterConfi
         metadata=parse_metadata(data.get("metadata"), code, where=f"{path}metadata"),
         awaiting_removal=_flag(data.get("awaitingRemoval"), code, f"{path}awaitingRemoval"),
         where=condition_of(data.get("where"), code, where=f"{path}where"),
+        words=finding.words(data.get("text"), code, where=f"{path}text"),
+        sites=tuple(site.lower() for site in entries("sites")),
+        access_statuses=entries("accessStatuses", ACCESS_STATUSES),
     )
 
 

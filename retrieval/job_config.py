@@ -28,7 +28,8 @@ class Ingestion:
     """What was asked for, whatever the source: how to cut and read it, and the metadata (None: keep what is there).
 
     `modified_at`: when the content was last modified, ISO 8601, None if nobody said so. `access`: whom its documents
-    are for, None leaves a known document as it is. `principal`: the user on whose behalf it was asked for.
+    are for, None leaves a known document as it is. `principal`: the user on whose behalf it was asked for;
+    `groups`: those that the user's token listed then.
     """
 
     metadata: Mapping[str, Any] | None = None
@@ -38,6 +39,7 @@ class Ingestion:
     modified_at: str | None = None
     access: Access | None = None
     principal: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class JobConfig:
             stored["access"] = self.ingestion.access.dump()
         if self.ingestion.principal is not None:
             stored["principal"] = self.ingestion.principal
+        if self.ingestion.groups:
+            stored["groups"] = list(self.ingestion.groups)
         if self.request is not None:
             stored |= {"request": dict(self.request), "connectionId": self.connection_id}
         if self.scheduled:
@@ -90,6 +94,7 @@ class JobConfig:
                 modified_at=stored.get("modifiedAt"),
                 access=None if stored.get("access") is None else Access.load(stored["access"]),
                 principal=stored.get("principal"),
+                groups=tuple(stored.get("groups") or ()),
             ),
             request=stored.get("request"),
             connection_id=stored.get("connectionId"),
@@ -121,11 +126,17 @@ METADATA: LiteralString = "coalesce(nullif(j.config -> 'metadata', 'null'), '{}'
 """What a job `j` gives a new document."""
 ACCESS: LiteralString = "nullif(j.config -> 'access', 'null')"
 """Whom the documents of a job `j` are for, null if that was not said."""
+PRINCIPAL: LiteralString = "(j.config ->> 'principal')"
+"""The user on whose behalf a job `j` was asked for, null for the application itself."""
 ACCEPTED: LiteralString = "coalesce((j.config ->> 'acceptedAt')::timestamptz, j.created_at)"
 """When what a job `j` does was asked for."""
+PICKS: LiteralString = "coalesce(j.config -> 'request' ? 'pick', false)"
+"""Whether a job `j` only lists what a person picks from (D71)."""
 IS_SCHEDULED: LiteralString = "j.config ? 'scheduled'"
+CHANGED: LiteralString = "j.config || %(changes)s::jsonb"
+"""The configuration of a job `j` with other values for some of its keys."""
 REPEATED: LiteralString = """
-    j.config || jsonb_build_object('scheduled', true, 'acceptedAt', coalesce(
+    (j.config - 'groups') || jsonb_build_object('scheduled', true, 'acceptedAt', coalesce(
         nullif(j.config -> 'acceptedAt', 'null'), to_jsonb(j.created_at)))
 """
 """The configuration for the job of a schedule that repeats the request of a job `j`."""

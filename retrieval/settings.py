@@ -3,61 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from retrieval.secret_files import FileProblem, SecretFiles, secret_fields
 from retrieval.security.secrets import KeyRing, SecretError
+from retrieval.setting_values import (
+    CookieSecret,
+    Endpoint,
+    Issuer,
+    OAuthEndpoints,
+    OidcRole,
+    OpenTelemetry,
+    WrongSetting,
+    listed,
+    name_of,
+    problem_of,
+)
+
+__all__ = ["Endpoint", "OAuthEndpoints", "OidcRole", "OpenTelemetry", "WrongSetting"]
 
 PROJECT = Path(__file__).resolve().parent.parent
-
-
-def _listed(value: object) -> object:
-    """A list that an operator writes with commas, `10.0.0.0/8, 192.168.7.0/24`, or as JSON."""
-    return [part for part in re.split(r'[\s,"\[\]]+', value) if part] if isinstance(value, str) else value
-
-
-class OAuthEndpoints(BaseModel):
-    """Endpoints of a private or sovereign installation of a vendor; what is absent stays the vendor's own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    authorize: str | None = None
-    token: str | None = None
-    revoke: str | None = None
-    replaces: tuple[str, ...] = ()
-    """Addresses before these, `public` for the vendor's own, whose stored secrets may be sent here."""
-
-
-class Endpoint(BaseModel):
-    """Where a vendor answers, if not at its public address, and the certificates that vouch for it there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    base_url: str | None = None
-    replaces: tuple[str, ...] = ()
-    """Addresses before this one, `public` for the vendor's own, whose stored secrets may be sent here."""
-    ca_bundle: Path | None = None
-
-
-class OpenTelemetry(BaseSettings):
-    """Of OpenTelemetry's own variables those that say whether anybody traces; its SDK reads them all."""
-
-    model_config = SettingsConfigDict(env_prefix="OTEL_", extra="ignore", frozen=True)
-
-    sdk_disabled: bool = False
-    service_name: str = ""
-    traces_exporter: str = "otlp"
-    exporter_otlp_endpoint: str = ""
-    exporter_otlp_traces_endpoint: str = ""
-    exporter_otlp_protocol: str = ""
-    exporter_otlp_traces_protocol: str = ""
 
 
 class Settings(BaseSettings):
@@ -88,6 +59,8 @@ class Settings(BaseSettings):
     """Interface on which the admin app listens. It speaks plain HTTP: put a proxy with TLS before any other address."""
     ui_port: int = Field(default=8501, ge=0, le=65535)
     """Port of the admin app; 0 picks a free one."""
+    ui_public_url: str | None = None
+    """URL at which browsers reach the admin app; its own address if absent."""
     ui_api_url: str | None = None
     """URL at which the admin app calls the API; the API's own address if absent."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
@@ -97,7 +70,7 @@ class Settings(BaseSettings):
     """Interface of that port. Any other than loopback needs `RETRIEVAL_METRICS_TOKEN`."""
     metrics_token: SecretStr | None = None
     """Bearer token that the port asks for; none on loopback if absent."""
-    trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
+    trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(listed)] = []
     """Addresses of proxies before the API, comma-separated, such as `10.0.0.5,10.1.0.0/16`. `X-Forwarded-For` is
     believed from these addresses only."""
     public_url: str | None = None
@@ -108,7 +81,7 @@ class Settings(BaseSettings):
     """API URL of your own Prefect server, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
     prefect_host: str = "127.0.0.1"
     """Interface on which the bundled Prefect server listens. It speaks plain HTTP."""
-    prefect_names: Annotated[list[str], NoDecode, BeforeValidator(_listed)] = []
+    prefect_names: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
     """Names under which the bundled Prefect server answers besides 127.0.0.1 and localhost, comma-separated, such as
     `prefect,prefect.internal`; requests that name another host are refused."""
     prefect_login: SecretStr | None = None
@@ -204,6 +177,38 @@ class Settings(BaseSettings):
     jina_models: list[str] = ["jina-embeddings-v3", "jina-embeddings-v4"]
     """Embedding models of `JINA` that namespaces may name."""
 
+    # Sign-in by OpenID Connect (D69)
+    oidc_issuer: Issuer = None
+    """Issuer whose bearer tokens are accepted beside API keys, exactly as they name it in `iss`, such as
+    `https://login.example.com/realms/staff`. API keys alone if absent."""
+    oidc_audience: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
+    """Audiences, comma-separated, one of which a token must name in `aud`; `RETRIEVAL_OIDC_CLIENT_ID` is one, too."""
+    oidc_clients: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
+    """Clients, comma-separated, whose tokens alone are accepted (`azp`); those of every client if absent. A token for
+    several audiences needs an `azp`, which is one of these, of the audiences or `RETRIEVAL_OIDC_CLIENT_ID`."""
+    oidc_roles: list[OidcRole] = []
+    """What groups may do, as `[{"group": "search-admins", "role": "admin"}, {"group": "staff", "role": "viewer"}]`: the
+    first entry that names a group of the person decides; `*` is everyone, and who is in none is refused. Roles are
+    `viewer`, `editor`, `admin`; `organization` (its id, else the first one), `tenant` and `namespace` bound them."""
+    oidc_principal_claim: str = Field(default="sub", min_length=1)
+    """Claim that names the person as documents' `access` does. `email` counts only with `email_verified: true`."""
+    oidc_groups_claim: str = Field(default="groups", min_length=1)
+    """Claim that lists the person's groups; a dot leads into an object, as in `realm_access.roles`."""
+    oidc_discovery_url: Issuer = None
+    """URL of the issuer's discovery document, if not `/.well-known/openid-configuration` below the issuer."""
+    oidc_ca_bundle: Path | None = None
+    """File of certificates that vouch for the issuer; the usual ones if absent."""
+    oidc_client_id: str | None = Field(default=None, validate_default=True)
+    """Client that the admin app is at the issuer (redirect URI: `/oauth2callback` below its URL), if it is one."""
+    oidc_client_secret: SecretStr | None = None
+    """Secret of that client."""
+    oidc_cookie_secret: CookieSecret = None
+    """32 characters or more that sign the admin app's cookies, the same wherever it is served; else made once."""
+    oidc_scopes: str = "openid email profile"
+    """Scopes that the admin app asks the issuer for."""
+    oidc_ui_token: Literal["id", "access"] = "id"  # noqa: S105 - which one, not itself
+    """Which token of a person the admin app sends to the API; an access token must be a JWT for an audience."""
+
     # Limits (D26, D41, D42)
     max_file_bytes: int = 50 * 1024 * 1024
     """Bytes of an uploaded or fetched file."""
@@ -254,10 +259,10 @@ class Settings(BaseSettings):
     the vendor's own. S3's entry holds for namespaces that name the same endpoint; its `ca_bundle` holds for all."""
 
     # Fetching of URLs given by users
-    fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(_listed)] = []
+    fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(listed)] = []
     """Private ranges that may be fetched, comma-separated, such as `10.1.0.0/16,192.168.7.0/24`. Cloud metadata
     addresses are always refused."""
-    own_addresses: Annotated[list[str], NoDecode, BeforeValidator(_listed)] = []
+    own_addresses: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
     """`host:port` of this installation's services on other machines, comma-separated: always refused. The ports of this
     machine, Prefect and the databases are refused without being listed."""
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
@@ -338,6 +343,28 @@ class Settings(BaseSettings):
             raise ValueError("not name:password, of printable ASCII without spaces")
         return value
 
+    @field_validator("oidc_issuer", "oidc_discovery_url")
+    @classmethod
+    def _is_an_issuer(cls, value: str | None) -> str | None:
+        if value and not re.match(
+            r"https://[^\s?#@]+$|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s?#@]*)?$", value
+        ):
+            raise ValueError("not an https URL without a query, such as https://login.example.com/realms/staff")
+        return value or None
+
+    @field_validator("oidc_client_id")
+    @classmethod
+    def _has_an_issuer(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if info.data.get("oidc_issuer") and not (value or info.data.get("oidc_audience")):
+            raise ValueError("this or RETRIEVAL_OIDC_AUDIENCE is needed with RETRIEVAL_OIDC_ISSUER")
+        return value or None
+
+    @property
+    def oidc_audiences(self) -> frozenset[str]:
+        """Whom a token must be for: the admin app's own client, too, where the app sends ID tokens."""
+        sends_id = self.oidc_ui_token == "id" or not self.oidc_audience  # noqa: S105 - which token
+        return frozenset(filter(None, [*self.oidc_audience, self.oidc_client_id if sends_id else None]))
+
     @property
     def base_url(self) -> str:
         """What redirect URIs and links are built on, without a slash at the end (D60)."""
@@ -363,29 +390,11 @@ def load() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        raise WrongSetting((_name(*one["loc"][:1]), _problem(one)) for one in error.errors()) from None
+        raise WrongSetting((name_of(*one["loc"][:1]), problem_of(one)) for one in error.errors()) from None
     except SettingsError as error:
         field = next((name for name in re.findall(r'"(\w+)"', str(error)) if name in Settings.model_fields), None)
-        raise WrongSetting([(_name(field), "not the JSON that is needed here")]) from None
+        raise WrongSetting([(name_of(field), "not the JSON that is needed here")]) from None
     except FileProblem as error:
         raise WrongSetting([(error.name, error.problem)]) from None
     except UnicodeDecodeError:
         raise WrongSetting([(".env", "not UTF-8")]) from None
-
-
-class WrongSetting(SystemExit):
-    """Ends a process with one sentence that names each setting and what is wrong with it, never its value."""
-
-    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
-        self.sentence = "A setting is wrong. " + "; ".join(f"{name}: {problem}" for name, problem in problems)
-        super().__init__(self.sentence)
-
-
-def _name(field: object = None) -> str:
-    return f"RETRIEVAL_{field}".upper() if field else "RETRIEVAL_*"
-
-
-def _problem(error: Mapping[str, Any]) -> str:
-    """What pydantic says, and where within the setting."""
-    inside = ".".join(map(str, error["loc"][1:]))
-    return f"{inside}: {error['msg']}" if inside else str(error["msg"])

@@ -53,7 +53,7 @@ async def search(inner: Inner, given: dict[str, Any]) -> Done:
 async def read_document(inner: Inner, given: dict[str, Any]) -> Done:
     """The document is looked up as it is listed over HTTP; only then its parsed text is read."""
     document_id, start, end = _text(given, "documentId"), _whole(given, "start") or 0, _whole(given, "end")
-    around = _whole(given, "around")
+    around = _whole(given, "around", most=READ)
     listed = await inner.ask(
         "POST",
         "/v1/documents",
@@ -189,10 +189,12 @@ def _segment(given: dict[str, Any], name: str) -> str:
     return value
 
 
-def _whole(given: dict[str, Any], name: str) -> int | None:
+def _whole(given: dict[str, Any], name: str, *, most: int | None = None) -> int | None:
     value = given.get(name)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         raise WrongArgument(f"{name} must be a whole number of 0 or more.")
+    if value is not None and most is not None and value > most:
+        raise WrongArgument(f"{name} may be {most:,} at most.")
     return value

@@ -5,6 +5,7 @@ Nothing that a key, a tenant or a person may not do over HTTP is reachable here,
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -24,6 +25,8 @@ from retrieval.errors import ServiceError
 
 _OWN = frozenset({b"content-type", b"content-length", b"transfer-encoding", b"accept", b"idempotency-key"})
 """Headers of the outer request that do not hold for the inner one."""
+_OUTER = re.compile(r"\b(?:ingestConfig\.config|pagination)\.")
+"""What a body has around the fields that tools take as arguments."""
 _KEPT = ("type", "asgi", "http_version", "server", "client", "scheme", "root_path")
 
 
@@ -42,7 +45,7 @@ class Refused(Exception):
             return f"{error}: {self.body.get('message')}"
         field = error["details"].get("field")
         where = f" (argument: {field})" if field else ""
-        return f"{error['code']}: {error['message']}{where}"
+        return _OUTER.sub("", f"{error['code']}: {error['message']}{where}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,8 @@ class Inner:
 
     async def link(self, document_id: str) -> str:
         """To the parsed text of a document that an operation has shown; for the user on whose behalf it was asked."""
-        return (await self.services.links.signer()).link(document_id, Kind.PARSED, self.context.principal)
+        signer, context = await self.services.links.signer(), self.context
+        return signer.link(document_id, Kind.PARSED, context.principal, context.groups)
 
     async def ask(
         self, method: str, path: str, *, query: dict[str, Any] | None = None, body: dict[str, Any] | None = None
@@ -81,6 +85,7 @@ class Inner:
         status, answered = await _answer_of(self.app, scope, content)
         context.status = status
         self.context.rate, self.context.principal = context.rate, context.principal
+        self.context.groups = context.groups
         if written(scope, context) is not None:
             try:
                 await AuditLog(self.services.audit).record(scope, context, answered)

@@ -54,6 +54,9 @@ a user: only what that user may see exists then.
 """
 
 
+_SCHEME = "An API key, or a token of the identity provider where the installation names one."
+
+
 def document(handlers: Sequence[HTTPRouteHandler], models: Mapping[str, Sequence[str]] = MODELS) -> dict[str, Any]:
     """The whole document; `models`: the embedding models of each provider that this service takes."""
     said = [(handler, handler.opt["operation"]) for handler in handlers if "operation" in handler.opt]
@@ -84,7 +87,7 @@ def document(handlers: Sequence[HTTPRouteHandler], models: Mapping[str, Sequence
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": {"apiKey": {"type": "http", "scheme": "bearer", "description": "An API key."}},
+            "securitySchemes": {"apiKey": {"type": "http", "scheme": "bearer", "description": _SCHEME}},
             "headers": _HEADERS,
         },
     }

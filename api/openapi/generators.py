@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrieval.accounts.api_keys import SCOPES
+from retrieval.webhooks.events import EVENTS, EVERY
 
 _MODELS = {"OpenAIModel": "OPENAI", "CohereModel": "COHERE", "JinaModel": "JINA", "LocalModel": "LOCAL"}
 _CHANGE = "DocumentChange"
@@ -24,6 +25,8 @@ def reshape(schemas: dict[str, Any], models: Mapping[str, Sequence[str]]) -> Non
     for one in schemas["CreateKey"]["properties"]["scopes"]["anyOf"]:
         if one["type"] == "array":
             one["items"] = {"$ref": "#/components/schemas/KeyScope"}
+    for schema in ("CreateWebhook", "UpdateWebhook", "Webhook"):
+        schemas[schema]["properties"]["events"]["items"] = {"type": "string", "enum": [*EVENTS, EVERY]}
     _part(schemas)
 
 

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from api import permissions, request_context
+from api.auth import Caller, SignedIn
 from api.operation import Call, TenantUse, operation
 from api.wire import admin as wire
-from api.wire.common import Answer, PartQuery
+from api.wire.common import Answer, PartQuery, Timestamp
 from api.wire.quotas import Quotas, UsageQuery, group
 from retrieval import principals
 from retrieval.accounts import api_keys, quotas, tenants, usage
@@ -34,7 +35,13 @@ async def list_keys(call: Call[None, PartQuery]) -> wire.KeysAnswer:
 
 @_operation("GET", "/v1/keys/current", summary="The key that asks", answer=wire.KeyAnswer)
 async def current_key(call: Call[None, None]) -> wire.KeyAnswer:
-    """What the key of this very request may do, and what it is bound to. Any valid key may ask."""
+    """What the key of this very request may do, and what it is bound to. Any valid key may ask.
+
+    A person with a token of the identity provider gets the same of themselves, with `role` and `expiresAt`.
+    """
+    if call.caller.signed_in is not None:
+        person = wire.KeyData(_of_person(call.caller, call.caller.signed_in))
+        return wire.KeyAnswer(message="API key fetched successfully", data=person)
     key = await api_keys.one(call.services.db, call.caller.organization, call.caller.key_id)
     if key is None:
         raise RuntimeError("the key that was let in is gone")
@@ -57,7 +64,8 @@ async def create_key(call: Call[wire.CreateKey, None]) -> Answer | bytes:
     usual = permissions.default_scopes(namespace=body.namespace_id is not None, tenant=body.tenant_id is not None)
     chosen = usual if body.scopes is None else body.scopes
     if set(chosen) - set(api_keys.SCOPES):
-        raise ServiceError(_INVALID, "scopes holds a value that is no scope.", field="scopes", reason="not_allowed")
+        message = f"Each entry of scopes must be one of {', '.join(api_keys.SCOPES)}."
+        raise ServiceError(_INVALID, message, field="scopes", reason="not_allowed")
     _require_name(body.tenant_id, "tenantId")
     if body.namespace_id is not None:
         call.require_namespace(body.namespace_id)
@@ -179,8 +187,8 @@ async def _report(call: Call[None, UsageQuery], data: wire.UsageData) -> None:
     today = datetime.now(UTC).date()
     end = asked.end or max(today, asked.start or today)
     start = asked.start or end.replace(day=1)
-    if not start <= end <= start + LONGEST:
-        message = f"from is not after to, and at most {LONGEST.days} days before it."
+    if not timedelta(0) <= end - start <= LONGEST:
+        message = f"from must not be after to, nor more than {LONGEST.days} days before it."
         raise ServiceError(_INVALID, message, field="from", reason="out_of_bounds")
     by = usage.By(asked.by or "day")
     groups = await usage.report(services.db, organization, by, start, end)
@@ -195,3 +203,21 @@ def _require_name(tenant: str | None, field: str) -> None:
     if tenant is not None and not tenants.is_name(tenant):
         message = f"{field} has up to 64 letters, digits, hyphens and underscores."
         raise ServiceError(_INVALID, message, field=field, reason="not_allowed")
+
+
+def _of_person(caller: Caller, who: SignedIn) -> wire.Key:
+    """What a person may do, in the form of a key."""
+    issued, expires = (datetime.fromtimestamp(at, UTC) for at in (who.person.issued, who.person.expires))
+    return wire.Key(
+        id=caller.key_id,
+        name=caller.key_name,
+        hint="",
+        scopes=[scope for scope in api_keys.SCOPES if scope in caller.scopes],
+        namespace_id=caller.namespace,
+        tenant_id=caller.bound_tenant,
+        created_at=Timestamp.of(issued),
+        revoked_at=None,
+        principal=who.person.principal,
+        role=who.role,
+        expires_at=Timestamp.of(expires),
+    )

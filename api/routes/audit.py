@@ -20,10 +20,12 @@ from retrieval.errors import ErrorCode
     answer=AuditAnswer,
 )
 async def list_audit_entries(call: Call[None, AuditQuery]) -> AuditAnswer:
-    """One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise."""
+    """One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise.
+
+    What is named besides narrows it: all of it must hold."""
     place = await call.place(call.query.cursor)
     part = Part(call.query.page_size or PAGE, place)
-    page = await audit.list_part(call.services.db, call.caller.organization, part)
+    page = await audit.list_part(call.services.db, call.caller.organization, part, call.query.wanted())
     shown = [AuditEntry.of(entry) for entry in page.items]
     data = AuditData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor))
     return AuditAnswer(message="Audit entries fetched successfully", data=data)

@@ -31,6 +31,7 @@ from api.wire.connections import (
     CreateConnection,
     CreatedConnectionData,
     Fate,
+    Permissions,
     RevokeConnection,
     RevokedConnectionData,
     RevokedDocuments,
@@ -88,7 +89,7 @@ async def create_connection(call: Call[CreateConnection, None]) -> Answer | byte
     body, services = call.body, call.services
     scope, redirect = call.scope(body.namespace_id), body.client_redirect_url or None
     _check_redirect(services, redirect)
-    start = await _start(services, scope, body.connector)
+    start = await _start(services, scope, body.connector, body.permissions)
 
     async def create() -> Answer:
         connection_id = await connections.create(
@@ -153,7 +154,7 @@ async def get_connection(call: Call[None, ConnectionQuery]) -> ConnectionAnswer:
         call.path["connection_id"],
         namespace=named or bound,
     )
-    held = await connection_documents.count(services.db, found.id)
+    held = await connection_documents.count(services.db, found.id, await call.viewer(found.scope))
     data = ConnectionData(Connection.of(found), ConnectionDocuments(held.own, held.shared))
     return ConnectionAnswer(message="Connection fetched successfully", data=data)
 
@@ -175,7 +176,7 @@ async def update_connection(call: Call[UpdateConnection, None]) -> ConnectionUpd
     stored = await connections.find(services.db, services.ring, scope, connection_id)
     if stored.status == ConnectionStatus.REVOKED:
         raise connections.is_revoked()
-    start = await _start(services, scope, stored.connector)
+    start = await _start(services, scope, stored.connector, change.permissions or stored.permissions)
     changed = await connections.change(services.db, services.ring, scope, connection_id, change, start)
     return ConnectionUpdatedAnswer(
         message="Connection updated successfully",
@@ -280,9 +281,10 @@ def redirect_uri(services: Services, connector: str) -> str:
     return f"{base}/v1/oauth/callback/{slug(connector)}"
 
 
-async def _start(services: Services, scope: Scope, connector: str) -> Start:
+async def _start(services: Services, scope: Scope, connector: str, permissions: str) -> Start:
     config = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
-    authorizer = registry.authorizer(connector, connections.app(config, connector), services.settings)
+    app, sharing = connections.app(config, connector), permissions == Permissions.SOURCE
+    authorizer = registry.authorizer(connector, app, services.settings, sharing=sharing)
     return oauth_states.begin(services.ring, connector, authorizer, redirect_uri(services, connector))
 
 

@@ -38,7 +38,7 @@ async def _ingest(call: Call[IngestFromConnector, None], name: str) -> Answer | 
         chunks_at=f"{AT}.chunkConfig" if inner else "ingestConfig.chunkConfig",
         access=(f"{AT}.access", config.access),
     )
-    how = replace(how, principal=call.principal)
+    how = replace(how, principal=call.principal, groups=call.groups)
     request = _request(config, asked.source)
     scope = call.scope(call.body.namespace_id)
     await namespaces.require(services.db, scope.organization, scope.namespace)
@@ -72,7 +72,7 @@ def _request(config: ConnectorConfig, source: str) -> dict[str, Any]:
                 reason = "id_or_path" if len(entry) != 1 else "invalid_pattern"
                 raise ServiceError(INVALID, f"{at} {wrong}.", field=at, reason=reason)
         said |= {name: entries} if entries else {}
-    return said
+    return said | ({"pick": True} if config.pick else {})
 
 
 def _handler(body: type[Any], source: str, name: str) -> HTTPRouteHandler:

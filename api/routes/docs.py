@@ -1,19 +1,19 @@
-"""The OpenAPI document and the page that shows it; nothing comes from a foreign host."""
+"""The OpenAPI document, and Swagger UI with it; nothing comes from a foreign host."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from litestar import Request, Response, get
 
+from api import viewer
 from api.openapi.document import document
 from retrieval.namespaces.validation import models
 
-_PAGE = Path(__file__).resolve().parent.parent / "docs.html"
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:;"
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
@@ -23,10 +23,11 @@ async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(_encoded(request), media_type="application/json")
 
 
-@get(["/docs", "/"])
-async def docs() -> Response[bytes]:
-    headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
-    return Response(_PAGE.read_bytes(), media_type="text/html; charset=utf-8", headers=headers)
+@get(["/", *sorted(viewer.FILES)])
+async def docs(request: Request[Any, Any, Any]) -> Response[bytes]:
+    content, kind = viewer.file(request.url.path)
+    headers: Mapping[str, str] = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
+    return Response(content, media_type=kind, headers=headers)
 
 
 HANDLERS = (openapi, docs)

@@ -19,6 +19,7 @@ from api.wire.documents import (
     FetchDocuments,
     IncludeConfig,
     Pagination,
+    SiteCount,
     Surroundings,
     UpdatedDocumentsData,
     UpdateDocuments,
@@ -63,9 +64,12 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
         if include.raw_file_url or include.parsed_text_file_url:
             signer = await call.services.links.signer()
             for document, row in zip(data.documents, found.items, strict=True):
-                document.add_links(row, include, signer, call.principal)
+                document.add_links(row, include, signer, call.principal, call.groups)
     if include.stats_by_source or include.stats_by_status:
         data.count(await documents.stats(call.services.db, scope, where), include)
+    if include.stats_by_site:
+        counts = await documents.sites(call.services.db, scope, where)
+        data.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]
     if call.body.facets is not None:
         found_counts = await facets.count(call.services.db, scope, where, counted)
         data.facets = {
@@ -114,6 +118,7 @@ async def delete_documents(call: Call[DeleteDocuments, None]) -> DocumentsDelete
     where = await call.seen(call.body.filter_config.to_values(), scope)
     await _surroundings(call, scope)
     gone = await documents.delete(call.services.db, scope, where)
+    call.services.notices.send()
     counted = f"{gone.documents} {'document' if gone.documents == 1 else 'documents'}"
     return DocumentsDeletedAnswer(message=f"{counted} deleted successfully", deletion_id=gone.deletion_id)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
 from api.operation import Call, operation
 from api.wire.common import Answer
 from api.wire.evaluations import (
@@ -14,16 +16,23 @@ from api.wire.evaluations import (
     EvaluationDeletedAnswer,
     EvaluationQuery,
     EvaluationRun,
+    EvaluationRunQuery,
     EvaluationsAnswer,
     EvaluationsData,
     EvaluationsQuery,
+    Question,
+    QuestionsAnswer,
+    QuestionsData,
+    QuestionsQuery,
     RunAnswer,
     RunData,
     RunsAnswer,
     RunsData,
     StartRun,
     UpdateEvaluation,
+    compared,
 )
+from retrieval.database.pages import Part
 from retrieval.errors import ErrorCode
 from retrieval.evaluations import evaluations, runs
 from retrieval.namespaces import namespaces
@@ -95,7 +104,7 @@ async def get_evaluation(call: Call[None, EvaluationQuery]) -> EvaluationAnswer:
     example={**_NAMESPACE, "add": [_QUESTION], "remove": ["How do I close it?"]},
 )
 async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAnswer:
-    """Questions are removed by their query, then added. Runs that have ended stay as they are."""
+    """Questions are removed by their query, then added; `judge` comes last. Runs that have ended stay as they are."""
     body, scope = call.body, call.scope(call.body.namespace_id)
     changed = await evaluations.change(
         call.services.db,
@@ -104,8 +113,29 @@ async def update_evaluation(call: Call[UpdateEvaluation, None]) -> EvaluationAns
         name=body.name or None,
         add=[one.to_values(f"add[{number}]") for number, one in enumerate(body.add)],
         remove=body.remove,
+        verdicts=[one.to_values(f"judge[{number}]") for number, one in enumerate(body.judge)],
     )
     return EvaluationAnswer(message="Evaluation updated successfully", data=EvaluationData(Evaluation.of(changed)))
+
+
+@_operation(
+    "GET",
+    f"{_ONE}/questions",
+    summary="List the questions of an evaluation",
+    query=QuestionsQuery,
+    answer=QuestionsAnswer,
+    raises=_MISSING,
+)
+async def list_questions(call: Call[None, QuestionsQuery]) -> QuestionsAnswer:
+    """In their order, 50 a page unless `pageSize` says otherwise; with `query` those that ask just that."""
+    scope = call.scope(call.query.namespace_id)
+    part = await call.part(call.query.part() or Part(), scope.namespace) or Part()
+    evaluation = call.path["evaluation_id"]
+    page = await evaluations.list_questions(call.services.db, scope, evaluation, part, call.query.query)
+    data = QuestionsData(questions=msgspec.convert(page.items, list[Question])).lead_on(
+        part, await call.cursor(page.cursor, scope.namespace)
+    )
+    return QuestionsAnswer(message="Questions fetched successfully", data=data)
 
 
 @_operation(
@@ -163,13 +193,19 @@ async def list_runs(call: Call[None, EvaluationsQuery]) -> RunsAnswer:
 
 
 @_operation(
-    "GET", f"{_ONE}/runs/{{run_id:str}}", summary="Get a run", query=EvaluationQuery, answer=RunAnswer, raises=_MISSING
+    "GET",
+    f"{_ONE}/runs/{{run_id:str}}",
+    summary="Get a run",
+    query=EvaluationRunQuery,
+    answer=RunAnswer,
+    raises=_MISSING,
 )
-async def get_run(call: Call[None, EvaluationQuery]) -> RunAnswer:
-    """Its status, and from its end on the metrics of each setting and the ranks of each question."""
+async def get_run(call: Call[None, EvaluationRunQuery]) -> RunAnswer:
+    """Its status, and from its end on the metrics of each setting and the ranks of each question; with `questionLimit`
+    its progress, how many questions each setting answers better and worse than the first, and so many questions."""
     scope = call.scope(call.query.namespace_id)
     run = await runs.get(call.services.db, scope, call.path["evaluation_id"], call.path["run_id"])
-    return RunAnswer(message="Run fetched successfully", data=RunData(EvaluationRun.of(run)))
+    return RunAnswer(message="Run fetched successfully", data=RunData(compared(run, call.query)))
 
 
 HANDLERS = (
@@ -177,6 +213,7 @@ HANDLERS = (
     list_evaluations,
     get_evaluation,
     update_evaluation,
+    list_questions,
     delete_evaluation,
     start_run,
     list_runs,

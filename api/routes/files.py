@@ -10,7 +10,7 @@ from urllib.parse import quote
 from litestar import Request, get
 from litestar.response import Stream
 
-from api.links import PREFIX, Kind
+from api.links import PREFIX, Kind, groups_of
 from api.services import Services
 from connectors import registry
 from retrieval.access import viewers
@@ -33,10 +33,12 @@ async def read_file(request: Request[Any, Any, Any]) -> Stream:
     document_id, kind = str(request.path_params["document_id"]), str(request.path_params["kind"])
     signer = await services.links.signer()
     asked = request.query_params
-    principal = asked.get("principal")
-    if not signer.opens(document_id, kind, asked.get("expires", ""), asked.get("signature", ""), principal):
+    principal, groups = asked.get("principal"), asked.get("groups")
+    if not signer.opens(document_id, kind, asked.get("expires", ""), asked.get("signature", ""), principal, groups):
         raise _not_found()
-    viewer = None if principal is None else await viewers.viewer_of(services.db, document_id, principal)
+    viewer = (
+        None if principal is None else await viewers.viewer_of(services.db, document_id, principal, groups_of(groups))
+    )
     found = await stored_files.find(services.db, document_id, viewer)
     if found is None:
         raise _not_found()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 from api import decode, request_limits, uploads
@@ -62,6 +63,7 @@ async def ingest_text(call: Call[IngestText, None]) -> Answer | bytes:
     modified = "ingestConfig.config.modifiedAt", config.modified_at
     access = "ingestConfig.config.access", config.access
     how = ingestion(config.metadata, chunks, chunks_at="ingestConfig.chunkConfig", modified=modified, access=access)
+    how = replace(how, principal=call.principal, groups=call.groups)
 
     async def accept() -> Answer:
         if call.body.dry_run:
@@ -123,7 +125,7 @@ async def ingest_file(call: Call[None, None]) -> Answer | bytes:
             media_type=form.media_type,
             size=form.size,
             sha256=form.sha256,
-            ingestion=asked,
+            ingestion=replace(asked, principal=call.principal, groups=call.groups),
             external_id=fields.external_id,
             viewer=await call.viewer(scope),
         )

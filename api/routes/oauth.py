@@ -40,6 +40,7 @@ async def oauth_callback(request: Request[Any, Any, Any]) -> Response[bytes]:
     sent = _query(request.scope["query_string"])
     taken = await _take(services, sent.get("state", ""), connector)
     outcome = await _settle(services, taken, connector, sent)
+    services.notices.send()
     await services.audit.write(_entry(request, taken))
     log.info("connection.callback", connection_id=taken.connection_id, connector=connector, status=outcome.status)
     if taken.client_redirect_url is None:

@@ -10,7 +10,7 @@ from api import auth
 from api.operation import Call, operation
 from api.wire.common import Answer
 from api.wire.ingest import JobRunAnswer, JobRunData
-from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, RunQuery, RunRequest
+from api.wire.runs import JobRunsAnswer, JobRunsData, JobRunSummary, ListQuery, RetryRequest, RunQuery, RunRequest
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ingestion import reembedding
 from retrieval.jobs import control, queueing, runs
@@ -44,6 +44,9 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
         scope,
         status=query.status,
         outcome=query.outcome,
+        source=query.source,
+        about=query.q,
+        ids=_named(query.ids),
         cursor=place,
         size=query.page_size or control.PAGE,
         viewer=await call.viewer(scope),
@@ -51,6 +54,17 @@ async def list_job_runs(call: Call[None, ListQuery]) -> JobRunsAnswer:
     shown = [JobRunSummary.of(run, prefect_url(services.settings, run.flow_run_id)) for run in page.items]
     data = JobRunsData(shown, len(shown), page.cursor is not None, await call.cursor(page.cursor, query.namespace_id))
     return JobRunsAnswer(message="Ingestion job runs fetched successfully", data=data)
+
+
+def _named(sent: str | None) -> list[str] | None:
+    """The job runs that are asked for by their ids; None for all of them. INVALID_REQUEST for too many."""
+    if not sent:
+        return None
+    named = [one for one in sent.split(",") if one]
+    if len(named) > control.NAMED:
+        message = f"ids names {len(named)} job runs, and may name {control.NAMED} at most: ask for the others apart."
+        raise ServiceError(ErrorCode.INVALID_REQUEST, message, field="ids", reason="out_of_bounds")
+    return named
 
 
 @_operation(
@@ -108,20 +122,24 @@ async def cancel_job_run(call: Call[RunRequest, None]) -> JobRunAnswer:
     "POST",
     _RUN + "/retry",
     summary="Run the failed documents of a job run again",
-    body=RunRequest,
+    body=RetryRequest,
     answer=JobRunAnswer,
     failed=ErrorCode.INGESTION_FAILED,
-    raises=_NOT_FOUND,
+    raises=(*_NOT_FOUND, ErrorCode.INVALID_CHUNK_CONFIG),
     example=_EXAMPLE,
     creates=True,
 )
-async def retry_job_run(call: Call[RunRequest, None]) -> Answer | bytes:
-    """Answers a new run of the same job. Content comes from what was kept, or from its source."""
+async def retry_job_run(call: Call[RetryRequest, None]) -> Answer | bytes:
+    """Answers a new run of the same job. Content comes from what was kept, or from its source.
+
+    With `ocrConfig` or `chunkConfig` what failed is read or cut in another way, for texts, files and URL lists.
+    """
     db, scope = call.services.db, call.scope(call.body.namespace_id)
+    changes = call.body.changes()
 
     async def queue_again() -> Answer:
         try:
-            new = await control.retry(db, scope, call.path["ingest_job_run_id"])
+            new = await control.retry(db, scope, call.path["ingest_job_run_id"], changes)
         except ServiceError:
             await namespaces.require(db, scope.organization, scope.namespace)
             raise

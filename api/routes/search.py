@@ -35,7 +35,7 @@ _hybrid = decode.json_reader(HybridSearchRequest, _INVALID)
 
 @_operation(
     "/v1/search",
-    summary="Search by meaning",
+    summary="Semantic search",
     body=SearchRequest,
     answer=SearchAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
@@ -48,7 +48,7 @@ async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
 
 @_operation(
     "/v1/search/hybrid",
-    summary="Search by meaning and words",
+    summary="Hybrid search",
     body=HybridSearchRequest,
     answer=SearchAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND, ErrorCode.INVALID_HYBRID_CONFIG),

@@ -139,7 +139,7 @@ async def _ingest(
     call: Call[IngestUrls, None] | Call[IngestSitemap, None] | Call[IngestWebsite, None], accept: Accept
 ) -> Answer | bytes:
     services = call.services
-    how = replace(_how(call.body.ingest_config, services), principal=call.principal)
+    how = replace(_how(call.body.ingest_config, services), principal=call.principal, groups=call.groups)
     scope = call.scope(call.body.namespace_id)
     namespace = await namespaces.get(services.db, services.ring, scope.organization, scope.namespace)
     if namespace.web_scraper is None:

@@ -121,6 +121,7 @@ async def delete_webhook(call: Call[None, None]) -> wire.WebhookAnswer:
     answer=wire.SecretAnswer,
     raises=_MISSING,
     example={"overlapHours": 24},
+    bare=True,
     creates=True,
 )
 async def rotate_webhook(call: Call[wire.RotateWebhook, None]) -> Answer | bytes:
@@ -203,7 +204,8 @@ def _reach(call: Call[Any, Any]) -> Reach:
 
 def _require_known(events: list[str]) -> None:
     if set(events) - {*EVENTS, EVERY}:
-        raise ServiceError(_INVALID, "events holds a name that is no event.", field="events", reason="not_allowed")
+        message = f"Each entry of events must be one of {', '.join((EVERY, *EVENTS))}."
+        raise ServiceError(_INVALID, message, field="events", reason="not_allowed")
 
 
 async def _require_url(call: Call[Any, Any], url: str) -> None:

@@ -47,6 +47,8 @@ class Key(Struct, rename="camel", kw_only=True):
     revoked_at: Timestamp | None
     principal: str | UnsetType = UNSET
     principal_required: bool | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    expires_at: Timestamp | UnsetType = UNSET
 
     @classmethod
     def of(cls, key: keys.ApiKey) -> Key:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from api.wire.common import Answer, Timestamp
-from retrieval.accounts.audit import Source, Written
+from retrieval.accounts.audit import Filter, Source, Written
 
 
 class AuditQuery(Struct, rename="camel"):
@@ -15,6 +16,32 @@ class AuditQuery(Struct, rename="camel"):
 
     cursor: str | None = None
     page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
+    object_type: Annotated[
+        str | None, Meta(description="About this kind of object alone, as entries name it.", examples=["namespace"])
+    ] = None
+    about: Annotated[str | None, Meta(description="About the object with this id alone.")] = field(
+        name="object", default=None
+    )
+    key_name: Annotated[str | None, Meta(description="By keys of this name alone.", examples=["Website"])] = None
+    outcome: Annotated[
+        Literal["DONE", "REFUSED"] | None, Meta(description="DONE: what was carried out; REFUSED: what was not.")
+    ] = None
+    start: Annotated[date | None, Meta(description="The first day (UTC); all before it is left out.")] = field(
+        name="from", default=None
+    )
+    end: Annotated[date | None, Meta(description="The last day (UTC); all after it is left out.")] = field(
+        name="to", default=None
+    )
+
+    def wanted(self) -> Filter:
+        return Filter(
+            object_type=self.object_type,
+            about=self.about,
+            key_name=self.key_name,
+            refused=None if self.outcome is None else self.outcome == "REFUSED",
+            start=self.start,
+            end=self.end,
+        )
 
 
 class AuditEntry(Struct, rename="camel", kw_only=True):
@@ -32,6 +59,7 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
     status: int
     request_id: str | None
     source: Literal["API", "CLI"]
+    subject: str | UnsetType = UNSET
 
     @classmethod
     def of(cls, entry: Written) -> AuditEntry:
@@ -48,6 +76,7 @@ class AuditEntry(Struct, rename="camel", kw_only=True):
             status=entry.status,
             request_id=entry.request_id,
             source="API" if entry.source is Source.API else "CLI",
+            subject=UNSET if entry.subject is None else entry.subject,
         )
 
 

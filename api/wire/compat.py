@@ -27,7 +27,7 @@ INVALID = ErrorCode.INVALID_SEARCH_REQUEST
 HALF = HybridConfig(0.5, 0.5)
 Number = Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[float, Meta(ge=-1e308, le=1e308)]
 Scalar = str | Number | bool
-CHUNKS = 3
+CHUNKS = 10
 """Chunks of one document in a result of a vector store."""
 MOST_QUERIES = 10
 

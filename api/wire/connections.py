@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.wire.common import Answer, Identified, Listing, PartQuery, Timestamp
 from api.wire.documents import NamespaceReference
 from api.wire.ingest import NamespaceId
-from retrieval.connections import connections
+from retrieval.connections import connections, schedules
 from retrieval.connections.browsing import Shown
 from retrieval.connections.connections import Change
 from retrieval.ports import Tokens
@@ -164,11 +164,16 @@ class Connection(Struct, rename="camel", kw_only=True):
     permissions: (
         Annotated[Permissions, Meta(description="SOURCE; absent where sharing at the service is ignored.")] | UnsetType
     ) = UNSET
+    next_sync_at: (
+        Annotated[Timestamp, Meta(description="When it is ingested again by itself; absent without a schedule.")]
+        | UnsetType
+    ) = UNSET
 
     @classmethod
     def of(cls, connection: connections.Connection) -> Connection:
         """The one place that says what of a connection is echoed, and what masked."""
-        tokens = connection.tokens
+        tokens, minutes = connection.tokens, connection.sync_minutes
+        is_due = connection.status == ConnectionStatus.ACTIVE
         return cls(
             id=connection.id,
             name=connection.name,
@@ -184,6 +189,7 @@ class Connection(Struct, rename="camel", kw_only=True):
             created_at=Timestamp.of(connection.created_at),
             updated_at=Timestamp.of(connection.updated_at),
             permissions=UNSET if connection.permissions == Permissions.IGNORE else Permissions(connection.permissions),
+            next_sync_at=Timestamp.of(schedules.next_run(connection.id, minutes)) if minutes and is_due else UNSET,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from api.wire import compat, connector_apps, evaluations, groups, webhooks
+from api.wire import compat, connector_apps, evaluation_words, groups, queue, webhooks
 from api.wire.parameters import PARAMETERS
 
 
@@ -36,10 +36,11 @@ def is_described(content: Mapping[str, Any]) -> bool:
 
 WORDS: Mapping[str, str] = {
     **connector_apps.WORDS,
-    **evaluations.WORDS,
+    **evaluation_words.WORDS,
     **compat.WORDS,
     **webhooks.WORDS,
     **groups.WORDS,
+    **queue.WORDS,
     # Envelope and errors
     "success": "Whether the request was done: true in every answer with status 200, false in every error.",
     "message": "What happened, for people; its words may change.",
@@ -330,6 +331,9 @@ WORDS: Mapping[str, str] = {
     "parsedTextFileUrl": "Whether to answer a link to the parsed text.",
     "statsBySource": "How many documents came from where.",
     "statsByStatus": "How many documents are in which state.",
+    "statsBySite": "Web pages by site, most first, at most 100 sites; the newest 100,000 pages are counted.",
+    "site": "The host, with its port if the URLs have one.",
+    "FilterConfig.accessStatuses": "UNKNOWN: those of whom the content service does not tell who may see them.",
     "totalCount": "How many documents.",
     "itemsReturned": "How many are in this answer.",
     "hasNextPage": "Whether there are more.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -14,12 +14,12 @@ from api.wire.access import Access
 from api.wire.common import Answer, DeletionAnswered, Identified, Timestamp
 from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
-from retrieval import filters
+from retrieval import filters, finding
 from retrieval.conditions.model import OPS
 from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, Stats
 from retrieval.errors import ErrorCode
-from retrieval.filters import SOURCES, STATUSES, TYPES, DocumentFilter
+from retrieval.filters import ACCESS_STATUSES, SOURCES, STATUSES, TYPES, DocumentFilter
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 
@@ -65,6 +65,29 @@ class FilterConfig(Struct, rename="camel", omit_defaults=True):
     metadata: Annotated[dict[str, Any], Meta(examples=[{"manual": ["A-7", "A-8"]}])] | None = None
     awaiting_removal: bool | None = None
     where: Where | None = None
+    text: (
+        Annotated[
+            str,
+            Meta(
+                max_length=finding.LONGEST,
+                description="Each of its words stands somewhere in the name or the external id, whatever its case.",
+                examples=["report 2025"],
+            ),
+        ]
+        | None
+    ) = None
+    sites: (
+        Annotated[
+            list[str],
+            Meta(
+                max_length=filters.ENTRIES,
+                description="Web pages of these hosts, each with its port if the URL has one.",
+                examples=[["docs.example.com"]],
+            ),
+        ]
+        | None
+    ) = None
+    access_statuses: Annotated[list[str], _one_of(ACCESS_STATUSES)] | None = None
 
     def to_values(self, code: ErrorCode = INVALID, *, where: str = "filterConfig") -> DocumentFilter:
         return filters.parse(msgspec.to_builtins(self), code, where=where)
@@ -85,6 +108,7 @@ class IncludeConfig(Struct, rename="camel"):
     parsed_text_file_url: bool | None = False
     stats_by_source: bool | None = False
     stats_by_status: bool | None = False
+    stats_by_site: bool | None = False
 
 
 class FetchDocuments(Struct, rename="camel", kw_only=True):
@@ -204,12 +228,19 @@ class Document(Struct, rename="camel", kw_only=True):
     raw_file_url: FileUrl | UnsetType | None = UNSET
     parsed_text_file_url: FileUrl | UnsetType | None = UNSET
 
-    def add_links(self, row: DocumentRow, include: IncludeConfig, signer: Signer, principal: str | None) -> None:
+    def add_links(
+        self,
+        row: DocumentRow,
+        include: IncludeConfig,
+        signer: Signer,
+        principal: str | None,
+        groups: Sequence[str] = (),
+    ) -> None:
         """Add the links that were asked for, for the user who asks; null where there is no such file yet."""
         if include.raw_file_url:
-            self.raw_file_url = signer.link(row.id, Kind.RAW, principal) if row.raw_key else None
+            self.raw_file_url = signer.link(row.id, Kind.RAW, principal, groups) if row.raw_key else None
         if include.parsed_text_file_url:
-            self.parsed_text_file_url = signer.link(row.id, Kind.PARSED, principal) if row.parsed_key else None
+            self.parsed_text_file_url = signer.link(row.id, Kind.PARSED, principal, groups) if row.parsed_key else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +312,13 @@ class StatusCount(Struct, rename="camel"):
     total_count: int
 
 
+class SiteCount(Struct, rename="camel"):
+    """Web pages of one site: a host, with its port if the URLs have one."""
+
+    site: str
+    total_count: int
+
+
 class FacetCount(Struct):
     """A value of a field, and how many documents have it."""
 
@@ -297,6 +335,7 @@ class DocumentsData(Struct, rename="camel", kw_only=True, omit_defaults=True):
     next_cursor: str | None
     stats_by_source: list[SourceCount] | UnsetType = UNSET
     stats_by_status: list[StatusCount] | UnsetType = UNSET
+    stats_by_site: list[SiteCount] | UnsetType = UNSET
     facets: dict[str, list[FacetCount]] | UnsetType = UNSET
 
     def count(self, stats: Stats, include: IncludeConfig) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -12,50 +11,13 @@ from api.wire.common import Answer, Listing, PartQuery, Timestamp
 from api.wire.ingest import NamespaceId
 from api.wire.search import PerDocument, QueryText, RecencyConfig, RerankOptions, SearchFilter, TopK, checked, where_of
 from retrieval.errors import ErrorCode, ServiceError
-from retrieval.evaluations import evaluations, runs
+from retrieval.evaluations import comparison, evaluations, judgements, runs
 from retrieval.statuses import EvaluationStatus
 
 INVALID = ErrorCode.INVALID_REQUEST
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["Support questions"])]
 Id = Annotated[str, Meta(min_length=1, max_length=2048)]
 Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Characters from the beginning of the parsed text.")]
-
-WORDS: Mapping[str, str] = {
-    "evaluation": "The evaluation.",
-    "evaluations": "The evaluations.",
-    "evaluationId": "The evaluation that it is of.",
-    "questions": "Queries with the documents that answer them.",
-    "questionCount": "How many questions it has.",
-    "unresolved": "Judged external ids that the namespace does not have, 100 at most.",
-    "relevant": "The documents that answer.",
-    "Relevant.documentId": "The document's id.",
-    "Relevant.externalId": "The document's identity at its source.",
-    "Relevant.start": "Where the span that answers begins in the parsed text.",
-    "Relevant.end": "Where it ends.",
-    "add": "Questions to add.",
-    "remove": "Queries whose questions to remove, before others are added.",
-    "settings": "The settings that are compared; differences are from the first.",
-    "run": "The run.",
-    "runs": "The runs.",
-    "EvaluationRun.status": "How far the run is.",
-    "EvaluationRun.questions": "The ranks of each question; empty before the end.",
-    "EvaluationRun.error": "Why the run failed; null unless it did.",
-    "EvaluationRun.finishedAt": "When it ended; null before.",
-    "metrics": "What the setting achieved.",
-    "latencyMs": "How long its searches took after their queries were embedded.",
-    "SettingResult.reranked": "Searches that the reranker has ordered.",
-    "ranks": "By setting, the rank of each judged document; null where it was not found.",
-    "ndcgAt10": "Discounted gain of the first ten documents, of the best possible.",
-    "recallAt10": "Share of the judged documents among the first ten.",
-    "recallAt100": "The same among the first hundred.",
-    "mrr": "One divided by the rank of the first judged document, within a hundred.",
-    "spanRecallAt10": "Share of the judged spans that the first ten results cover; null without spans.",
-    "ci95": "Its 95 % interval.",
-    "deltaCi95": "The interval of the difference from the first setting; null for that one.",
-    "Latency.p50": "Milliseconds that half of them did not exceed.",
-    "Latency.p95": "Milliseconds that 95 of 100 did not exceed.",
-}
-"""What its properties mean, by name: for the OpenAPI document."""
 
 
 class Relevant(Struct, rename="camel", kw_only=True, omit_defaults=True):
@@ -102,13 +64,39 @@ class CreateEvaluation(Struct, rename="camel", kw_only=True):
     questions: Questions
 
 
+class Verdict(Struct, rename="camel", kw_only=True):
+    """How relevant one document is to a query; 0 takes its judgement back. `filter` is for a question that is new."""
+
+    query: QueryText
+    document_id: Id | UnsetType = UNSET
+    external_id: Id | UnsetType = UNSET
+    grade: Annotated[int, Meta(ge=0, le=4, description="How relevant, 1 by default; 0: not judged any more.")] = 1
+    filter: SearchFilter | None = None
+
+    def to_values(self, field: str) -> judgements.Verdict:
+        """`field`: where it stands in the request, for errors."""
+        checked(self.query, INVALID)
+        where_of(self.filter, INVALID)
+        if (self.document_id is UNSET) == (self.external_id is UNSET):
+            raise _wrong(f"{field} needs either documentId or externalId.", field)
+        return judgements.Verdict(
+            self.query,
+            self.document_id or None,
+            self.external_id or None,
+            self.grade,
+            None if self.filter is None else msgspec.to_builtins(self.filter),
+        )
+
+
 class UpdateEvaluation(Struct, rename="camel", kw_only=True):
-    """Another name; questions to add; queries whose questions are removed, before the others are added."""
+    """Another name; questions to add; queries whose questions are removed, before the others are added; documents to
+    judge one by one, at the end."""
 
     namespace_id: NamespaceId
     name: Name | UnsetType = UNSET
     add: Annotated[list[Question], Meta(max_length=evaluations.MOST_QUESTIONS)] = []
     remove: Annotated[list[str], Meta(max_length=evaluations.MOST_QUESTIONS)] = []
+    judge: Annotated[list[Verdict], Meta(max_length=100)] = []
 
 
 class Setting(Struct, rename="camel", kw_only=True, omit_defaults=True):
@@ -151,6 +139,20 @@ class EvaluationsQuery(PartQuery, rename="camel", kw_only=True):
     """The namespace whose evaluations are listed."""
 
     namespace_id: NamespaceId
+
+
+class EvaluationRunQuery(EvaluationQuery, rename="camel", kw_only=True):
+    """Where the run is; `questionLimit`: so many of its questions, those that the setting `changed` changed most first,
+    or in their order without it."""
+
+    question_limit: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    changed: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
+
+
+class QuestionsQuery(EvaluationsQuery, rename="camel", kw_only=True):
+    """Where the evaluation is; `query`: only the questions that ask just this."""
+
+    query: QueryText | None = None
 
 
 class Evaluation(Struct, rename="camel", kw_only=True, omit_defaults=True):
@@ -203,12 +205,28 @@ class Latency(Struct):
     p95: float
 
 
+class Compared(Struct):
+    """Questions whose first judged document stands higher than under the first setting, where it stood, or lower."""
+
+    better: int
+    same: int
+    worse: int
+
+
 class SettingResult(Setting, rename="camel", kw_only=True, omit_defaults=True):
-    """A setting, and from the end of the run on what came of it."""
+    """A setting, and from the end of the run on what came of it; `compared` where `questionLimit` was sent."""
 
     metrics: Metrics | UnsetType = UNSET
     latency_ms: Latency | UnsetType = UNSET
     reranked: int | UnsetType = UNSET
+    compared: Compared | UnsetType = UNSET
+
+
+class Progress(Struct):
+    """Searches that were made, of all."""
+
+    asked: int
+    total: int
 
 
 class QuestionResult(Struct):
@@ -219,7 +237,8 @@ class QuestionResult(Struct):
 
 
 class EvaluationRun(Struct, rename="camel", kw_only=True):
-    """A run; `questions` are there from its end on, `error` where it FAILED."""
+    """A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was sent,
+    null before its searches are counted."""
 
     id: str
     evaluation_id: str
@@ -229,6 +248,7 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
     error: str | None
     created_at: Timestamp
     finished_at: Timestamp | None
+    progress: Progress | UnsetType | None = UNSET
 
     @classmethod
     def of(cls, run: runs.Run, *, whole: bool = True) -> EvaluationRun:
@@ -246,6 +266,25 @@ class EvaluationRun(Struct, rename="camel", kw_only=True):
         )
 
 
+def compared(run: runs.Run, query: EvaluationRunQuery) -> EvaluationRun:
+    """The run with so many of its questions as are asked for, what changed most first, and how the settings compare."""
+    told = EvaluationRun.of(run)
+    if query.question_limit is None:
+        return told
+    result = run.result or {}
+    questions, names = result.get("questions", []), [one.name for one in told.settings]
+    if query.changed is not None and query.changed not in names:
+        raise _wrong("changed: the run has no setting of this name.", "changed")
+    for setting in told.settings[1:] if questions else []:
+        tally = comparison.tally(questions, names[0], setting.name)
+        setting.compared = Compared(tally.better, tally.same, tally.worse)
+    if query.changed is not None:
+        questions = comparison.most_changed(questions, names[0], query.changed, query.question_limit)
+    told.questions = msgspec.convert(questions[: query.question_limit], list[QuestionResult])
+    told.progress = None if run.progress is None else msgspec.convert(run.progress, Progress)
+    return told
+
+
 class EvaluationData(Struct):
     """One evaluation."""
 
@@ -256,6 +295,12 @@ class EvaluationsData(Listing, kw_only=True):
     """Evaluations, newest first."""
 
     evaluations: list[Evaluation]
+
+
+class QuestionsData(Listing, kw_only=True):
+    """A page of questions, in their order."""
+
+    questions: list[Question]
 
 
 class RunData(Struct):
@@ -286,6 +331,12 @@ class EvaluationDeletedAnswer(Answer, kw_only=True):
     """It is gone, with its runs."""
 
     data: None = None
+
+
+class QuestionsAnswer(Answer, kw_only=True):
+    """A page of the questions, in their order."""
+
+    data: QuestionsData
 
 
 class RunAnswer(Answer, kw_only=True):

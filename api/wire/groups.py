@@ -96,5 +96,8 @@ WORDS: Mapping[str, str] = {
     "DeletedGroup.id": "The group's name.",
     "Key.principal": "The user as whom it acts; absent if it acts as none.",
     "Key.principalRequired": "Whether it answers on behalf of a user alone; absent if it does not.",
+    "Key.role": "Of a person who signed in with a token: `viewer`, `editor` or `admin`. Absent for a key.",
+    "Key.expiresAt": "When that token ends. Absent for a key.",
+    "AuditEntry.subject": "The token's subject, where a person asked and no key.",
 }
 """What the properties mean, for the OpenAPI document."""

@@ -347,7 +347,6 @@ def _moment(sent: str, field: str) -> str:
         moment = datetime.fromisoformat(sent)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
-        raise ServiceError(
-            ErrorCode.INVALID_INGEST_CONFIG, f"{field} is no date by ISO 8601.", field=field, reason="not_a_date"
-        ) from error
+        message = f"{field} must be a date by ISO 8601 in the years 1 to 9999, such as 2026-11-20T12:00:00Z."
+        raise ServiceError(ErrorCode.INVALID_INGEST_CONFIG, message, field=field, reason="not_a_date") from error
     return Timestamp.of(moment).iso_string

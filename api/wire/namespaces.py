@@ -12,6 +12,7 @@ from api.wire.connector_apps import ConnectorAppView, masked, views, with_apps
 from retrieval.evaluations import gate as gates
 from retrieval.namespaces import validation
 from retrieval.namespaces.namespaces import NamespaceConfig
+from retrieval.search.languages import CONFIGURATIONS
 
 Text = Annotated[str, Meta(min_length=1, max_length=2048)]
 Secret = Annotated[str, Meta(min_length=1, max_length=8192)]
@@ -143,7 +144,7 @@ KeywordLanguage = Annotated[
         max_length=32,
         description="The language that all documents are read in for keyword search, by PostgreSQL's name or ISO 639-1;"
         " without one each is read in its own.",
-        examples=["de"],
+        examples=["german", *sorted({*CONFIGURATIONS.values()} - {"german"})],
     ),
 ]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
 from api.wire.common import Answer, Identified, Timestamp
 from api.wire.ingest import (
+    ChunkConfig,
     DryRunReport,
     NamespaceId,
+    OcrConfig,
     Outcome,
     PrefectUrl,
     RunNotice,
@@ -29,6 +31,18 @@ class ListQuery(Struct, rename="camel"):
     namespace_id: NamespaceId
     status: RunStatus | None = None
     outcome: RunOutcome | None = None
+    source: Annotated[
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(description="Job runs of this source only; dry runs by the one that they try."),
+    ] = None
+    q: Annotated[
+        Annotated[str, Meta(max_length=200)] | None,
+        Meta(description="A piece of the run's id, address or account, or of its first document's name, in any case."),
+    ] = None
+    ids: Annotated[
+        Annotated[str, Meta(max_length=6000)] | None,
+        Meta(description="Ids of job runs with commas between, up to 100: these alone."),
+    ] = None
     cursor: str | None = None
     page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
 
@@ -46,6 +60,25 @@ class RunRequest(Struct, rename="camel"):
     """Where the job run is."""
 
     namespace_id: NamespaceId
+
+
+class RetryRequest(Struct, rename="camel"):
+    """Where the job run is, and how else to read and cut what failed."""
+
+    namespace_id: NamespaceId
+    ocr_config: OcrConfig | None = None
+    chunk_config: ChunkConfig | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """Of the job's configuration. INVALID_CHUNK_CONFIG."""
+        changed: dict[str, Any] = {}
+        if self.ocr_config is not None:
+            changed["ocr"] = self.ocr_config.strategy.value
+        if self.chunk_config is not None:
+            self.chunk_config.check("chunkConfig")
+            size, overlap = self.chunk_config.chunk_size, self.chunk_config.chunk_overlap
+            changed |= {"chunkSize": size, "chunkOverlap": overlap}
+        return changed
 
 
 class JobRunSummary(Struct, rename="camel", kw_only=True):

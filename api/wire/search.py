@@ -58,7 +58,7 @@ GroupBy = Annotated[
 PerDocument = Annotated[int, Meta(ge=1, le=100, description="Results of one document at most.")]
 
 
-class SearchFilter(Struct):
+class SearchFilter(Struct, omit_defaults=True):
     """Every metadata key must match: a value or any of a list; against a list in the document: contains. `documents`
     restricts by everything that documents are listed by, `where` by a condition; all three must hold."""
 

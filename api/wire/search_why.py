@@ -146,6 +146,9 @@ _NAMES = {
     "sources": "documentIngestionSources",
     "statuses": "documentIngestionStatuses",
     "awaiting_removal": "awaitingRemoval",
+    "words": "text",
+    "sites": "sites",
+    "access_statuses": "accessStatuses",
 }
 
 

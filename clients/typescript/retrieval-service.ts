@@ -367,7 +367,7 @@ export interface paths {
         put?: never;
         /**
          * Run the failed documents of a job run again
-         * @description Answers a new run of the same job. Content comes from what was kept, or from its source. Needs the scope `ingest:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
+         * @description Answers a new run of the same job. Content comes from what was kept, or from its source. With `ocrConfig` or `chunkConfig` what failed is read or cut in another way, for texts, files and URL lists. Needs the scope `ingest:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         post: operations["retryJobRun"];
         delete?: never;
@@ -386,7 +386,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Search by meaning
+         * Semantic search
          * @description The score of a result is the cosine similarity of query and content. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
          */
         post: operations["semanticSearch"];
@@ -406,7 +406,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Search by meaning and words
+         * Hybrid search
          * @description The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
          */
         post: operations["hybridSearch"];
@@ -543,9 +543,29 @@ export interface paths {
         head?: never;
         /**
          * Change an evaluation
-         * @description Questions are removed by their query, then added. Runs that have ended stay as they are. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
+         * @description Questions are removed by their query, then added; `judge` comes last. Runs that have ended stay as they are. Needs the scope `documents:write`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         patch: operations["updateEvaluation"];
+        trace?: never;
+    };
+    "/v1/evaluations/{evaluation_id}/questions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the questions of an evaluation
+         * @description In their order, 50 a page unless `pageSize` says otherwise; with `query` those that ask just that. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
+         */
+        get: operations["listQuestions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/evaluations/{evaluation_id}/runs": {
@@ -581,7 +601,7 @@ export interface paths {
         };
         /**
          * Get a run
-         * @description Its status, and from its end on the metrics of each setting and the ranks of each question. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
+         * @description Its status, and from its end on the metrics of each setting and the ranks of each question; with `questionLimit` its progress, how many questions each setting answers better and worse than the first, and so many questions. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["getRun"];
         put?: never;
@@ -669,7 +689,7 @@ export interface paths {
         };
         /**
          * Get the receipt of a deletion
-         * @description What each store has lost, and when it was read back and had nothing left. CONFIRMED once all were. Needs the scope `documents:read`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description What each store has lost, and when it was read back and had nothing left. CONFIRMED once all were. On behalf of a user, of what that user asked to be deleted, and of documents that were all for that user. Needs the scope `documents:read`. A key bound to a namespace or a tenant reaches what lies there.
          */
         get: operations["getDeletion"];
         put?: never;
@@ -1041,7 +1061,7 @@ export interface paths {
         };
         /**
          * The key that asks
-         * @description What the key of this very request may do, and what it is bound to. Any valid key may ask.
+         * @description What the key of this very request may do, and what it is bound to. Any valid key may ask. A person with a token of the identity provider gets the same of themselves, with `role` and `expiresAt`.
          */
         get: operations["currentKey"];
         put?: never;
@@ -1173,9 +1193,29 @@ export interface paths {
         };
         /**
          * Read the audit log
-         * @description One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
+         * @description One entry for every write, refused ones too, newest first, 50 a page unless `pageSize` says otherwise. What is named besides narrows it: all of it must hold. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
          */
         get: operations["listAuditEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the queue
+         * @description What of the organization waits, what it waits for, and what workers have in hand; all tenants together. Needs the scope `admin`. Refused to a key that is bound to a namespace or a tenant. Refused on behalf of a user (`X-On-Behalf-Of`).
+         */
+        get: operations["readQueue"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2539,6 +2579,8 @@ export interface components {
              * @default null
              */
             exclude?: components["schemas"]["Part"][] | null;
+            /** @default false */
+            pick?: boolean | null;
         };
         /**
          * Part
@@ -2625,6 +2667,8 @@ export interface components {
              * @default null
              */
             exclude?: components["schemas"]["Part"][] | null;
+            /** @default false */
+            pick?: boolean | null;
         };
         /**
          * IngestDropbox
@@ -2691,6 +2735,8 @@ export interface components {
              * @default null
              */
             exclude?: components["schemas"]["Part"][] | null;
+            /** @default false */
+            pick?: boolean | null;
         };
         /**
          * IngestOnedrive
@@ -2757,6 +2803,8 @@ export interface components {
              * @default null
              */
             exclude?: components["schemas"]["Part"][] | null;
+            /** @default false */
+            pick?: boolean | null;
         };
         /**
          * IngestSharepoint
@@ -2823,6 +2871,8 @@ export interface components {
              * @default null
              */
             exclude?: components["schemas"]["Part"][] | null;
+            /** @default false */
+            pick?: boolean | null;
         };
         /**
          * Place
@@ -2911,6 +2961,8 @@ export interface components {
              * @default null
              */
             exclude?: components["schemas"]["Part"][] | null;
+            /** @default false */
+            pick?: boolean | null;
         };
         /**
          * ConvertAnswer
@@ -3146,6 +3198,21 @@ export interface components {
              */
             outcome?: ("CANCELLED" | "COMPLETED_WITH_FAILURES" | "FAILED" | "SUCCEEDED") | null;
             /**
+             * @description Job runs of this source only; dry runs by the one that they try.
+             * @default null
+             */
+            source?: string | null;
+            /**
+             * @description A piece of the run's id, address or account, or of its first document's name, in any case.
+             * @default null
+             */
+            q?: string | null;
+            /**
+             * @description Ids of job runs with commas between, up to 100: these alone.
+             * @default null
+             */
+            ids?: string | null;
+            /**
              * @description The `nextCursor` of the page before.
              * @default null
              */
@@ -3273,6 +3340,27 @@ export interface components {
              * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
              */
             namespaceId: string;
+        };
+        /**
+         * RetryRequest
+         * @description Where the job run is, and how else to read and cut what failed.
+         */
+        RetryRequest: {
+            /**
+             * @description The namespace's id.
+             * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
+             */
+            namespaceId: string;
+            /**
+             * @description How to find the text of a file.
+             * @default null
+             */
+            ocrConfig?: components["schemas"]["OcrConfig"] | null;
+            /**
+             * @description How to cut documents; 1000 tokens with 200 of overlap without it.
+             * @default null
+             */
+            chunkConfig?: components["schemas"]["ChunkConfig"] | null;
         };
         /**
          * SearchAnswer
@@ -3543,6 +3631,15 @@ export interface components {
                 op?: "eq" | "ne" | "in" | "nin" | "gt" | "gte" | "lt" | "lte" | "exists" | "contains" | "startsWith" | "endsWith";
                 value?: unknown;
             } | null;
+            /** @default null */
+            text?: string | null;
+            /** @default null */
+            sites?: string[] | null;
+            /**
+             * @description UNKNOWN: those of whom the content service does not tell who may see them.
+             * @default null
+             */
+            accessStatuses?: string[] | null;
         };
         /**
          * RerankOptions
@@ -4222,7 +4319,8 @@ export interface components {
         };
         /**
          * UpdateEvaluation
-         * @description Another name; questions to add; queries whose questions are removed, before the others are added.
+         * @description Another name; questions to add; queries whose questions are removed, before the others are added; documents to
+         *         judge one by one, at the end.
          */
         UpdateEvaluation: {
             /**
@@ -4245,6 +4343,89 @@ export interface components {
              * @default []
              */
             remove?: string[];
+            /**
+             * @description Single documents to judge, each for the question with its query.
+             * @default []
+             */
+            judge?: components["schemas"]["Verdict"][];
+        };
+        /**
+         * Verdict
+         * @description How relevant one document is to a query; 0 takes its judgement back. `filter` is for a question that is new.
+         */
+        Verdict: {
+            /**
+             * @description What to look for, up to 8 KB.
+             * @example How do I open the cover?
+             */
+            query: string;
+            /** @description The document's id. */
+            documentId?: string;
+            /** @description The document's identity at its source. */
+            externalId?: string;
+            /**
+             * @description How relevant, 1 by default; 0: not judged any more.
+             * @default 1
+             */
+            grade?: number;
+            /**
+             * @description Which documents to look in.
+             * @default null
+             */
+            filter?: components["schemas"]["SearchFilter"] | null;
+        };
+        /**
+         * QuestionsAnswer
+         * @description A page of the questions, in their order.
+         */
+        QuestionsAnswer: {
+            /**
+             * @description Whether the request was done: true in every answer with status 200, false in every error.
+             * @constant
+             */
+            success: true;
+            /** @description What happened, for people. */
+            message: string;
+            /** @description What was asked for. */
+            data: components["schemas"]["QuestionsData"];
+        };
+        /**
+         * QuestionsData
+         * @description A page of questions, in their order.
+         */
+        QuestionsData: {
+            /** @description Whether there are more. */
+            hasNextPage?: boolean;
+            /** @description What to send as `cursor` for the next page; null on the last one. */
+            nextCursor?: string | null;
+            /** @description Queries with the documents that answer them. */
+            questions: components["schemas"]["Question"][];
+        };
+        /**
+         * QuestionsQuery
+         * @description Where the evaluation is; `query`: only the questions that ask just this.
+         */
+        QuestionsQuery: {
+            /**
+             * @description The `nextCursor` of the page before.
+             * @default null
+             */
+            cursor?: string | null;
+            /**
+             * @description How many at most.
+             * @default null
+             */
+            pageSize?: number | null;
+            /**
+             * @description The namespace's id.
+             * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
+             */
+            namespaceId: string;
+            /**
+             * @description What to look for, up to 8 KB.
+             * @default null
+             */
+            query?: string | null;
         };
         /**
          * EvaluationDeletedAnswer
@@ -4289,7 +4470,8 @@ export interface components {
         };
         /**
          * EvaluationRun
-         * @description A run; `questions` are there from its end on, `error` where it FAILED.
+         * @description A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was sent,
+         *         null before its searches are counted.
          */
         EvaluationRun: {
             /** @description The id. */
@@ -4308,6 +4490,8 @@ export interface components {
             createdAt: components["schemas"]["Timestamp"];
             /** @description When it ended; null before. */
             finishedAt: components["schemas"]["Timestamp"] | null;
+            /** @description How far the run is; null before it begins. */
+            progress?: components["schemas"]["Progress"] | null;
         };
         /**
          * EvaluationStatus
@@ -4317,7 +4501,7 @@ export interface components {
         EvaluationStatus: "COMPLETED" | "FAILED" | "QUEUED" | "RUNNING";
         /**
          * SettingResult
-         * @description A setting, and from the end of the run on what came of it.
+         * @description A setting, and from the end of the run on what came of it; `compared` where `questionLimit` was sent.
          */
         SettingResult: {
             /**
@@ -4349,6 +4533,8 @@ export interface components {
             latencyMs?: components["schemas"]["Latency"];
             /** @description Searches that the reranker has ordered. */
             reranked?: number;
+            /** @description How many questions it answers better, alike and worse than the first setting. */
+            compared?: components["schemas"]["Compared"];
         };
         /**
          * Metrics
@@ -4395,6 +4581,18 @@ export interface components {
             p95: number;
         };
         /**
+         * Compared
+         * @description Questions whose first judged document stands higher than under the first setting, where it stood, or lower.
+         */
+        Compared: {
+            /** @description Questions whose first judged document stands higher. */
+            better: number;
+            /** @description Questions whose first judged document stands where it stood, or is found by neither. */
+            same: number;
+            /** @description Questions whose first judged document stands lower. */
+            worse: number;
+        };
+        /**
          * QuestionResult
          * @description For each setting the rank of each judged document, in the order of `relevant`; null if it was not found.
          */
@@ -4405,6 +4603,16 @@ export interface components {
             ranks: {
                 [key: string]: (number | null)[];
             };
+        };
+        /**
+         * Progress
+         * @description Searches that were made, of all.
+         */
+        Progress: {
+            /** @description Searches that were made. */
+            asked: number;
+            /** @description Searches that the run makes: each question under each setting. */
+            total: number;
         };
         /**
          * StartRun
@@ -4476,6 +4684,28 @@ export interface components {
             runs: components["schemas"]["EvaluationRun"][];
         };
         /**
+         * EvaluationRunQuery
+         * @description Where the run is; `questionLimit`: so many of its questions, those that the setting `changed` changed most first,
+         *         or in their order without it.
+         */
+        EvaluationRunQuery: {
+            /**
+             * @description The namespace's id.
+             * @example ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0
+             */
+            namespaceId: string;
+            /**
+             * @description So many of the run's questions, 0 for none; all if it is left out.
+             * @default null
+             */
+            questionLimit?: number | null;
+            /**
+             * @description A setting's name: the questions that it changed most against the first setting.
+             * @default null
+             */
+            changed?: string | null;
+        };
+        /**
          * PageQuery
          * @description Where the document is; `chunk` is the index of the chunk to shade on the page.
          */
@@ -4523,6 +4753,8 @@ export interface components {
             statsBySource?: components["schemas"]["SourceCount"][];
             /** @description How many documents are in which state. */
             statsByStatus?: components["schemas"]["StatusCount"][];
+            /** @description Web pages by site, most first, at most 100 sites; the newest 100,000 pages are counted. */
+            statsBySite?: components["schemas"]["SiteCount"][];
             /** @description The most frequent values of the fields that were asked for, among all documents that match. */
             facets?: {
                 [key: string]: components["schemas"]["FacetCount"][];
@@ -4750,6 +4982,16 @@ export interface components {
             totalCount: number;
         };
         /**
+         * SiteCount
+         * @description Web pages of one site: a host, with its port if the URLs have one.
+         */
+        SiteCount: {
+            /** @description The host, with its port if the URLs have one. */
+            site: string;
+            /** @description How many documents. */
+            totalCount: number;
+        };
+        /**
          * FacetCount
          * @description A value of a field, and how many documents have it.
          */
@@ -4830,6 +5072,11 @@ export interface components {
              * @default false
              */
             statsByStatus?: boolean | null;
+            /**
+             * @description Web pages by site, most first, at most 100 sites; the newest 100,000 pages are counted.
+             * @default false
+             */
+            statsBySite?: boolean | null;
         };
         /**
          * DocumentsUpdatedAnswer
@@ -5326,6 +5573,8 @@ export interface components {
             updatedAt: components["schemas"]["Timestamp"];
             /** @description SOURCE; absent where sharing at the service is ignored. */
             permissions?: components["schemas"]["Permissions"];
+            /** @description When it is ingested again by itself; absent without a schedule. */
+            nextSyncAt?: components["schemas"]["Timestamp"];
         };
         /**
          * ConnectionConfig
@@ -5864,7 +6113,7 @@ export interface components {
             /** @description Where events are sent. */
             url: string;
             /** @description What it hears of; `*` is everything. */
-            events: string[];
+            events: ("DOCUMENTS_QUEUED_FOR_INGESTION" | "DOCUMENTS_QUEUED_FOR_UPDATE" | "DOCUMENTS_QUEUED_FOR_RESYNC" | "DOCUMENTS_QUEUED_FOR_DELETION" | "DOCUMENTS_PROCESSING" | "DOCUMENTS_ERROR" | "DOCUMENTS_READY" | "DOCUMENTS_DELETED" | "INGEST_JOB_RUN_QUEUED" | "INGEST_JOB_RUN_PRE_PROCESSING" | "INGEST_JOB_RUN_PROCESSING" | "INGEST_JOB_RUN_COMPLETED" | "CONNECTION_ACTIVE" | "CONNECTION_FAILED" | "CONNECTION_REMOVALS_WAITING" | "*")[];
             /** @description The namespace that it hears of; null for all of the organization. */
             namespaceId: string | null;
             /** @description The tenant that it hears of; null for all. */
@@ -5898,7 +6147,7 @@ export interface components {
              *       "DOCUMENTS_ERROR"
              *     ]
              */
-            events: string[];
+            events: ("DOCUMENTS_QUEUED_FOR_INGESTION" | "DOCUMENTS_QUEUED_FOR_UPDATE" | "DOCUMENTS_QUEUED_FOR_RESYNC" | "DOCUMENTS_QUEUED_FOR_DELETION" | "DOCUMENTS_PROCESSING" | "DOCUMENTS_ERROR" | "DOCUMENTS_READY" | "DOCUMENTS_DELETED" | "INGEST_JOB_RUN_QUEUED" | "INGEST_JOB_RUN_PRE_PROCESSING" | "INGEST_JOB_RUN_PROCESSING" | "INGEST_JOB_RUN_COMPLETED" | "CONNECTION_ACTIVE" | "CONNECTION_FAILED" | "CONNECTION_REMOVALS_WAITING" | "*")[];
             /**
              * @description Hear of this namespace alone.
              * @default null
@@ -5977,7 +6226,7 @@ export interface components {
              *       "DOCUMENTS_ERROR"
              *     ]
              */
-            events?: string[];
+            events?: ("DOCUMENTS_QUEUED_FOR_INGESTION" | "DOCUMENTS_QUEUED_FOR_UPDATE" | "DOCUMENTS_QUEUED_FOR_RESYNC" | "DOCUMENTS_QUEUED_FOR_DELETION" | "DOCUMENTS_PROCESSING" | "DOCUMENTS_ERROR" | "DOCUMENTS_READY" | "DOCUMENTS_DELETED" | "INGEST_JOB_RUN_QUEUED" | "INGEST_JOB_RUN_PRE_PROCESSING" | "INGEST_JOB_RUN_PROCESSING" | "INGEST_JOB_RUN_COMPLETED" | "CONNECTION_ACTIVE" | "CONNECTION_FAILED" | "CONNECTION_REMOVALS_WAITING" | "*")[];
             /** @description What it is for; null for none. */
             description?: string | null;
             /**
@@ -6151,6 +6400,10 @@ export interface components {
             principal?: string;
             /** @description Whether it answers on behalf of a user alone; absent if it does not. */
             principalRequired?: boolean;
+            /** @description Of a person who signed in with a token: `viewer`, `editor` or `admin`. Absent for a key. */
+            role?: string;
+            /** @description When that token ends. Absent for a key. */
+            expiresAt?: components["schemas"]["Timestamp"];
         };
         /**
          * KeyAnswer
@@ -6582,6 +6835,8 @@ export interface components {
              * @enum {unknown}
              */
             source: "API" | "CLI";
+            /** @description The token's subject, where a person asked and no key. */
+            subject?: string;
         };
         /**
          * AuditQuery
@@ -6598,6 +6853,135 @@ export interface components {
              * @default null
              */
             pageSize?: number | null;
+            /**
+             * @description About this kind of object alone, as entries name it.
+             * @default null
+             * @example namespace
+             */
+            objectType?: string | null;
+            /**
+             * @description About the object with this id alone.
+             * @default null
+             */
+            object?: string | null;
+            /**
+             * @description By keys of this name alone.
+             * @default null
+             * @example Website
+             */
+            keyName?: string | null;
+            /**
+             * @description DONE: what was carried out; REFUSED: what was not.
+             * @default null
+             */
+            outcome?: ("DONE" | "REFUSED") | null;
+            /**
+             * @description The first day (UTC); all before it is left out.
+             * @default null
+             */
+            from?: string | null;
+            /**
+             * @description The last day (UTC); all after it is left out.
+             * @default null
+             */
+            to?: string | null;
+        };
+        /**
+         * QueueAnswer
+         * @description The queue and the workers.
+         */
+        QueueAnswer: {
+            /**
+             * @description Whether the request was done: true in every answer with status 200, false in every error.
+             * @constant
+             */
+            success: true;
+            /** @description What happened, for people. */
+            message: string;
+            /** @description What was asked for. */
+            data: components["schemas"]["QueueData"];
+        };
+        /**
+         * QueueData
+         * @description What waits, why, and what is worked on. Workers, loops and `stalled` are the installation's.
+         */
+        QueueData: {
+            /** @description Job runs that wait for a worker. */
+            queued: number;
+            /** @description Since when the oldest waiting job run waits; null if none does. */
+            oldestQueuedAt: components["schemas"]["Timestamp"] | null;
+            /** @description Job runs that wait for a vendor or site that does not answer: more workers do not help them. */
+            held: number;
+            /** @description Workers that are connected, of the whole installation. */
+            workers: number;
+            /** @description Whether accepted work of the installation does not move. */
+            stalled: boolean;
+            /** @description Why it does not move, or what comes late, in words. */
+            reasons: string[];
+            /** @description Vendors and sites that are not asked for now, because they do not answer. */
+            breakers: components["schemas"]["Breaker"][];
+            /** @description What workers have in hand, oldest first, 50 at most. */
+            working: components["schemas"]["Work"][];
+            /** @description The dispatchers' loops. */
+            loops: components["schemas"]["DispatcherLoop"][];
+        };
+        /**
+         * Breaker
+         * @description A vendor or site that nobody asks for a while.
+         */
+        Breaker: {
+            /** @description The vendor or site. */
+            name: string;
+            /** @description How the last request failed. */
+            reason: string;
+            /** @description Failures in a row. */
+            failures: number;
+            /** @description The status that is known already. */
+            since: components["schemas"]["Timestamp"];
+            /** @description When it is tried again. */
+            until: components["schemas"]["Timestamp"];
+            /** @description Job runs that wait for it. */
+            waitingJobRuns: number;
+        };
+        /**
+         * Work
+         * @description Job runs of one source that a worker has in hand together.
+         */
+        Work: {
+            /** @description The first of the job runs. */
+            ingestJobRunId: string;
+            /** @description Where they belong. */
+            namespaceId: string;
+            /** @description The tenant; null without one. */
+            tenantId: string | null;
+            /** @description What they ingest from. */
+            source: string;
+            /** @description Job runs that are worked on together. */
+            jobRuns: number;
+            /** @description 1, or more where a worker was lost. */
+            attempt: number;
+            /** @description The document on which the worker works alone; null if it works on several. */
+            document: string | null;
+            /** @description When they were put together. */
+            createdAt: components["schemas"]["Timestamp"];
+            /** @description When a worker began; null before. */
+            startedAt: components["schemas"]["Timestamp"] | null;
+            /** @description Until when the worker is taken to be alive without another sign; null before it began. */
+            leaseUntil: components["schemas"]["Timestamp"] | null;
+        };
+        /**
+         * DispatcherLoop
+         * @description One of the loops that let accepted work leave, take lost work back and collect garbage.
+         */
+        DispatcherLoop: {
+            /** @description Its name. */
+            loop: string;
+            /** @description Seconds since its last success. */
+            lastSuccessSeconds: number;
+            /** @description Whether that is too long ago. */
+            late: boolean;
+            /** @description The error that it failed with since; null without one. */
+            reason: string | null;
         };
         /**
          * @description What a key may be allowed to do.
@@ -9665,6 +10049,12 @@ export interface operations {
                 status?: ("COMPLETED" | "PRE_PROCESSING" | "PROCESSING" | "QUEUED") | null;
                 /** @description Only job runs that ended so. */
                 outcome?: ("CANCELLED" | "COMPLETED_WITH_FAILURES" | "FAILED" | "SUCCEEDED") | null;
+                /** @description Job runs of this source only; dry runs by the one that they try. */
+                source?: string | null;
+                /** @description A piece of the run's id, address or account, or of its first document's name, in any case. */
+                q?: string | null;
+                /** @description Ids of job runs with commas between, up to 100: these alone. */
+                ids?: string | null;
                 /** @description The `nextCursor` of the page before. */
                 cursor?: string | null;
                 /** @description How many at most. */
@@ -10116,7 +10506,7 @@ export interface operations {
                  *       "namespaceId": "ns_06gzpnn6z30k9qdmrw54faz30gfpw60mq5r0"
                  *     }
                  */
-                "application/json": components["schemas"]["RunRequest"];
+                "application/json": components["schemas"]["RetryRequest"];
             };
         };
         responses: {
@@ -10133,7 +10523,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobRunAnswer"];
                 };
             };
-            /** @description The request is not valid: INVALID_REQUEST, invalid_tenant_id, missing_tenant_id. */
+            /** @description The request is not valid: INVALID_CHUNK_CONFIG, INVALID_REQUEST, invalid_tenant_id, missing_tenant_id. */
             400: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12099,6 +12489,138 @@ export interface operations {
             };
         };
     };
+    listQuestions: {
+        parameters: {
+            query: {
+                /** @description The `nextCursor` of the page before. */
+                cursor?: string | null;
+                /** @description How many at most. */
+                pageSize?: number | null;
+                /** @description The namespace's id. */
+                namespaceId: string;
+                /** @description What to look for, up to 8 KB. */
+                query?: string | null;
+            };
+            header?: {
+                /** @description The tenant to act for. */
+                "X-Tenant-ID"?: string;
+            };
+            path: {
+                /** @description The evaluation's id. */
+                evaluation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the questions, in their order. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionsAnswer"];
+                };
+            };
+            /** @description The request is not valid: INVALID_REQUEST, invalid_tenant_id, missing_tenant_id. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"] | components["schemas"]["TenantErrorAnswer"];
+                };
+            };
+            /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The API key may not do this, or a limit of the organization is reached: FORBIDDEN. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description There is no such object for this caller: NAMESPACE_NOT_FOUND, NOT_FOUND. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The rate limit is reached: RATE_LIMIT_EXCEEDED. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something failed inside the service: INTERNAL_ERROR. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The database is away: SERVICE_UNAVAILABLE. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     listRuns: {
         parameters: {
             query: {
@@ -12432,6 +12954,10 @@ export interface operations {
             query: {
                 /** @description The namespace's id. */
                 namespaceId: string;
+                /** @description So many of the run's questions, 0 for none; all if it is left out. */
+                questionLimit?: number | null;
+                /** @description A setting's name: the questions that it changed most against the first setting. */
+                changed?: string | null;
             };
             header?: {
                 /** @description The tenant to act for. */
@@ -18217,6 +18743,18 @@ export interface operations {
                 cursor?: string | null;
                 /** @description How many at most. */
                 pageSize?: number | null;
+                /** @description About this kind of object alone, as entries name it. */
+                objectType?: string | null;
+                /** @description About the object with this id alone. */
+                object?: string | null;
+                /** @description By keys of this name alone. */
+                keyName?: string | null;
+                /** @description DONE: what was carried out; REFUSED: what was not. */
+                outcome?: ("DONE" | "REFUSED") | null;
+                /** @description The first day (UTC); all before it is left out. */
+                from?: string | null;
+                /** @description The last day (UTC); all after it is left out. */
+                to?: string | null;
             };
             header?: never;
             path?: never;
@@ -18248,6 +18786,97 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The API key may not do this, or a limit of the organization is reached: FORBIDDEN. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The rate limit is reached: RATE_LIMIT_EXCEEDED. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Something failed inside the service: INTERNAL_ERROR. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The database is away: SERVICE_UNAVAILABLE. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    readQueue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The queue and the workers. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueAnswer"];
                 };
             };
             /** @description The API key is missing, wrong or revoked: UNAUTHORIZED. */

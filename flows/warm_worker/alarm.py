@@ -14,7 +14,7 @@ import structlog
 from flows import prefect_client
 from retrieval import settings
 from retrieval.database.database import AWAY
-from retrieval.jobs.notifications import FLOW_RUNS
+from retrieval.jobs.notifications import FLOW_RUNS, LISTENER
 
 log = structlog.get_logger()
 
@@ -72,7 +72,9 @@ class Alarm:
     async def _listen(self, url: str) -> None:
         while True:
             try:
-                async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+                async with await psycopg.AsyncConnection.connect(
+                    url, autocommit=True, application_name=LISTENER
+                ) as connection:
                     await connection.execute("listen " + FLOW_RUNS)
                     self._ringing.set()
                     while True:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import LiteralString
 
 from psycopg import Connection
 
 from retrieval import principals
 from retrieval.database import scopes
-from retrieval.database.database import Database, Row
+from retrieval.database.database import Database, Params, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer, stored
@@ -40,6 +41,49 @@ _HIDDEN: LiteralString = (
     + principals.visible("d")
     + " limit 1"
 )
+
+
+async def recorded(
+    db: Database,
+    scope: Scope,
+    statement: LiteralString,
+    values: Params,
+    *,
+    source: str,
+    external_ids: Sequence[str],
+    viewer: Viewer | None,
+) -> list[Row]:
+    """What a statement of `jobs.acceptance` answers, a row for each document; none if the namespace is not there.
+
+    FORBIDDEN, and nothing is recorded, if it would replace a document that is hidden from the viewer, whoever made it
+    and hid it meanwhile.
+    """
+    condition, params = principals.condition(viewer, "documents")
+    asked = statement.replace("VISIBLE", condition), {**params, **values}
+    for _ in range(TRIES):
+        await require_visible(db, scope, source, external_ids, viewer)
+        with suppress(_Incomplete):
+            rows = await (_whole(db, *asked, len(external_ids)) if viewer else db.async_rows(*asked, plan_once=True))
+            if rows:
+                return rows
+    return []
+
+
+async def _whole(db: Database, statement: LiteralString, values: Params, number: int) -> list[Row]:
+    """So many rows, or _Incomplete, and nothing is recorded."""
+    async with db.async_together():
+        rows = await db.async_rows(statement, values)
+        if len(rows) < number:
+            raise _Incomplete
+    return rows
+
+
+TRIES = 3
+"""Of a statement that finds a scope, or a document, which another transaction has just made."""
+
+
+class _Incomplete(Exception):
+    """Not all was recorded: nothing is to be."""
 
 
 async def require_visible(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, LiteralString
 
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
-from retrieval.ports import Scope
+from retrieval.ports import DiscoveryRequest, Scope
 from retrieval.principals import EVERYONE, Viewer, group, user
 
 FEW = 2_000
@@ -49,19 +50,32 @@ _VISIBLE: LiteralString = """
 """
 
 
-async def viewer(db: Database, scope: Scope, name: str) -> Viewer:
-    """The user of this normal name, with all groups of the scope that hold it, however deep: one statement."""
-    return _viewer(name, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": _names(name)}))
+async def viewer(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
+    """The user of this normal name, with all groups of the scope that hold it, however deep: one statement.
+
+    `groups`: others that hold it by what an identity provider says, by normal names; the scope's may hold these.
+    """
+    names = _names(name, groups)
+    return _viewer(name, names, await db.async_row(_OF_SCOPE, {**scopes.params(scope), "names": names}))
 
 
-def viewer_at_work(db: Database, scope: Scope, name: str) -> Viewer:
+def viewer_at_work(db: Database, scope: Scope, name: str, groups: Sequence[str] = ()) -> Viewer:
     """The same in a thread."""
-    return _viewer(name, db.row(_OF_SCOPE, {**scopes.params(scope), "names": _names(name)}))
+    names = _names(name, groups)
+    return _viewer(name, names, db.row(_OF_SCOPE, {**scopes.params(scope), "names": names}))
 
 
-async def viewer_of(db: Database, document_id: str, name: str) -> Viewer:
+def who_asked(db: Database, request: DiscoveryRequest) -> Viewer | None:
+    """The user on whose behalf a source is asked; None for the application itself."""
+    if request.principal is None:
+        return None
+    return viewer_at_work(db, request.scope, request.principal, request.groups)
+
+
+async def viewer_of(db: Database, document_id: str, name: str, groups: Sequence[str] = ()) -> Viewer:
     """The same in the scope of a document."""
-    return _viewer(name, await db.async_row(_OF_DOCUMENT, {"document": document_id, "names": _names(name)}))
+    names = _names(name, groups)
+    return _viewer(name, names, await db.async_row(_OF_DOCUMENT, {"document": document_id, "names": names}))
 
 
 def narrowed(db: Database, partition: int, where: DocumentFilter) -> DocumentFilter | None:
@@ -79,11 +93,12 @@ NOBODYS = "-"
 """The id of no document."""
 
 
-def _names(name: str) -> list[str]:
+def _names(name: str, groups: Sequence[str]) -> list[str]:
     """A user with an address is of its domain's group too (`domain:example.com`), which services share files with."""
     domain = name.rpartition("@")[2]
-    return [user(name), group(f"domain:{domain}")] if "@" in name and domain else [user(name)]
+    own = [user(name), group(f"domain:{domain}")] if "@" in name and domain else [user(name)]
+    return own + [group(one) for one in groups]
 
 
-def _viewer(name: str, row: Row | None) -> Viewer:
-    return Viewer(name, tuple(row["principals"]) if row is not None else tuple(_names(name)))
+def _viewer(name: str, names: Sequence[str], row: Row | None) -> Viewer:
+    return Viewer(name, tuple(row["principals"]) if row is not None else tuple(names))

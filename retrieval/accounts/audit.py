@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import asdict, dataclass, field, fields
+from datetime import date, datetime
 from enum import StrEnum
 from typing import LiteralString
 
@@ -42,7 +42,8 @@ class Source(StrEnum):
 class Entry:
     """What is told of a write. `object_id` None: it concerns no object, or was refused before one was known.
 
-    `principal`: on whose behalf it was done; at the command line the user of the operating system.
+    `principal`: on whose behalf it was done; at the command line the user of the operating system. `subject`: of the
+    token with which it was asked for, where that was no key.
     """
 
     organization_id: str
@@ -56,6 +57,7 @@ class Entry:
     key_name: str | None = None
     principal: str | None = None
     request_id: str | None = None
+    subject: str | None = None
     id: str = field(default_factory=ids.audit_id)
 
 
@@ -66,9 +68,22 @@ class Written(Entry):
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which entries; None is any. `about`: the id of its object. `start` and `end`: days (UTC), both included."""
+
+    object_type: str | None = None
+    about: str | None = None
+    key_name: str | None = None
+    refused: bool | None = None
+    start: date | None = None
+    end: date | None = None
+
+
+_NAMES = tuple(one.name for one in fields(Entry))
 _WHAT: LiteralString = (
     "organization_id, id, key_id, key_name, principal, method, route, object_type, object_id, status, request_id,"
-    " source"
+    " source, subject"
 )
 _INSERT: LiteralString = (
     "insert into audit_entries ("
@@ -77,10 +92,16 @@ _INSERT: LiteralString = (
     + _WHAT
     + " from jsonb_to_recordset(%(entries)s::jsonb) as entry (organization_id text, id text, key_id text,"
     " key_name text, principal text, method text, route text, object_type text, object_id text, status smallint,"
-    " request_id text, source text)"
+    " request_id text, source text, subject text)"
 )
 _LIST: LiteralString = (
-    "select created_at, " + _WHAT + " from audit_entries where organization_id = %(organization)s" + pages.older()
+    "select created_at, " + _WHAT + " from audit_entries where organization_id = %(organization)s"
+    " and (%(object_type)s::text is null or object_type = %(object_type)s)"
+    " and (%(about)s::text is null or object_id = %(about)s)"
+    " and (%(key_name)s::text is null or key_name = %(key_name)s)"
+    " and (%(refused)s::bool is null or (status >= 400) = %(refused)s)"
+    " and (%(start)s::date is null or created_at >= %(start)s::date::timestamp at time zone 'utc')"
+    " and (%(end)s::date is null or created_at < (%(end)s::date + 1)::timestamp at time zone 'utc')" + pages.older()
 )
 _FORGET: LiteralString = (
     "delete from audit_entries where ctid = any(array(select ctid from audit_entries"
@@ -109,7 +130,7 @@ class Writer:
             taken, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
             failed: BaseException | None = None
             try:
-                await self._db.async_rows(_INSERT, _values([entry for entry, _ in taken]))
+                await self._db.async_rows(_INSERT, _values([entry for entry, _ in taken]), plan_once=True)
             except BaseException as error:  # noqa: BLE001  (whatever it is, nobody may wait for ever)
                 failed = error
             for _, done in taken:
@@ -133,9 +154,10 @@ def write_within(connection: Connection[Row], entries: Sequence[Entry]) -> None:
     connection.execute(_INSERT, _values(entries))
 
 
-async def list_part(db: Database, organization: str, part: Part) -> Page[Written]:
-    """The organization's entries, newest first."""
-    rows = await db.async_rows(_LIST, {"organization": organization, **pages.part_by_age(part)})
+async def list_part(db: Database, organization: str, part: Part, wanted: Filter | None = None) -> Page[Written]:
+    """The organization's entries, newest first; of those that are wanted."""
+    values = {"organization": organization, **asdict(wanted or Filter()), **pages.part_by_age(part)}
+    rows = await db.async_rows(_LIST, values)
     return pages.part_cut([Written(**{**row, "source": Source(row["source"])}) for row in rows], part)
 
 
@@ -145,7 +167,8 @@ def forget(db: Database, days: int) -> int:
 
 
 def _values(entries: Sequence[Entry]) -> dict[str, str]:
-    return {"entries": json.dumps([{**asdict(one), "object_id": _short(one.object_id)} for one in entries])}
+    told = [{name: getattr(one, name) for name in _NAMES} | {"object_id": _short(one.object_id)} for one in entries]
+    return {"entries": json.dumps(told)}
 
 
 def _short(text: str | None) -> str | None:

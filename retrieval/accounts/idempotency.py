@@ -59,7 +59,7 @@ _KEEP: LiteralString = (
 
 async def recall(db: Database, ring: KeyRing, asked: IdempotentRequest) -> bytes | None:
     """The answer given before, None if there is none; IDEMPOTENCY_CONFLICT if it was another request's."""
-    row = await db.async_row(_KEPT, {"caller": asked.caller, "key": asked.key})
+    row = await db.async_row(_KEPT, {"caller": asked.caller, "key": asked.key}, plan_once=True)
     return None if row is None else _opened(ring, asked, row)
 
 

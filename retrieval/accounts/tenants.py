@@ -49,7 +49,7 @@ def create(db: Database, organization: str, tenant: str) -> None:
 
 async def make_known(db: Database, organization: str, tenant: str) -> None:
     """What the first ingestion or connection of a tenant does in an organization with open tenants."""
-    await db.async_rows(_MAKE, {"organization": organization, "tenant": tenant})
+    await db.async_rows(_MAKE, {"organization": organization, "tenant": tenant}, plan_once=True)
 
 
 async def add(db: Database, organization: str, tenant: str) -> Tenant:

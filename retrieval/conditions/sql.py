@@ -105,8 +105,16 @@ class _Writer:
             text = f"starts_with({text}, {part})" if op == "startsWith" else f"right({text}, length({part})) = {part}"
             return f"coalesce(case jsonb_typeof({found}) when 'string' then {text} end, false)"
         if about.is_date:
-            return f"coalesce({instant_of(about, self.alias)} {ORDERS[op]} {self._instant(value)}, false)"
+            return self._in_order(about, op, value)
         return self._members(about, *self._compared(op, value))
+
+    def _in_order(self, about: Field, op: str, value: Value) -> str:
+        compared = f"coalesce({instant_of(about, self.alias)} {ORDERS[op]} {self._instant(value)}, false)"
+        if about.name != "createdAt":
+            return compared
+        bound = self._instant(value)  # which the listing's index can be entered at: the column is finer than the rule
+        by = f">= {bound}" if op in {"gt", "gte"} else f"< {bound} + interval '1 millisecond'"
+        return f"({self.alias}.created_at {by} and {compared})"
 
     def _is_one_of(self, about: Field, values: Sequence[Value]) -> str:
         moments = [value for value in values if isinstance(value, Instant)]

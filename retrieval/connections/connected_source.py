@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from psycopg import Connection
 
+from retrieval.access import viewers
 from retrieval.choices import Choice, Subject
 from retrieval.connections import sanitize, shares, sync
 from retrieval.connections.tokens import ConnectionTokens
@@ -72,6 +73,8 @@ class Connected:
         tokens.token()
         if self._choice(request) and isinstance(self._connector, Choosing):
             self._connector = self._connector.choosing(self._choice(request))
+        if not cursor:
+            sync.begin(self._db, request)
         place = SourceCursor.of(cursor) if cursor else self._begin(request)
         if place.step == "unfinished":
             yield from self._unfinished(request, place)
@@ -121,6 +124,8 @@ class Connected:
     def _begin(self, request: DiscoveryRequest) -> SourceCursor:
         """Everything is listed for another choice than the last time; of what that one left over nothing is known."""
         state = sync.state(self._db, _connection(request))
+        if request.config.get("pick"):
+            return SourceCursor("listing", None, moved=state.moved)
         if state.chosen != self._choice(request).mark:
             return SourceCursor("listing", None, moved=state.moved)
         at = None if state.shares else state.cursor  # no feed can be relied on to tell changes of sharing
@@ -139,19 +144,21 @@ class Connected:
     def _listing(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        news, choice = _News(), self._choice(request)
+        news, choice, picks = _News(), self._choice(request), bool(request.config.get("pick"))
+        viewer = viewers.who_asked(self._db, request)
         has_shares = sync.state(self._db, _connection(request)).shares
         for page in self._connector.iter_changes(tokens, place.at):
             news.judge(page)
             named = {item.external_id: item for item in page.items}.values()  # of one named twice the last word counts
             chosen = [item for item in named if not item.deleted and _is_chosen(choice, item)]
             here = [sanitize.item(item) for item in chosen]
-            left = [item.external_id for item in named if item.deleted or not _is_chosen(choice, item)]
+            gone = [item.external_id for item in named if item.deleted or not _is_chosen(choice, item)]
+            left = [] if picks else gone
             step: Literal["listing", "departures"] = "departures" if page.done else "listing"
-            after = SourceCursor(step, page.cursor, whole=page.whole, moved=place.moved)
+            after = SourceCursor(step, page.cursor, whole=page.whole and not picks, moved=place.moved)
             listed = [item.external_id for item in here]
             had = [item.external_id for item in here if not item.error]
-            noted = partial(sync.note, request=request, listed=listed, departed=left, had=had)
+            noted = partial(sync.note, request=request, listed=listed, departed=left, had=had, viewer=viewer)
             note = partial(_shared, noted, request, self._accesses(tokens, had)) if has_shares else noted
             skipped = Counter(page.skipped)
             skipped[NOT_CHOSEN] += sum(not item.deleted for item in named) - len(here)
@@ -165,17 +172,24 @@ class Connected:
     def _departures(
         self, tokens: ConnectionTokens, request: DiscoveryRequest, place: SourceCursor
     ) -> Iterator[Page[SourceItem]]:
-        """What was not listed is asked for. With the last page documents leave, or many of them wait for a person."""
+        """What was not listed is asked for. With the last page documents leave, or many of them wait for a person.
+
+        Where documents are only picked nothing leaves, and the next ingestion begins where it would have begun.
+        """
+        if request.config.get("pick"):
+            yield Page([], str(place), done=True)
+            return
+        viewer = viewers.who_asked(self._db, request)
         missing = sync.missing(self._db, request) if place.whole else []
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             for start in range(0, len(missing), ASKED):
                 part = missing[start : start + ASKED]
                 gone = pool.map(lambda one: self._connector.gone(tokens, one), part)
                 left = [one for one, is_gone in zip(part, gone, strict=True) if is_gone]
-                note = partial(sync.note, request=request, listed=[], departed=left)
+                note = partial(sync.note, request=request, listed=[], departed=left, viewer=viewer)
                 yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark
-        end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved)
+        end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved, viewer=viewer)
         yield Page([], str(place), done=True, save=end)
 
     def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:

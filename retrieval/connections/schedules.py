@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 
 from psycopg import Connection
@@ -36,6 +38,33 @@ def wanted(db: Database) -> dict[str, int]:
     return {row["id"]: row["sync_minutes"] for row in rows}
 
 
+_FIRST = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def anchor(connection_id: str, minutes: int) -> datetime:
+    """A moment in the past at which its schedule was due; the others are whole intervals away from it.
+
+    It follows from the id, so that whoever asks for the next moment needs no scheduler, and the schedules of many
+    connections are spread over the interval.
+    """
+    return _FIRST + timedelta(seconds=zlib.crc32(connection_id.encode()) % (minutes * 60))
+
+
+def next_run(connection_id: str, minutes: int, now: datetime | None = None) -> datetime:
+    """When the schedule is due next."""
+    start, every = anchor(connection_id, minutes), timedelta(minutes=minutes)
+    return start + (((now or datetime.now(UTC)) - start) // every + 1) * every
+
+
+def _newest(asked_by: LiteralString) -> LiteralString:
+    return f"""(
+        select j.* from jobs j, connection c
+        where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_of()} = c.id
+          and not {job_config.PICKS} and {job_config.PRINCIPAL} {asked_by}
+        order by j.created_at desc limit 1
+    )"""
+
+
 _NEXT: LiteralString = f"""
     with connection as (
         select c.id, c.partition_id, c.connector, n.organization_id from connections c
@@ -43,9 +72,8 @@ _NEXT: LiteralString = f"""
         where c.id = %(connection)s and c.status = 'ACTIVE' for update of c
     ),
     newest as (
-        select j.* from jobs j, connection c
-        where j.partition_id = c.partition_id and j.source = c.connector and {job_config.connection_of()} = c.id
-        order by j.created_at desc limit 1
+        select j.* from ({_newest("is null")} union all {_newest("is not null")}) j
+        order by {job_config.PRINCIPAL} is not null limit 1
     ),
     free as (
         select c.* from connection c where not exists (
@@ -65,7 +93,8 @@ _NEXT: LiteralString = f"""
     select %(run)s, coalesce((select id from made), (select id from newest)), f.partition_id, f.connector, true
     from free f returning id
 """
-"""One job for a schedule, made with the options of the newest request; one run an execution (D54)."""
+"""One job for a schedule, made with the options of the newest request of the application, or of a user where the
+application made none; one run an execution (D54)."""
 
 
 REFUSED = "Its schedule was refused: "

@@ -173,19 +173,26 @@ class Database:
             finally:
                 self._joined.reset(before)
 
-    async def async_rows(self, statement: LiteralString, params: Params | None = None) -> list[Row]:
-        """One statement on the event loop, a transaction of its own unless within `async_together`."""
+    async def async_rows(
+        self, statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
+    ) -> list[Row]:
+        """One statement on the event loop, a transaction of its own unless within `async_together`.
+
+        plan_once: not planned for its values each time, which takes longer than to find a few rows by their keys.
+        """
         joined = self._joined.get()
         if joined is not None:
             return await _fetch(joined, statement, params)
         pool = await self._async_connections()
         if params is not None:
-            return await pool.rows(statement, params)
+            return await pool.rows(statement, params, plan_once=plan_once)
         async with pool.connection() as connection:
             return await _fetch(connection, statement, params)
 
-    async def async_row(self, statement: LiteralString, params: Params | None = None) -> Row | None:
-        rows = await self.async_rows(statement, params)
+    async def async_row(
+        self, statement: LiteralString, params: Params | None = None, *, plan_once: bool = False
+    ) -> Row | None:
+        rows = await self.async_rows(statement, params, plan_once=plan_once)
         return rows[0] if rows else None
 
     def _connections(self) -> ConnectionPool[Connection[Row]]:
@@ -220,7 +227,8 @@ class Database:
                     check=_async_check,
                     configure=self._async_configure,
                     open=False,
-                )
+                ),
+                usual="force_custom_plan" if self._limits else "auto",
             )
         if self._async_pool.pool.closed:
             await self._async_pool.pool.open(wait=False)

@@ -33,7 +33,7 @@ def params(scope: Scope) -> dict[str, str]:
 async def partition(db: Database, scope: Scope) -> int | None:
     """The scope's partition, made if need be; None if the namespace is not there."""
     for _ in range(2):
-        row = await db.async_row(f"with {FIND_OR_MAKE} select id from partition", params(scope))
+        row = await db.async_row(f"with {FIND_OR_MAKE} select id from partition", params(scope), plan_once=True)
         if row is not None:
             return int(row["id"])
     return None

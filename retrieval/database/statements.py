@@ -13,7 +13,7 @@ import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
-from typing import Any, LiteralString
+from typing import Any, Final, Literal, LiteralString
 
 from psycopg import AsyncConnection, OperationalError, errors
 from psycopg.adapt import PyFormat, Transformer
@@ -22,6 +22,9 @@ from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool
 
 Params = dict[str, Any]
+PlanMode = Literal["auto", "force_custom_plan", "force_generic_plan"]
+ONCE: Final = "force_generic_plan"
+"""One plan for all values, made when a statement is first executed."""
 
 KEPT_SECONDS = 60.0
 """How long connections are kept at hand before the pool gets them back, to end those that it has too many of."""
@@ -35,6 +38,10 @@ WORN = 8 * PREPARED
 LONGEST = 4096
 """Bytes of a statement that is kept: longer ones are filters with many keys, seldom the same ones again, of which the
 server would hold megabytes each."""
+
+PLANS_SECONDS = 60.0
+"""How long a plan is kept that was made once for all values: one made while a table was small must not outlive its
+growth by more."""
 
 _NAMED = re.compile(r"%\((\w+)\)s|%%|%")
 _DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
@@ -52,8 +59,10 @@ class LoopConnection(AsyncConnection[DictRow]):
 class StatementPool:
     """What `Database` keeps for one event loop: connections of a pool, those free at hand, the last one used first."""
 
-    def __init__(self, pool: AsyncConnectionPool[LoopConnection]) -> None:
+    def __init__(self, pool: AsyncConnectionPool[LoopConnection], usual: PlanMode) -> None:
+        """`usual`: how the pool's connections plan."""
         self.pool = pool
+        self._usual = usual
         self._free: list[LoopConnection] = []
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -61,10 +70,10 @@ class StatementPool:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[LoopConnection]:
         """One to work with in psycopg's own way, until the end of the block."""
-        taken = await self._take()
-        if taken.line is not None:
-            taken.line.rest()
+        taken = await self._take(self._usual)
         try:
+            if taken.line is not None:
+                await taken.line.leave()
             yield taken
         except BaseException:
             if taken.line is not None:
@@ -73,13 +82,14 @@ class StatementPool:
         finally:
             await self._give_back(taken)
 
-    async def rows(self, statement: LiteralString, params: Params) -> list[DictRow]:
-        """One statement, which is a transaction of its own."""
-        taken = await self._take()
+    async def rows(self, statement: LiteralString, params: Params, *, plan_once: bool) -> list[DictRow]:
+        """One statement, which is a transaction of its own. `plan_once`: as of `Database.async_rows`."""
+        mode: PlanMode = ONCE if plan_once else self._usual
+        taken = await self._take(mode)
         if taken.line is None:
-            taken.line = _Line(taken)
+            taken.line = _Line(taken, self._usual)
         try:
-            return await taken.line.rows(statement, params)
+            return await taken.line.rows(statement, params, mode)
         finally:
             await self._give_back(taken)
 
@@ -90,9 +100,11 @@ class StatementPool:
         await self._return_free()
         await self.pool.close()
 
-    async def _take(self) -> LoopConnection:
+    async def _take(self, mode: PlanMode) -> LoopConnection:
+        """A free connection, if possible one that plans in this way, for to change it is a statement."""
         while self._free:
-            taken = self._free.pop()
+            fitting = (place for place, one in enumerate(self._free) if one.line is None or one.line.mode == mode)
+            taken = self._free.pop(max(fitting, default=-1))
             if not taken.closed and not can_be_read(taken.fileno()):
                 return taken
             if taken.line is not None:
@@ -133,8 +145,9 @@ class StatementPool:
 class _Line:
     """What is known of one connection: what is prepared on it, and who waits for its answer."""
 
-    def __init__(self, connection: LoopConnection) -> None:
+    def __init__(self, connection: LoopConnection, usual: PlanMode) -> None:
         self._connection = connection
+        self._usual = self.mode = usual
         self._pg = connection.pgconn
         self._adapt = Transformer(connection)
         self._prepared: dict[tuple[str, Any], bytes] = {}
@@ -144,6 +157,13 @@ class _Line:
         self._answer: asyncio.Future[None] | None = None
         self._watched: int | None = None
         """The socket that the loop looks at for us."""
+        self._replanned = self._loop.time()
+
+    async def leave(self) -> None:
+        """Leave the connection to psycopg as the pool made it."""
+        if self.mode != self._usual:
+            await self._plan(self._usual)
+        self.rest()
 
     def rest(self) -> None:
         """Leave the socket to psycopg."""
@@ -159,13 +179,15 @@ class _Line:
         """Whether so much was prepared anew that the server may hold too much of it."""
         return self._number > WORN
 
-    async def rows(self, statement: str, params: Params) -> list[DictRow]:
+    async def rows(self, statement: str, params: Params, mode: PlanMode) -> list[DictRow]:
         query, names = _numbered(statement) if len(statement) <= LONGEST else _numbered.__wrapped__(statement)
         adapt = self._adapt
         values = adapt.dump_sequence([params[name] for name in names], [PyFormat.AUTO] * len(names))
         types, formats = adapt.types, adapt.formats
         key = (statement, types or ())
         try:
+            if self.mode != mode or (mode == ONCE and self._loop.time() - self._replanned > PLANS_SECONDS):
+                await self._plan(mode)
             try:
                 result = await self._ask(key, query, values, types, formats)
             except _REPLANNED:
@@ -183,6 +205,16 @@ class _Line:
         columns = [(result.fname(place) or b"").decode() for place in range(result.nfields)]
         adapt.set_pgresult(result)
         return adapt.load_rows(0, result.ntuples, lambda row: dict(zip(columns, row, strict=True)))
+
+    async def _plan(self, mode: PlanMode) -> None:
+        """From now on in this way; plans that were made once are forgotten every PLANS_SECONDS."""
+        self._pg.send_query(b"set plan_cache_mode = " + mode.encode())
+        await self._result()
+        self.mode = mode
+        if self._loop.time() - self._replanned > PLANS_SECONDS:
+            self._pg.send_query(b"discard plans")
+            await self._result()
+            self._replanned = self._loop.time()
 
     async def _ask(self, key: tuple[str, Any], query: bytes, values: Any, types: Any, formats: Any) -> Any:
         """Prepared, as long as there are not too many and it is not too long."""

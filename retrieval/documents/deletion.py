@@ -8,11 +8,12 @@ from typing import LiteralString
 
 from psycopg import AsyncConnection, Connection
 
-from retrieval import job_config
+from retrieval import job_config, principals
 from retrieval.database import sync_async
 from retrieval.database.database import Row
 from retrieval.database.sync_async import Statements
 from retrieval.documents import archive_members
+from retrieval.principals import Viewer
 from retrieval.search import bm25
 
 _PART = 20_000
@@ -20,8 +21,7 @@ _PART = 20_000
 _LISTED: LiteralString = f"""
     select d.id from documents d join job_runs r on r.id = %(run)s join jobs j on j.id = r.job_id
     where d.partition_id = r.partition_id and d.source = r.source and d.external_id = any(%(external_ids)s)
-      and d.connection_id is not distinct from {job_config.connection_of()} and d.deleted_at is null
-"""
+      and d.connection_id is not distinct from {job_config.connection_of()} and d.deleted_at is null and """
 _LOCK: LiteralString = """
     select id from documents where id = any(%(ids)s) and deleted_at is null order by id for no key update
 """
@@ -44,37 +44,54 @@ _COUNT: LiteralString = """
 """
 
 
-def delete_listed(connection: Connection[Row], job_run_id: str, external_ids: Sequence[str]) -> None:
-    """What a listing says is gone: of the run's source, partition and connection. Unknown ids are no error."""
+def delete_listed(
+    connection: Connection[Row], job_run_id: str, external_ids: Sequence[str], *, viewer: Viewer | None = None
+) -> None:
+    """What a listing says is gone: of the run's source, partition and connection. Unknown ids are no error.
+
+    `viewer`: on whose behalf it was listed; what is hidden from that user stays.
+    """
     if external_ids:
-        listed = {"run": job_run_id, "external_ids": list(external_ids)}
-        delete(connection, [row["id"] for row in connection.execute(_LISTED, listed).fetchall()])
+        visible, params = principals.condition(viewer, "d")
+        listed = {**params, "run": job_run_id, "external_ids": list(external_ids)}
+        rows = connection.execute(_LISTED + visible, listed).fetchall()
+        delete(connection, [row["id"] for row in rows], viewer=viewer)
 
 
-def delete(connection: Connection[Row], document_ids: Sequence[str]) -> list[str]:
+def delete(connection: Connection[Row], document_ids: Sequence[str], *, viewer: Viewer | None = None) -> list[str]:
     """Delete these and what was packed into them, within the caller's transaction; the ids of all that were deleted.
 
+    `viewer`: on whose behalf; what is packed into them and hidden from that user stays, as documents by themselves.
     They are out of every answer at once, and a run under way cannot bring them back. Garbage collection clears the
     stores. Unknown and deleted ids are no error.
     """
-    return sync_async.run(connection, _delete(document_ids))
+    return sync_async.run(connection, _delete(document_ids, viewer=viewer))
 
 
 async def async_delete(
-    connection: AsyncConnection[Row], document_ids: Sequence[str], deletion_id: str | None = None
+    connection: AsyncConnection[Row],
+    document_ids: Sequence[str],
+    deletion_id: str | None = None,
+    *,
+    viewer: Viewer | None = None,
 ) -> list[str]:
     """The same on the event loop. `deletion_id`: the receipt that waits for the stores (`documents.receipts`)."""
-    return await sync_async.async_run(connection, _delete(document_ids, deletion_id))
+    return await sync_async.async_run(connection, _delete(document_ids, deletion_id, viewer=viewer))
 
 
-def _delete(document_ids: Sequence[str], deletion_id: str | None = None) -> Statements[list[str]]:
+def _delete(
+    document_ids: Sequence[str], deletion_id: str | None = None, *, viewer: Viewer | None = None
+) -> Statements[list[str]]:
+    packed, params = archive_members.seen(archive_members.MEMBERS, viewer)
     deleted = [row["id"] for row in (yield _LOCK, {"ids": list(document_ids)})]
     # Once an archive is locked nothing more is packed into it, so the look that finds no further member is final.
-    while members := (yield archive_members.MEMBERS, {"ids": deleted}):
+    while members := (yield packed, {**params, "ids": deleted}):
         deleted += [row["id"] for row in members]
     if not deleted:
         return []
     yield _DELETE, {"ids": deleted, "deletion": deletion_id}
+    if viewer is not None:
+        yield archive_members.LEFT, {"ids": deleted}
     # A statement after the documents are locked sees all of their chunks.
     chunks = yield _CHUNKS, {"ids": deleted}
     for partition, rows in groupby(chunks, key=lambda row: row["partition_id"]):

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
-from retrieval import filters, ids, settings
+from retrieval import filters, finding, ids, principals, settings
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
-from retrieval.documents import connection_documents, deletion, metadata, receipts, vector_metadata
+from retrieval.documents import (
+    archive_members,
+    connection_documents,
+    deletion,
+    metadata,
+    receipts,
+    vector_metadata,
+)
 from retrieval.documents.metadata_patch import KEPT, Change, kept
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
-from retrieval.principals import Access, stored
+from retrieval.principals import Access, Viewer, stored
 
 MOST = 1_000
 """Documents that one answer without paging holds (D34)."""
+SITES = 100
+"""Sites that are counted in one answer."""
+SITES_AMONG = 100_000
+"""Web pages among which they are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +97,58 @@ IN_SCOPE: LiteralString = """
 """
 
 
+def of_scope(where: DocumentFilter) -> tuple[LiteralString, dict[str, Any]]:
+    """What follows `from`: documents `d` of a scope that match; takes the scope's parameters beside."""
+    condition, params = where.sql("d")
+    source = finding.source(words=bool(where.words), sites=bool(where.sites))
+    return f"{source} where {IN_SCOPE} and {condition}", params
+
+
 async def list_page(
     db: Database, scope: Scope, where: DocumentFilter, page_size: int = MOST, cursor: str | None = None
 ) -> Page[DocumentRow]:
     """Documents that match, newest first. A page begins after the cursor's document, whatever came in since."""
-    condition, params = where.sql("d")
+    matched, params = of_scope(where)
     rows = await db.async_rows(
-        f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition}" + pages.older("d"),
+        f"select {_FIELDS} from {matched}" + pages.older("d"),
         params | scopes.params(scope) | pages.after_age(cursor, page_size),
     )
-    return pages.cut([DocumentRow(**row) for row in rows], page_size, pages.by_age_in_microseconds)
+    found = await _without_hidden_archives(db, [DocumentRow(**row) for row in rows], where.viewer)
+    return pages.cut(found, page_size, pages.by_age_in_microseconds)
+
+
+async def _without_hidden_archives(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:
+    """The same, that do not name what they are packed into where that is hidden from the viewer."""
+    named = {row.archive_id for row in rows} - {None}
+    if viewer is None or not named:
+        return rows
+    condition, params = principals.condition(viewer, "d")
+    statement: LiteralString = f"select d.id from documents d where d.id = any(%(ids)s) and {condition}"
+    seen = {row["id"] for row in await db.async_rows(statement, {**params, "ids": list(named)})}
+    return [row if row.archive_id in seen else replace(row, archive_id=None) for row in rows]
 
 
 async def stats(db: Database, scope: Scope, where: DocumentFilter) -> Stats:
     """Counts of the documents that match, in one statement."""
-    condition, params = where.sql("d")
+    matched, params = of_scope(where)
     rows = await db.async_rows(
-        f"select d.source, d.status, count(*) as documents from documents d where {IN_SCOPE} and {condition}"
+        f"select d.source, d.status, count(*) as documents from {matched}"
         " group by d.source, d.status order by d.source, d.status",
         params | scopes.params(scope),
     )
     return Stats(_summed(rows, "source"), _summed(rows, "status"))
+
+
+async def sites(db: Database, scope: Scope, where: DocumentFilter) -> Mapping[str, int]:
+    """The sites of the newest SITES_AMONG web pages that match, most pages first, then by name; at most SITES."""
+    matched, params = of_scope(where)
+    rows = await db.async_rows(
+        f"select site, count(*) as documents from (select {finding.SITE} as site from {matched}"
+        " and d.document_type = 'URL' order by d.created_at desc limit %(among)s) found where site is not null"
+        " group by site order by documents desc, site limit %(most)s",
+        params | scopes.params(scope) | {"most": SITES, "among": SITES_AMONG},
+    )
+    return {row["site"]: int(row["documents"]) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +174,10 @@ async def patch_metadata(
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
         if access is not None:
-            values = {"ids": [row["id"] for row in rows], "access": stored(access.access)}
-            rows = await (await connection.execute(_SET_ACCESS, values)).fetchall()
+            rows = await _set_access(connection, [row["id"] for row in rows], access, where.viewer)
         if not change:
-            return [DocumentRow(**row) for row in newest_first(rows)]
+            changed = [DocumentRow(**row) for row in newest_first(rows)]
+            return await _without_hidden_archives(db, changed, where.viewer)
         merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
         for one in merged.values():
             _refuse_operators(one)
@@ -151,11 +194,33 @@ async def patch_metadata(
                 "change": kept(change),
             },
         )
-        changed = newest_first(await cursor.fetchall())
+        changed = [DocumentRow(**row) for row in newest_first(await cursor.fetchall())]
         await connection.execute(*vector_metadata.due(list(merged)))
-        return [DocumentRow(**row) for row in changed]
+        return await _without_hidden_archives(db, changed, where.viewer)
 
 
+async def _set_access(
+    connection: AsyncConnection[Row], ids: Sequence[str], access: NewAccess, viewer: Viewer | None
+) -> list[Row]:
+    """What is packed into the documents follows them, but for what is hidden from whom they are changed for."""
+    hidden: list[Row] = []
+    if viewer is not None:
+        statement, params = archive_members.seen(archive_members.BELOW, viewer)
+        hidden = await (await connection.execute(statement, {**params, "ids": ids})).fetchall()
+        named = frozenset(ids)
+        hidden = [row for row in hidden if row["id"] not in named]
+    values = {"ids": ids, "access": stored(access.access)}
+    rows = await (await connection.execute(_SET_ACCESS, values)).fetchall()
+    for _, level in groupby(hidden, key=lambda row: row["depth"]):
+        for row in level:  # from above to below: each is followed by what is packed into it
+            await connection.execute(_KEEP_ACCESS, {**row, "access": row["access"] and json.dumps(row["access"])})
+    return rows
+
+
+_KEEP_ACCESS: LiteralString = """
+    update documents set access = %(access)s::jsonb, access_reason = %(access_reason)s, access_at = %(access_at)s,
+        updated_at = %(updated_at)s where id = %(id)s
+"""
 _SET_ACCESS: LiteralString = f"""
     update documents d set access = %(access)s::jsonb, access_reason = null,
         access_at = clock_timestamp(), updated_at = clock_timestamp()
@@ -181,16 +246,22 @@ async def delete(db: Database, scope: Scope, where: DocumentFilter) -> Deleted:
     async with db.async_transaction() as connection:
         rows = await matching(connection, scope, where)
         made = ids.deletion_id()
-        deleted = await deletion.async_delete(connection, [row["id"] for row in rows], made)
-        await connection.execute(*receipts.begun(made, scope, len(deleted)))
+        deleted = await deletion.async_delete(connection, [row["id"] for row in rows], made, viewer=where.viewer)
+        await receipts.begin(connection, made, scope, deleted, where.viewer)
     return Deleted(len(deleted), made)
 
 
 async def matching(connection: AsyncConnection[Row], scope: Scope, where: DocumentFilter) -> list[Row]:
     """The documents that match, locked in the order of their ids; DOCUMENTS_NOT_FOUND if there are none (D33)."""
     condition, params = where.sql("d")
+    among: LiteralString = ""
+    if where.words or where.sites:
+        matched, _ = of_scope(where)
+        found = await connection.execute(f"select d.id from {matched}", params | scopes.params(scope))
+        params["among"] = [row["id"] for row in await found.fetchall()]
+        among = " and d.id = any(%(among)s)"
     cursor = await connection.execute(
-        f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition} order by d.id for no key update",
+        f"select {_FIELDS} from documents d where {IN_SCOPE} and {condition}{among} order by d.id for no key update",
         params | scopes.params(scope),
     )
     rows = await cursor.fetchall()

@@ -11,7 +11,7 @@ from retrieval.conditions.parse import field_of
 from retrieval.conditions.sql import shown
 from retrieval.database import scopes
 from retrieval.database.database import Database
-from retrieval.documents.documents import IN_SCOPE
+from retrieval.documents.documents import of_scope
 from retrieval.errors import ErrorCode
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
@@ -22,7 +22,7 @@ VALUES = 50
 """Values that each of them answers."""
 
 _COUNT: LiteralString = """
-    with matched as materialized (select array[FIELDS]::jsonb[] as fields from documents d where SCOPE and CONDITION),
+    with matched as materialized (select array[FIELDS]::jsonb[] as fields from MATCHED),
     members as (
         select f.number, f.field as value from matched m
         cross join lateral unnest(m.fields) with ordinality f(field, number)
@@ -67,10 +67,10 @@ async def count(
     """
     if not wanted:
         return {}
-    condition, params = where.sql("d")
+    matched, params = of_scope(where)
     values: dict[str, Any] = {f"facet_{n}": about.name for n, about in enumerate(wanted.values())}
     columns = ", ".join(shown(about, "d", f"%(facet_{n})s") for n, about in enumerate(wanted.values()))
-    statement = _COUNT.replace("FIELDS", columns).replace("SCOPE", IN_SCOPE).replace("CONDITION", condition)
+    statement = _COUNT.replace("FIELDS", columns).replace("MATCHED", matched)
     rows = await db.async_rows(statement, params | values | scopes.params(scope) | {"values": VALUES})
     counts: dict[str, list[Count]] = {name: [] for name in wanted}
     names = list(wanted)

@@ -58,7 +58,8 @@ async def read(
     """
     condition, params = principals.condition(viewer, "d")
     statement = _DOCUMENT.replace("CONDITION", condition)
-    document = await db.async_row(statement, {**params, **scopes.params(scope), "document": document_id})
+    asked = {**params, **scopes.params(scope), "document": document_id}
+    document = await db.async_row(statement, asked, plan_once=True)
     if document is None:
         await namespaces.require(db, scope.organization, scope.namespace)
         raise ServiceError(ErrorCode.DOCUMENTS_NOT_FOUND, "There is no such document in this namespace.")

@@ -15,6 +15,8 @@ from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page, Part
 from retrieval.errors import ErrorCode, ServiceError
+from retrieval.evaluations import judgements
+from retrieval.evaluations.judgements import Verdict
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
 
@@ -108,8 +110,10 @@ async def change(
     name: str | None,
     add: Sequence[Question],
     remove: Sequence[str],
+    verdicts: Sequence[Verdict] = (),
 ) -> Evaluation:
-    """Another name, questions added, and those with a query in `remove` removed first. INVALID_REQUEST above 10,000."""
+    """Another name, questions added, those with a query in `remove` removed first, single documents judged last.
+    INVALID_REQUEST above 10,000 questions."""
     await require(db, scope, evaluation_id)
     values = {"id": evaluation_id, "name": name, "remove": list(remove)}
     async with db.async_transaction() as connection:
@@ -122,6 +126,7 @@ async def change(
             "delete from evaluation_questions where evaluation_id = %(id)s and query = any(%(remove)s)", values
         )
         await _add(connection, evaluation_id, add)
+        await judgements.apply(connection, evaluation_id, verdicts)
         await _require_bounds(connection, evaluation_id, "add")
     return await get(db, scope, evaluation_id)
 
@@ -137,6 +142,20 @@ async def delete(db: Database, scope: Scope, evaluation_id: str) -> None:
     )
     if row is None:
         raise not_found()
+
+
+async def list_questions(
+    db: Database, scope: Scope, evaluation_id: str, part: Part, query: str | None = None
+) -> Page[Row]:
+    """`number`, `query`, `relevant` and `filter` of each question, in order; with `query` those that ask just that."""
+    await require(db, scope, evaluation_id)
+    rows = await db.async_rows(
+        "select number, query, relevant, filter from evaluation_questions where evaluation_id = %(id)s"
+        " and (%(after)s::bigint is null or number > %(after)s) and (%(query)s::text is null or query = %(query)s)"
+        " order by number limit %(limit)s",
+        {"id": evaluation_id, "query": query, **pages.after_number(part.cursor, part.size)},
+    )
+    return pages.cut(rows, part.size, lambda row: str(row["number"]))
 
 
 def questions(db: Database, evaluation_id: str) -> list[Row]:

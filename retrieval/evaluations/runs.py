@@ -33,7 +33,8 @@ PATIENCE_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run and what came out. `result`: `settings` and `questions` as the contract has them, None before its end."""
+    """A run and what came out. `result`: `settings` and `questions` as the contract has them, None before its end.
+    `progress`: searches that were `asked`, of the `total`, once they are counted."""
 
     id: str
     evaluation_id: str
@@ -43,6 +44,7 @@ class Run:
     error: str | None
     created_at: datetime
     finished_at: datetime | None
+    progress: Mapping[str, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ class Claimed:
     settings: Sequence[Mapping[str, Any]]
 
 
-_COLUMNS: LiteralString = "r.id, r.evaluation_id, r.status, r.settings, r.result, r.error, r.created_at, r.finished_at"
+_COLUMNS: LiteralString = (
+    "r.id, r.evaluation_id, r.status, r.settings, r.result, r.error, r.created_at, r.finished_at, r.progress"
+)
 _FROM: LiteralString = " from evaluation_runs r join evaluations e on e.id = r.evaluation_id" + evaluations.SCOPED
 _SELECT: LiteralString = "select " + _COLUMNS + _FROM
 _LISTED: LiteralString = "select " + _COLUMNS.replace("r.result", "r.result - 'questions' as result") + _FROM
@@ -167,12 +171,14 @@ def claim(db: Database, run_id: str, attempt: int) -> Claimed | None:
     return Claimed(row["id"], row["attempt"], row["evaluation_id"], scope, row["settings"])
 
 
-def renew(db: Database, claimed: Claimed) -> bool:
-    """Whether it is still this attempt's."""
+def renew(db: Database, claimed: Claimed, asked: int = 0, total: int = 0) -> bool:
+    """Whether it is still this attempt's. `asked`: searches that are done, of `total`, once that is known."""
+    progress = json.dumps({"asked": min(asked, total), "total": total}) if total else None
     row = db.row(
-        "update evaluation_runs set lease_until = now() + make_interval(secs => %(seconds)s)"
+        "update evaluation_runs set lease_until = now() + make_interval(secs => %(seconds)s),"
+        " progress = coalesce(%(progress)s, progress)"
         " where id = %(id)s and attempt = %(attempt)s and finished_at is null returning id",
-        {"id": claimed.id, "attempt": claimed.attempt, "seconds": LEASE_SECONDS},
+        {"id": claimed.id, "attempt": claimed.attempt, "seconds": LEASE_SECONDS, "progress": progress},
     )
     return row is not None
 
@@ -180,7 +186,9 @@ def renew(db: Database, claimed: Claimed) -> bool:
 def finish(db: Database, claimed: Claimed, result: Mapping[str, Any] | None, error: str | None = None) -> bool:
     """Store what came out: COMPLETED with a result, FAILED with the reason; False if another attempt has it."""
     row = db.row(
-        "update evaluation_runs set status = %(status)s, result = %(result)s, error = %(error)s, finished_at = now()"
+        "update evaluation_runs set status = %(status)s, result = %(result)s, error = %(error)s, finished_at = now(),"
+        " progress = case when %(status)s = 'COMPLETED' then jsonb_set(progress, '{asked}', progress -> 'total')"
+        " else progress end"
         " where id = %(id)s and attempt = %(attempt)s and finished_at is null returning id",
         {
             "id": claimed.id,

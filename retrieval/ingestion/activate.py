@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from retrieval.database.database import Database, Row
 from retrieval.documents import metadata_patch, vector_metadata
-from retrieval.ingestion import unpack
+from retrieval.ingestion import items, unpack
 from retrieval.ingestion.items import Item, Key
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
@@ -90,6 +90,7 @@ def flip(
     """
     if not work:
         return
+    seen_by = items.viewers_of(db, lease, work)
     with db.transaction() as connection:
         batches.guard(connection, lease)
         if epoch is not None:
@@ -98,7 +99,9 @@ def flip(
         flipped = _point_to(connection, work, before)
         _reindex(connection, lease, [item for item in work if item.key in flipped], before, language)
         _leave(connection, lease, work, flipped, before)
-        unpack.drop(connection, [(i.key.document_id, i.generation) for i in work if i.key in flipped])
+        for asker, viewer in seen_by.items():
+            own = [item for item in work if item.key in flipped and item.asker == asker]
+            unpack.drop(connection, [(item.key.document_id, item.generation) for item in own], viewer)
         _end(connection, work, flipped, before)
         if labelled is not None:
             _relabel(connection, labelled)

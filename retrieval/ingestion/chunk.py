@@ -124,8 +124,8 @@ def _cut(
     chunks = cut.chunks
     if not chunks:
         raise Skippable(
-            "The document holds no text to search. Check the file; if it is a scan, ingest it again with the OCR "
-            "strategy STANDARD_OCR (ocrConfig); a retry reads it as before."
+            "The document holds no text to search. Check the file; if it is a scan, retry it, or ingest it again, "
+            "with the OCR strategy STANDARD_OCR (ocrConfig)."
         )
     language = languages.code(str(item.properties.get("language") or "")) or languages.detect(text)
     properties = {

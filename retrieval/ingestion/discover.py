@@ -22,7 +22,7 @@ from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
 from retrieval.sources import DOCUMENT_TYPES
-from retrieval.statuses import Stage
+from retrieval.statuses import DocumentStatus, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,11 @@ class Waiting:
     job_id: str
     number: int
     request: DiscoveryRequest
-    principal: str | None = None
-    """The user on whose behalf it was asked for: what is hidden from that user is left alone."""
+
+    @property
+    def picks(self) -> bool:
+        """Whether it only lists: what is new waits in BACKLOG for a resync (D71)."""
+        return bool(self.request.config.get("pick"))
 
 
 def waiting(db: Database, lease: Lease) -> list[Waiting]:
@@ -52,8 +55,11 @@ def waiting(db: Database, lease: Lease) -> list[Waiting]:
 
 def _waiting(lease: Lease, row: Row) -> Waiting:
     config = JobConfig.load(row["config"])
-    request = DiscoveryRequest(lease.scope, row["source"], config.request or {}, config.connection_id, row["id"])
-    return Waiting(row["id"], row["job_id"], row["number"], request, config.ingestion.principal)
+    how = config.ingestion
+    request = DiscoveryRequest(
+        lease.scope, row["source"], config.request or {}, config.connection_id, row["id"], how.principal, how.groups
+    )
+    return Waiting(row["id"], row["job_id"], row["number"], request)
 
 
 def run(
@@ -82,7 +88,7 @@ def run(
         if isinstance(pages, Generator):  # its own clean-up, such as threads, is due now and not some day
             stack.callback(pages.close)
         for page in pages:
-            brought = listed_content.store(db, lease, wanted.number, page.items, files)
+            brought = {} if wanted.picks else listed_content.store(db, lease, wanted.number, page.items, files)
             if not _record(db, lease, wanted, page, brought) or page.done or not goes_on():
                 return
     raise Retryable("The listing broke off before its end.")
@@ -129,9 +135,9 @@ _RECORD: LiteralString = (
                       as w (id, external_id, name, media_type, position, raw_key, raw_size, raw_hash, title, properties)
     ),
     found as (
-        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, metadata,
-                               connection_id, access, access_at)
-        select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name,
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status,
+                               metadata, connection_id, access, access_at)
+        select l.id, r.partition_id, r.job_id, r.id, r.source, l.external_id, %(document_type)s, l.name, %(status)s,
                """
     + job_config.METADATA
     + ", %(connection)s, "
@@ -144,17 +150,17 @@ _RECORD: LiteralString = (
         from listed l, job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s
         order by l.external_id
         on conflict (partition_id, source, external_id) where deleted_at is null
-        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      connection_id = excluded.connection_id, archive_id = null, updated_at = now(), """
+        do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = excluded.status,
+                      error = null, connection_id = excluded.connection_id, archive_id = null, updated_at = now(), """
     + principals.KEPT
     + """
         where VISIBLE
         returning id, external_id
     )
-    insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_size,
-                               raw_hash, title, properties)
-    select %(run)s, found.id, l.position + s.position, %(number)s, l.name, l.media_type, l.raw_key, l.raw_size,
-           l.raw_hash, l.title, l.properties
+    insert into run_documents (job_run_id, document_id, position, generation, name, status, media_type, raw_key,
+                               raw_size, raw_hash, title, properties)
+    select %(run)s, found.id, l.position + s.position, %(number)s, l.name, %(status)s, l.media_type, l.raw_key,
+           l.raw_size, l.raw_hash, l.title, l.properties
     from found join listed l using (external_id),
          (select count(*)::int as position from run_documents where job_run_id = %(run)s) s
     on conflict (job_run_id, document_id) do update
@@ -187,8 +193,7 @@ def _record(
     db: Database, lease: Lease, wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]
 ) -> bool:
     """Save the page and its cursor together. Whether to go on: not if the run was cancelled."""
-    name = wanted.principal
-    viewer = None if name is None else viewers.viewer_at_work(db, wanted.request.scope, name)
+    viewer = viewers.who_asked(db, wanted.request)
     with db.transaction() as connection:
         batches.guard(connection, lease)
         page = within_quotas.listed(connection, lease, page)
@@ -200,10 +205,11 @@ def _record(
         ).fetchone()
         if open_run is not None:
             visible, params = principals.condition(viewer, "documents")
-            connection.execute(_RECORD.replace("VISIBLE", visible), {**values, **params})
+            known: LiteralString = f"{visible} and documents.status = %(status)s" if wanted.picks else visible
+            connection.execute(_RECORD.replace("VISIBLE", known), {**values, **params})
             connection.execute(_REFUSE, values)
             deleted = [item.external_id for item in page.items if item.deleted]
-            deletion.delete_listed(connection, wanted.job_run_id, deleted)
+            deletion.delete_listed(connection, wanted.job_run_id, deleted, viewer=viewer)
             if page.skipped:
                 connection.execute(_COUNT, values)
             if page.save:
@@ -224,6 +230,7 @@ def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[
         "number": wanted.number,
         "cursor": page.cursor,
         "connection": wanted.request.connection_id,
+        "status": DocumentStatus.BACKLOG if wanted.picks else DocumentStatus.QUEUED,
         "document_type": DOCUMENT_TYPES[wanted.request.source],
         "external_ids": [item.external_id for item in items],
         **{f"{name}s": [row[name] for row in rows] for name in _ROW},

@@ -64,8 +64,10 @@ def run(
         ended = list(pool.map(fetch, missing))
     reasons = {one.item.key: end for one, end in zip(missing, ended, strict=True) if isinstance(end, str)}
     items.fail(db, lease, reasons)
-    if later := [end for end in ended if isinstance(end, Retryable)]:
-        raise later[0]
+    if later := {one.item.key: end for one, end in zip(missing, ended, strict=True) if isinstance(end, Retryable)}:
+        first = next(iter(later.values()))
+        first.each = dict(later)
+        raise first
 
 
 def _missing(db: Database, lease: Lease, waiting: Sequence[Item]) -> list[Wanted]:

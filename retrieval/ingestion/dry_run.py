@@ -31,6 +31,7 @@ from retrieval.ports import (
     DiscoveryRequest,
     Embedder,
     FileStore,
+    Packing,
     Parsed,
     Parser,
     RawContent,
@@ -174,15 +175,15 @@ class Estimator:
     def _window(self, read: list[_Read], report: Report) -> None:
         """Documents that are embedded together; what is packed into them comes in windows of its own."""
         self._add(read, report)
-        members = [member for one in read for member in self._members(one)]
+        members = [member for one in read for member in self._members(one, report)]
         for part in _parts(members):
             self.goes_on()
             self._window([self._read(name, raw, None, folder, depth) for name, raw, folder, depth in part], report)
 
-    def _members(self, one: _Read) -> Iterator[tuple[str, RawContent, Path, int]]:
+    def _members(self, one: _Read, report: Report) -> Iterator[tuple[str, RawContent, Path, int]]:
         for member in one.parsed.members if one.parsed is not None else ():
             if member.reason or one.depth >= DEPTH:
-                self.report.failed += 1
+                report.failed += 1
                 continue
             name = PurePosixPath(member.path).name
             raw = RawContent(member.file, name, member.media_type, member.size)
@@ -294,7 +295,13 @@ class Estimator:
         missing = [key for key in new if key not in stored]
         self._seen.update(missing)
         report.tokens += sum(map(len, self.tools.tokenizer.spans([texts[key] for key in missing])))
-        report.calls += -(-len(missing) // self.tools.embedder.batch_size)
+        report.calls += self._calls(sorted((texts[key] for key in missing), key=len))
+
+    def _calls(self, texts: Sequence[str]) -> int:
+        """Requests to the model: its calls hold so many texts (`embed`), and a vendor's requests so many tokens."""
+        embedder = self.tools.embedder
+        parts = [texts[start : start + embedder.batch_size] for start in range(0, len(texts), embedder.batch_size)]
+        return sum(embedder.requests(part) for part in parts) if isinstance(embedder, Packing) else len(parts)
 
     def _known(self, external_ids: Sequence[str]) -> dict[str, Row]:
         values = {"partition": self.tools.partition, "source": self.tools.source, "ids": list(external_ids)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from retrieval.accounts import usage
 from retrieval.database.database import Database, Row
+from retrieval.database.halves import KIND, HalfVectors
 from retrieval.errors import Fatal, StepError
 from retrieval.ingestion import items, suspects, within_quotas
 from retrieval.ingestion.chunking.titles import titled
@@ -106,17 +107,18 @@ def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings, 
     """Store the vectors, and count what they cost, even where another batch had them made meanwhile."""
     with db.transaction() as connection:
         batches.guard(connection, lease)
+        kind = connection.execute(KIND).fetchone()
         connection.execute(
             """
             insert into embeddings (partition_id, key, values)
-            select %(partition)s, w.key, w.value::halfvec
-            from unnest(%(keys)s::bytea[], %(values)s::text[]) as w (key, value)
+            select %(partition)s, w.key, w.value
+            from unnest(%(keys)s::bytea[], %(values)s::halfvec[]) as w (key, value)
             on conflict do nothing
             """,
             {
                 "partition": lease.partition,
                 "keys": [row["embedding_key"] for row in part],
-                "values": [str(vector.tolist()) for vector in vectors],
+                "values": HalfVectors(vectors, kind["kind"] if kind else 0),
             },
         )
         tokens = sum(row["tokens"] for row in part)

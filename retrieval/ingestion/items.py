@@ -6,17 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, LiteralString
 
 from psycopg import Connection
 
 from retrieval import ids, job_config
+from retrieval.access import viewers
 from retrieval.database.database import Database, Row
 from retrieval.documents import file_keys
 from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import OcrStrategy, Scope, ScrapeOptions
+from retrieval.principals import Viewer
 from retrieval.sources import WEB
 from retrieval.statuses import DocumentStatus, Stage
 
@@ -27,6 +30,10 @@ class Key:
 
     job_run_id: str
     document_id: str
+
+
+Asker = tuple[str | None, tuple[str, ...]]
+"""A user, None for the application itself, and the groups of its token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,9 @@ class Item:
     """When the content was last modified, if the request told."""
     page: ScrapeOptions | None = None
     """What to take of it if it is a web page."""
+    asker: Asker = (None, ())
+    """The user on whose behalf it was asked for, with the groups of the user's token: what is hidden from that user is
+    left alone."""
 
     def file_key(self, scope: Scope, name: str) -> str:
         """Under which a file of this generation is stored."""
@@ -109,27 +119,31 @@ _ITEMS: LiteralString = (
 )
 
 
-def windows(db: Database, lease: Lease, *, documents: int, size: int) -> list[list[Key]]:
+def windows(db: Database, lease: Lease, *, documents: int, size: int, known: int | None = None) -> list[list[Key]]:
     """What is not at its end, in order of arrival, in windows of at most `documents` and about `size` bytes.
 
-    But for what is to be worked on alone (`suspects`).
+    But for what is to be worked on alone (`suspects`). known: documents of a window of those that have a visible
+    version already, apart from others; None: they are as others.
     """
     rows = db.rows(
         """
-        select d.job_run_id, d.document_id, coalesce(d.raw_size, octet_length(i.content), 0) as size
+        select d.job_run_id, d.document_id, coalesce(d.raw_size, octet_length(i.content), 0) as size,
+               %(apart)s and exists (select from documents k where k.id = d.document_id and k.active_generation > 0)
+               as known
         from run_documents d join job_runs r on r.id = d.job_run_id
         left join inbox i on i.job_run_id = d.job_run_id and i.document_id = d.document_id
         where r.batch_id = %(batch)s and d.status in ('QUEUED', 'PROCESSING') and d.blame < %(alone)s
         order by r.number, d.position
         """,
-        {"batch": lease.batch_id, "alone": ALONE},
+        {"batch": lease.batch_id, "alone": ALONE, "apart": known is not None},
     )
     cut: list[list[Key]] = []
-    room = 0
+    room, kind = 0, False
     for row in rows:
-        if not cut or len(cut[-1]) == documents or row["size"] > room:
+        most = known if known is not None and row["known"] else documents
+        if not cut or len(cut[-1]) == most or row["size"] > room or row["known"] != kind:
             cut.append([])
-            room = size
+            room, kind = size, row["known"]
         cut[-1].append(Key(row["job_run_id"], row["document_id"]))
         room -= row["size"]
     return cut
@@ -140,17 +154,18 @@ def not_past(db: Database, lease: Lease, window: Sequence[Key], step: str) -> li
     return [item.key for stage in BEFORE[step] for item in at_stage(db, lease, window, stage)]
 
 
-def are_open(db: Database, window: Sequence[Key]) -> bool:
-    """Whether any of the window's documents is not at its end."""
-    row = db.row(
+def open_of(db: Database, window: Sequence[Key]) -> list[Key]:
+    """Those of the window's documents that are not at their end, in its order."""
+    rows = db.rows(
         """
-        select 1 from unnest(%(runs)s::text[], %(documents)s::text[]) as w (run, document)
+        select w.run, w.document from unnest(%(runs)s::text[], %(documents)s::text[])
+            with ordinality as w (run, document, place)
         join run_documents d on d.job_run_id = w.run and d.document_id = w.document
-        where d.status in ('QUEUED', 'PROCESSING') limit 1
+        where d.status in ('QUEUED', 'PROCESSING') order by w.place
         """,
         _keys(window),
     )
-    return row is not None
+    return [Key(row["run"], row["document"]) for row in rows]
 
 
 def at_stage(db: Database, lease: Lease, window: Sequence[Key], stage: Stage) -> list[Item]:
@@ -222,18 +237,18 @@ def advance(db: Database, lease: Lease, done: Sequence[tuple[Item, Mapping[str, 
 
 def write_stage(connection: Connection[Row], done: Sequence[tuple[Item, Mapping[str, Any]]], stage: Stage) -> None:
     """The same inside the caller's transaction."""
-    with connection.cursor() as cursor:
-        for item, found in done:
-            names = sorted(found)
-            cursor.execute(
-                _stage_statement(names),
-                {
-                    **{name: _value(found[name]) for name in names},
-                    "stage": stage,
-                    "run": item.key.job_run_id,
-                    "document": item.key.document_id,
-                },
-            )
+    alike: dict[tuple[str, ...], list[tuple[Item, Mapping[str, Any]]]] = {}
+    for item, found in done:
+        alike.setdefault(tuple(sorted(found)), []).append((item, found))
+    for names, some in alike.items():
+        connection.execute(
+            _stage_statement(names),
+            {
+                **{name: [_value(found[name]) for _, found in some] for name in names},
+                **_keys([item.key for item, _ in some]),
+                "stage": stage,
+            },
+        )
 
 
 def fail(db: Database, lease: Lease, failures: Mapping[Key, str]) -> None:
@@ -263,38 +278,51 @@ def add_timing(db: Database, lease: Lease, window: Sequence[Key], step: str, sec
     )
 
 
-_COLUMNS = frozenset(
-    {
-        "raw_key",
-        "raw_hash",
-        "raw_size",
-        "parsed_key",
-        "title",
-        "pages",
-        "properties",
-        "embedding",
-        "fingerprint",
-        "epoch",
-    }
-)
+_COLUMNS: Mapping[str, LiteralString] = {
+    "raw_key": "text",
+    "raw_hash": "bytea",
+    "raw_size": "bigint",
+    "parsed_key": "text",
+    "title": "text",
+    "pages": "text",
+    "properties": "jsonb",
+    "embedding": "jsonb",
+    "fingerprint": "bytea",
+    "epoch": "bigint",
+}
+"""What a step may find out, each with the type that carries it: an array of arrays would fall apart."""
 
 
-def _stage_statement(names: Sequence[str]) -> Any:
-    from psycopg import sql
-
-    if not _COLUMNS.issuperset(names):
-        raise ValueError(f"not columns of a step: {set(names) - _COLUMNS}")
-    columns = sql.SQL("").join(
-        sql.SQL(", {} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in names
+@lru_cache(64)
+def _stage_statement(names: tuple[str, ...]) -> LiteralString:
+    """For any number of documents of which these columns are known. ValueError for others."""
+    if not _COLUMNS.keys() >= set(names):
+        raise ValueError(f"not columns of a step: {set(names) - _COLUMNS.keys()}")
+    known = [(name, kind) for name, kind in _COLUMNS.items() if name in names]
+    columns: LiteralString = "".join([f", {name} = w.{name}" for name, _ in known])
+    columns = columns.replace("w.pages", "w.pages::bigint[]")
+    given: LiteralString = "".join([f", %({name})s::{kind}[]" for name, kind in known])
+    named: LiteralString = "".join([f", {name}" for name, _ in known])
+    return (
+        f"update run_documents d set stage = %(stage)s, blame = 0{columns}"
+        f" from unnest(%(runs)s::text[], %(documents)s::text[]{given}) as w (run, document{named})"
+        " where d.job_run_id = w.run and d.document_id = w.document and d.status = 'PROCESSING'"
     )
-    return sql.SQL(
-        "update run_documents set stage = %(stage)s, blame = 0{}"
-        " where job_run_id = %(run)s and document_id = %(document)s and status = 'PROCESSING'"
-    ).format(columns)
+
+
+def viewers_of(db: Database, lease: Lease, work: Sequence[Item]) -> dict[Asker, Viewer | None]:
+    """On whose behalf these are ingested; None for the application itself."""
+    askers = {item.asker for item in work}
+    return {
+        (name, groups): None if name is None else viewers.viewer_at_work(db, lease.scope, name, groups)
+        for name, groups in askers
+    }
 
 
 def _value(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return "{" + ",".join(map(str, value)) + "}" if isinstance(value, list) else value
 
 
 def is_page(media_type: str) -> bool:
@@ -334,5 +362,6 @@ def _item(row: Row) -> Item:
         chunk_overlap=asked.chunk_overlap,
         ocr=asked.ocr,
         modified_at=asked.modified_at,
+        asker=(asked.principal, asked.groups),
         page=ScrapeOptions.of(config.request or {}) if row["source"] in WEB and is_page(row["media_type"]) else None,
     )

@@ -15,7 +15,7 @@ from psycopg import Connection
 
 from retrieval.database.database import Database, Row
 from retrieval.ingestion import discover
-from retrieval.jobs import batches
+from retrieval.jobs import batches, breakers
 from retrieval.jobs.batches import Lease, Open
 from retrieval.metrics import catalog, counts
 from retrieval.statuses import DocumentStatus
@@ -75,6 +75,7 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
         elif weight and not connection.execute(_BLAME_TOGETHER, {**values, "most": DEATH}).rowcount:
             hopeless = _blame_batch(connection, batch.id, weight) >= attempts * DEATH * NOBODY
         connection.execute(_NEXT_ATTEMPT, values)
+        breakers.let_go(connection, batch.id)
     if hopeless:
         last = Open(batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched_at=batch.dispatched_at)
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."

@@ -18,6 +18,7 @@ from retrieval.errors import Skippable
 from retrieval.ingestion import within_quotas
 from retrieval.ingestion.items import ARCHIVE_PATH, Item
 from retrieval.ports import FileStore, Member, Scope
+from retrieval.principals import Viewer
 
 DEPTH = 3
 """Archives within archives that are opened."""
@@ -92,6 +93,7 @@ _RECORD: LiteralString = (
                       updated_at = now(), """
     + principals.KEPT
     + """
+        where VISIBLE
         returning id, external_id
     )
     insert into run_documents (job_run_id, document_id, position, generation, name, media_type, raw_key, raw_hash,
@@ -113,8 +115,12 @@ _UNUSED: LiteralString = """
 """The archive was deleted or overtaken meanwhile, or its member is on its way in this run already."""
 
 
-def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -> None:
-    """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest."""
+def record(connection: Connection[Row], item: Item, stored: Sequence[Stored], viewer: Viewer | None = None) -> None:
+    """Within the caller's transaction, which holds the lease: documents to work on, failed entries for the rest.
+
+    `viewer`: on whose behalf it is ingested; a document of a member's identity that is hidden from that user is left
+    alone.
+    """
     if not stored:
         return
     stored = _within_quotas(connection, item, stored)
@@ -138,7 +144,8 @@ def record(connection: Connection[Row], item: Item, stored: Sequence[Stored]) ->
         "root_name": ROOT,
         "root": _root(item),
     }
-    connection.execute(_RECORD, values)
+    visible, params = principals.condition(viewer, "documents")
+    connection.execute(_RECORD.replace("VISIBLE", visible), {**values, **params})
     connection.execute(_UNUSED, values)
     _refuse(connection, item, [one.member for one in stored if one.member.reason], first + len(kept))
 
@@ -161,17 +168,19 @@ def discard(connection: Connection[Row], item: Item, stored: Sequence[Stored]) -
     connection.execute(_UNUSED, {"run": item.key.job_run_id, "keys": [one.key for one in stored if one.key]})
 
 
-def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]]) -> None:
+def drop(connection: Connection[Row], versions: Sequence[tuple[str, int]], viewer: Viewer | None = None) -> None:
     """Take away what earlier versions of these archives held and this one does not. versions: documents, generations.
 
-    Within the transaction that makes the version the visible one.
+    `viewer`: on whose behalf they were ingested; what is hidden from that user stays. Within the transaction that makes
+    the version the visible one.
     """
     values = {
         "archives": [document for document, _ in versions],
         "generations": [generation for _, generation in versions],
     }
-    if gone := connection.execute(archive_members.DROPPED, values).fetchall():
-        deletion.delete(connection, [row["id"] for row in gone])
+    statement, params = archive_members.seen(archive_members.DROPPED, viewer)
+    if gone := connection.execute(statement, {**params, **values}).fetchall():
+        deletion.delete(connection, [row["id"] for row in gone], viewer=viewer)
 
 
 def refuse_too_many(db: Database, item: Item, members: Sequence[Member]) -> None:

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 from retrieval.database.database import Database, Row
 from retrieval.documents import metadata_patch, vector_metadata
@@ -64,7 +63,7 @@ def _write(
     db: Database, scope: Scope, work: Sequence[Item], store: VectorStore, metadata: Mapping[str, Row]
 ) -> list[str]:
     """Put the vectors of all documents into the store, a page at a time; the ids of those that have a direction."""
-    vectors = (vector for item in work for vector in _vectors(db, item, metadata.get(item.key.document_id)))
+    vectors = (vector for group in _groups(work) for vector in _vectors(db, group, metadata))
     written: list[str] = []
     while page := list(islice(vectors, PAGE)):
         store.upsert(scope, page)
@@ -72,29 +71,50 @@ def _write(
     return written
 
 
-def _vectors(db: Database, item: Item, row: Row | None) -> Iterator[Vector]:
-    document = item.key.document_id
-    marks: dict[str, Any] = vector_metadata.of(document, row["type"], row["source"], row["metadata"]) if row else {}
-    start = 0
+def _groups(work: Sequence[Item]) -> Iterator[list[Item]]:
+    """The documents in their order, in groups of about a page of vectors; one that has more is alone."""
+    group: list[Item] = []
+    room = PAGE
+    for item in work:
+        vectors = int(item.properties.get("embeddingCount") or PAGE)
+        if group and vectors > room:
+            yield group
+            group, room = [], PAGE
+        group.append(item)
+        room -= vectors
+    if group:
+        yield group
+
+
+def _vectors(db: Database, group: Sequence[Item], metadata: Mapping[str, Row]) -> Iterator[Vector]:
+    """In the order of the documents and their chunks, a page at a time."""
+    documents = [item.key.document_id for item in group]
+    generations = [item.generation for item in group]
+    marks = {one: vector_metadata.of(one, row["type"], row["source"], row["metadata"]) for one, row in metadata.items()}
+    place, after = 0, -1
     while True:
         rows = db.rows(
             """
-            select c.index, e.values::text as values
-            from chunks c left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
-            where c.document_id = %(document)s and c.generation = %(generation)s and c.index >= %(start)s
-            order by c.index limit %(page)s
+            select w.place, c.index, e.values::text as values
+            from unnest(%(documents)s::text[], %(generations)s::bigint[]) with ordinality
+                 as w (document, generation, place)
+            join chunks c on c.document_id = w.document and c.generation = w.generation
+                 and c.index > case when w.place = %(place)s then %(after)s else -1 end
+            left join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+            where w.place >= %(place)s order by w.place, c.index limit %(page)s
             """,
-            {"document": document, "generation": item.generation, "start": start, "page": PAGE},
+            {"documents": documents, "generations": generations, "place": place, "after": after, "page": PAGE},
         )
-        if not rows:
-            return
         if any(row["values"] is None for row in rows):
             raise Retryable("A stored vector is missing; it is created again.")
-        for one in rows:
-            yield Vector(
-                vector_id(document, item.generation, one["index"]), document, json.loads(one["values"]), labels=marks
-            )
-        start = rows[-1]["index"] + 1
+        for row in rows:
+            item = group[row["place"] - 1]
+            document = item.key.document_id
+            name = vector_id(document, item.generation, row["index"])
+            yield Vector(name, document, json.loads(row["values"]), labels=marks.get(document, {}))
+        if len(rows) < PAGE:
+            return
+        place, after = rows[-1]["place"], rows[-1]["index"]
 
 
 def _metadata(db: Database, work: Sequence[Item]) -> dict[str, Row]:

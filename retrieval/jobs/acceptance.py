@@ -1,4 +1,7 @@
-"""The statements that record an ingestion request, one each: durable, whole, before the answer."""
+"""The statements that record an ingestion request, one each: durable, whole, before the answer.
+
+VISIBLE stands for who may replace a known document; `access.documents.recorded` puts it in.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ ONE: LiteralString = (
                       archive_id = null, accepted_bytes = excluded.accepted_bytes, updated_at = now(), """
     + principals.KEPT
     + """
+        where VISIBLE
         returning id, job_run_id, active_generation > 0 as replaces
     ),
     member as (
@@ -57,7 +61,7 @@ ONE: LiteralString = (
     select id, replaces from document
 """
 )
-"""A request for one document, text or file. No row if the namespace is not there."""
+"""A request for one document, text or file. No row if the namespace is not there, or the document is hidden."""
 
 TO_DISCOVER: LiteralString = (
     _JOB
@@ -103,6 +107,7 @@ SEVERAL: LiteralString = (
                       archive_id = null, updated_at = now(), """
     + principals.KEPT
     + """
+        where VISIBLE
         returning id, external_id, active_generation > 0 as replaces
     ),
     member as (

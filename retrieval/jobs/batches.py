@@ -210,6 +210,7 @@ def finish(db: Database, lease: Lease) -> None:
     with db.transaction() as connection:
         guard(connection, lease)
         connection.execute(_FINISH, {"id": lease.batch_id})
+        breakers.let_go(connection, lease.batch_id, lease.partition)
 
 
 _FINISH: LiteralString = (
@@ -240,6 +241,7 @@ def hand_back(
         if held:
             breakers.wait(connection, lease.partition, sorted(held))
         connection.execute(_FINISH, {"id": lease.batch_id})
+        breakers.let_go(connection, lease.batch_id, lease.partition)
     return left
 
 
@@ -293,6 +295,7 @@ def end(db: Database, batch: Open, *, status: str, error: str | None) -> bool:
             values,
         ).fetchall()
         leave_stores(connection, [row["id"] for row in ended])
+        breakers.let_go(connection, batch.id)
     return True
 
 

@@ -123,11 +123,20 @@ def succeeded(db: Database, key: str) -> None:
 
 def probed(db: Database, batch_id: str, partition: int) -> None:
     """A batch has ended. What it was to probe and did not need, another may probe, and its partition needs no more."""
-    db.rows(
-        "update breakers set probe = null, open_until = now(), partitions = array_remove(partitions, %(partition)s)"
-        " where probe = %(batch)s",
-        {"batch": batch_id, "partition": partition},
-    )
+    db.rows(_LET_GO, {"batch": batch_id, "partition": partition})
+
+
+def let_go(connection: Connection[Row], batch_id: str, partition: int | None = None) -> None:
+    """The same within the transaction that ends a batch, or in which its attempt is lost: whoever was to probe and is
+    gone keeps nobody waiting. Without `partition` it goes on waiting for what was not probed.
+    """
+    connection.execute(_LET_GO, {"batch": batch_id, "partition": partition})
+
+
+_LET_GO: LiteralString = """
+    update breakers set probe = null, open_until = now(), partitions = array_remove(partitions, %(partition)s::bigint)
+    where probe = %(batch)s
+"""
 
 
 RESTING: LiteralString = """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 
-from retrieval import ids, origin
+from retrieval import ids as made_ids
+from retrieval import job_config, origin
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
@@ -23,6 +25,8 @@ from retrieval.statuses import DocumentStatus, Stage, sql
 
 PAGE = 50
 LISTING = "ingest-job-runs"
+NAMED = 100
+"""Job runs that may be asked for by their ids at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +69,56 @@ _FIELDS = (
     "outcome",
 )
 
+_MATCHES: LiteralString = (
+    """
+    (%(outcome)s::text is null or %(outcome)s = (select """
+    + run_outcome.OUTCOME
+    + " from (select) one "
+    + run_progress.COUNTED
+    + r"""))
+    and (%(about)s::text is null or strpos(lower((
+        select concat_ws(' ', r.id, split_part(split_part(url, '?', 1), '#', 1),
+                         regexp_replace(
+                             case when strpos(first, '://') > 0 then split_part(split_part(first, '?', 1), '#', 1)
+                                  else first end, '[?#&][^\s?#&=]+=\S*', '', 'g'), account)
+        from """
+    + names.ABOUT
+    + """
+    )), lower(%(about)s)) > 0)
+"""
+)
+"""What is searched for, of run `r` of job `j`: of what is read of it only as much as that takes."""
+
 _LIST: LiteralString = (
-    "select * from (select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
+    "select r.id, r.number, r.job_id, r.status, r.created_at, r.updated_at, r.timings, b.flow_run_id,"
     " counted.progress, "
     + names.COLUMNS
     + ","
     + run_outcome.OUTCOME
     + """ as outcome
-    from job_runs r
+    from (
+        select r.id from job_runs r
+        join jobs j on j.id = r.job_id
+        where r.partition_id = (
+            select p.id from partitions p
+            join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
+            where p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+        ) and (%(status)s::text is null or r.status = %(status)s)
+          and (%(after)s::bigint is null or r.number < %(after)s) and (%(source)s::text is null or coalesce("""
+    + job_config.TRIED
+    + """, r.source) = %(source)s) and (%(ids)s::text[] is null or r.id = any(%(ids)s)) and """
+    + _MATCHES
+    + """
+        order by r.number desc limit %(limit)s
+    ) found
+    join job_runs r on r.id = found.id
     join jobs j on j.id = r.job_id
-    join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
-    join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     left join batches b on b.id = r.batch_id
     """
     + run_progress.COUNTED
-    + """
-    where (%(status)s::text is null or r.status = %(status)s) and (%(after)s::bigint is null or r.number < %(after)s)
-    ) found where %(outcome)s::text is null or outcome = %(outcome)s order by number desc limit %(limit)s
-"""
+    + " order by r.number desc"
 )
+"""What is told of a run is read for those of the page alone; the scope is found before any run is looked at."""
 
 
 async def list_page(
@@ -92,13 +127,20 @@ async def list_page(
     *,
     status: str | None = None,
     outcome: str | None = None,
+    source: str | None = None,
+    about: str | None = None,
+    ids: Sequence[str] | None = None,
     cursor: str | None = None,
     size: int = PAGE,
     viewer: Viewer | None = None,
 ) -> Page[Summary]:
     """The scope's job runs, which count what the viewer may see. A page begins after the cursor's run, whatever was
-    accepted since."""
-    values = {**scopes.params(scope), "status": status, "outcome": outcome, **pages.after_number(cursor, size)}
+    accepted since.
+
+    about: a piece of the run's id, address, account, or first document's name, in any case; `ids`: these runs alone.
+    """
+    asked = {"status": status, "outcome": outcome, "source": source, "about": about, "ids": ids and list(ids)}
+    values = {**scopes.params(scope), **asked, **pages.after_number(cursor, size)}
     statement, params = names.seen(_LIST, viewer)
     rows = await db.async_rows(statement, {**params, **values})
     return pages.cut([Summary.of(row) for row in rows], size, lambda run: str(run.number))
@@ -135,7 +177,7 @@ def cancel(db: Database, scope: Scope, job_run_id: str) -> None:
 
 
 _FIND: LiteralString = """
-    select r.id, r.batch_id from job_runs r
+    select r.id, r.batch_id, r.source from job_runs r
     join partitions p on p.id = r.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     where r.id = %(run)s for update of r
@@ -147,22 +189,38 @@ _HOLD_IDLE: LiteralString = (
 """A worker that would claim the batch waits until the job run has ended. A batch that is held counts as worked on."""
 
 
-async def retry(db: Database, scope: Scope, job_run_id: str) -> str:
+async def retry(db: Database, scope: Scope, job_run_id: str, changes: Mapping[str, Any] | None = None) -> str:
     """Queue the run's failed documents again as a new run of the same job; its id. Content comes from what was kept.
 
     A document that was sent or retried again meanwhile is left alone. A run that could not find out what to ingest
-    tries that again.
+    tries that again. `changes`: of the job's configuration, by the keys of `job_config`; then the new run has a job of
+    its own, which its documents keep (H260). INVALID_REQUEST for a source whose jobs list their documents: its next
+    listing would read them as before.
     """
-    new = ids.job_run_id()
+    new = made_ids.job_run_id()
     async with db.async_transaction() as connection:
         values: dict[str, Any] = {**scopes.params(scope), "run": job_run_id, "new": new, **origin.values()}
-        if await (await connection.execute(_FIND, values)).fetchone() is None:
+        values |= changed_job(changes)
+        found = await (await connection.execute(_FIND, values)).fetchone()
+        if found is None:
             raise runs.not_found()
+        if changes and found["source"] not in CHANGEABLE:
+            message = "Only texts, files and URL lists are retried with another ocrConfig or chunkConfig."
+            raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="not_changeable")
         made = await (await connection.execute(RETRY, values)).fetchone()
         if made is None:
             message = "This job run has no failed document that could be run again."
             raise ServiceError(ErrorCode.INVALID_REQUEST, message, reason="nothing_to_retry")
     return new
+
+
+CHANGEABLE = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
+"""Sources whose jobs name their documents."""
+
+
+def changed_job(changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What RETRY is to know of a job of its own; None: the same job again."""
+    return {"job": made_ids.job_id() if changes else None, "changes": json.dumps(dict(changes)) if changes else None}
 
 
 RETRY: LiteralString = (
@@ -184,15 +242,26 @@ RETRY: LiteralString = (
     + """
         ) as again
     ),
+    changed as (
+        insert into jobs (id, organization_id, partition_id, source, config)
+        select %(job)s, j.organization_id, j.partition_id, j.source, """
+    + job_config.CHANGED
+    + """
+        from job_runs r join jobs j on j.id = r.job_id
+        where r.id = %(run)s and %(job)s::text is not null and exists (select from failed)
+        returning id
+    ),
     made as (
         insert into job_runs (id, job_id, partition_id, source, to_discover, request_id, traceparent)
-        select %(new)s, r.job_id, r.partition_id, r.source, u.again, %(request_id)s, %(traceparent)s
+        select %(new)s, coalesce((select id from changed), r.job_id), r.partition_id, r.source, u.again,
+               %(request_id)s, %(traceparent)s
         from job_runs r, undiscovered u
         where r.id = %(run)s and (u.again or exists (select from failed))
         returning id, number
     ),
     queued as (
-        update documents d set status = 'QUEUED', error = null, job_run_id = %(new)s, updated_at = now()
+        update documents d set status = 'QUEUED', error = null, job_run_id = %(new)s, updated_at = now(),
+                             job_id = coalesce((select id from changed), d.job_id)
         from failed where d.id = failed.document_id
     ),
     members as (

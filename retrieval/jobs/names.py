@@ -14,20 +14,26 @@ from retrieval.redaction import without_query
 
 CHARACTERS = 100
 
-COLUMNS: LiteralString = f"""
-    r.source, {job_config.TRIED} as tried, {job_config.URL} as url, counted.whole, counted.hosts,
+_ABOUT: LiteralString = f"""
+    {job_config.URL} as url,
     coalesce((select d.name from run_documents d where d.job_run_id = r.id order by d.position limit 1),
              {job_config.TRIED_NAME}) as first,
     (select c.name from connections c where c.id = {job_config.connection_of()}) as account
+"""
+ABOUT: LiteralString = "(select " + _ABOUT + ") named"
+"""The words that job run `r` with its job `j` is found by: `url`, `first`, `account`. Nothing is counted for them."""
+COLUMNS: LiteralString = f"""
+    r.source, {job_config.TRIED} as tried, counted.whole, counted.hosts, {_ABOUT}
 """
 """What `of` needs, of job run `r` with its job `j` and `run_progress.COUNTED`."""
 
 
 def seen(statement: LiteralString, viewer: Viewer | None) -> tuple[LiteralString, dict[str, Any]]:
-    """A statement with COLUMNS and COUNTED for one viewer, and its parameters: the name tells nothing of what is
-    hidden, nor where a run without a visible document looked for some."""
-    statement, params = run_progress.seen(statement, viewer)
-    return (statement.replace(COLUMNS, _SEEN) if viewer is not None else statement), params
+    """A statement with COLUMNS, ABOUT and COUNTED for one viewer, and its parameters: the name tells nothing of what
+    is hidden, nor where a run without a visible document looked for some."""
+    if viewer is not None:
+        statement = statement.replace(COLUMNS, _SEEN).replace(ABOUT, _SEEN_ABOUT)
+    return run_progress.seen(statement, viewer)
 
 
 _SEEN: LiteralString = f"""
@@ -37,6 +43,7 @@ _SEEN: LiteralString = f"""
      where m.job_run_id = r.id order by m.position limit 1) as first,
     (select c.name from connections c where c.id = {job_config.connection_of()} and counted.documents > 0) as account
 """
+_SEEN_ABOUT: LiteralString = "(select " + _SEEN + " from (select) one " + run_progress.COUNTED + ") named"
 
 _WORDS = {"TEXT": "text", "LOCAL_FILE": "file", "URLS_LIST": "page", "SITEMAP": "page", "WEBSITE": "page"}
 _KINDS = {
@@ -57,8 +64,8 @@ def of(row: Mapping[str, Any]) -> str:
     if source in sources.APPS:
         return plain(row["account"] or "") or _several(row)
     is_one = row["hosts"] == 1 or bool(row.get("tried"))
-    if host := _host(row["url"] or "") or (_host(row["first"] or "") if is_one else ""):
-        return host if source != "URLS_LIST" or not several else f"{counted(row['whole'], 'page')} of {host}"
+    if site := host(row["url"]) or (host(row["first"]) if is_one else ""):
+        return site if source != "URLS_LIST" or not several else f"{counted(row['whole'], 'page')} of {site}"
     return _several(row) if several or source in sources.WEB else plain(row["first"] or "")
 
 
@@ -89,9 +96,9 @@ def _several(row: Mapping[str, Any]) -> str:
     return counted(row["whole"], _WORDS.get(row["source"], "document"))
 
 
-def _host(url: str) -> str:
-    """Its port is left out with the person and the password."""
+def host(url: object) -> str:
+    """Of an address, without port, person and password; empty of anything else."""
     try:
-        return plain(urlsplit(url).hostname or "") if "://" in url else ""
+        return plain(urlsplit(url).hostname or "") if isinstance(url, str) and "://" in url else ""
     except ValueError:
         return ""

@@ -18,6 +18,8 @@ log = structlog.get_logger()
 
 FLOW_RUNS: LiteralString = "flow_runs_waiting"
 """NOTIFY channel on which dispatchers tell workers that flow runs wait. A lost notice costs a poll's seconds."""
+LISTENER = "retrieval worker listens"
+"""The name of the connection on which a worker listens; it is there for as long as the worker lives."""
 
 PAUSE = 0.01
 """Seconds in which further job runs share a notice."""
@@ -48,7 +50,7 @@ class Notifications:
         while self._again:
             self._again = False
             try:
-                await self._db.async_rows("notify " + CHANNEL)
+                await self._db.async_rows("notify " + CHANNEL, {}, plan_once=True)
             except AWAY as error:
                 log.warning("notification.lost", reason=type(error).__name__)
             await asyncio.sleep(PAUSE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, LiteralString
 
+from retrieval import job_config
 from retrieval.database.database import Database
 from retrieval.principals import Viewer, visible
 from retrieval.statuses import Stage, since, sql
@@ -57,10 +58,22 @@ turn. `whole` leaves out what was packed into others; `hosts` counts those of UR
 """
 
 
-_SEEN: LiteralString = (
-    "from run_documents where job_run_id = r.id and exists (select from documents d"
-    " where d.id = run_documents.document_id and " + visible("d") + ")"
-)
+def shown(entry: LiteralString) -> LiteralString:
+    """The rule on an entry of run `r` of job `j`: its document may be seen, or it never had one and the viewer asked.
+
+    Of a document that is deleted and swept nobody knows any more whom it was for.
+    """
+    return (
+        f"(exists (select from documents d where d.id = {entry}.document_id and "
+        + visible("d")
+        + ") or jsonb_exists(%(viewer)s::jsonb, 'u:' || "
+        + job_config.PRINCIPAL
+        + f") and {entry}.stage in ({sql(Stage.DISCOVER)}, 'unpack')"
+        + f" and not exists (select from documents d where d.id = {entry}.document_id))"
+    )
+
+
+_SEEN: LiteralString = "from run_documents where job_run_id = r.id and " + shown("run_documents")
 """In place of all documents of a run: those that the viewer may see."""
 
 

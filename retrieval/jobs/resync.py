@@ -21,7 +21,7 @@ QUEUED = DocumentStatus.QUEUED_FOR_RESYNC
 NOT_ELIGIBLE = "NOT_ELIGIBLE_FOR_RESYNC"
 REMOVED = "REMOVED"
 
-_ENDED = frozenset({DocumentStatus.SUCCESS, DocumentStatus.FAILED, DocumentStatus.CANCELLED})
+_AT_REST = frozenset({DocumentStatus.BACKLOG, DocumentStatus.SUCCESS, DocumentStatus.FAILED, DocumentStatus.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ async def start(db: Database, scope: Scope, where: DocumentFilter, *, confirm_de
         rows = await documents.matching(connection, scope, where)
         departed = [row["id"] for row in rows if row["awaiting_removal"]]
         if confirm_deletions:
-            await deletion.async_delete(connection, departed)
+            await deletion.async_delete(connection, departed, viewer=where.viewer)
             await connection.execute(connection_documents.CONFIRM, {"ids": [row["id"] for row in rows]})
             removed = [ResyncResult(row["id"], REMOVED) for row in rows if row["id"] in departed]
             rows = [row for row in rows if row["id"] not in departed]
@@ -130,7 +130,7 @@ def _only_with_archive(row: Row) -> bool:
 
 
 def _refusal(row: Row) -> str | None:
-    if row["status"] not in _ENDED:
+    if row["status"] not in _AT_REST:
         return "It is being ingested; wait for its end."
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrieval import ids, origin
 from retrieval.database.database import Database
-from retrieval.jobs.control import RETRY
+from retrieval.jobs.control import RETRY, changed_job
 from retrieval.sources import APPS
 
 
@@ -24,7 +24,7 @@ def of_batch(db: Database, batch_id: str, flow_run_id: str) -> str | None:
         if old is None:
             return None
         runs = connection.execute("select id from job_runs where batch_id = %(id)s order by number", old).fetchall()
-        come = origin.values()
+        come = {**origin.values(), **changed_job(None)}
         made = [
             connection.execute(RETRY, {"run": run["id"], "new": ids.job_run_id(), **come}).fetchone() for run in runs
         ]

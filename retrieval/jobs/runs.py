@@ -141,7 +141,7 @@ async def accept_discovery(
         **origin.values(),
     }
     for _ in range(2):
-        row = await db.async_row(acceptance.TO_DISCOVER, values)
+        row = await db.async_row(acceptance.TO_DISCOVER, values, plan_once=True)
         if row is not None:
             return Receipt(row["job_run_id"])
     raise _no_namespace()
@@ -208,7 +208,8 @@ async def read(
     """
     statement, params = names.seen(_READ, viewer)
     statement = statement.replace("SEEN", "" if viewer is None else _SEEN)
-    row = await db.async_row(statement, {**params, **scopes.params(scope), "run": job_run_id, "most": most})
+    values = {**params, **scopes.params(scope), "run": job_run_id, "most": most}
+    row = await db.async_row(statement, values, plan_once=True)
     if row is None:
         raise not_found()
     return _job_run(row if viewer is None else {**row, "breaker": None})
@@ -242,9 +243,7 @@ _READ: LiteralString = (
     + " where r.id = %(run)s"
 )
 
-_SEEN: LiteralString = (
-    "and exists (select from documents d where d.id = m.document_id and " + principals.visible("d") + ")"
-)
+_SEEN: LiteralString = "and " + run_progress.shown("m")
 
 _GROUPS: Mapping[str, str] = {
     DocumentStatus.PROCESSING: "processing",
@@ -280,7 +279,6 @@ def _job_run(row: Row) -> JobRun:
 async def _accept(
     db: Database, scope: Scope, ingestion: Ingestion, what: dict[str, Any], viewer: Viewer | None
 ) -> Accepted:
-    await access.require_visible(db, scope, what["source"], [what["external_id"]], viewer)
     run = ids.job_run_id()
     values = {
         "content": None,
@@ -298,11 +296,11 @@ async def _accept(
         "metadata": None if ingestion.metadata is None else json.dumps(ingestion.metadata),
         "access": principals.stored(ingestion.access),
     }
-    for _ in range(2):
-        row = await db.async_row(acceptance.ONE, values)
-        if row is not None:
-            return Accepted(run, row["id"], row["replaces"])
-    raise _no_namespace()
+    source, known = what["source"], [what["external_id"]]
+    rows = await access.recorded(db, scope, acceptance.ONE, values, source=source, external_ids=known, viewer=viewer)
+    if not rows:
+        raise _no_namespace()
+    return Accepted(run, rows[0]["id"], rows[0]["replaces"])
 
 
 def _no_namespace() -> ServiceError:

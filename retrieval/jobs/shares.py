@@ -7,6 +7,7 @@ outside, such as a text for the local model, leaves by a queue of its own, for w
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,9 @@ SHORT_RUNS: Final = 8
 SHORT_BYTES: Final = 32 * 1024
 """Job runs and bytes of content that a short batch holds at most: some seconds of the local model's time."""
 SHORT_AT_ONCE: Final = 16
+GROW_SECONDS: Final = 1.0
+"""So long something short may grow while its organization has a short batch on its way and its scope another one:
+where many clients send, a few job runs after each other would each be a flow run, most of a second of CPU time."""
 OWN_AT_ONCE: Final = 16
 """Batches beyond the room that are on their way at most, because their organizations have no other."""
 
@@ -49,12 +53,14 @@ class Group:
     weight: int
     first: float
     short: bool = False
+    waited: float = math.inf
+    """Seconds."""
 
     @classmethod
     def of(cls, row: Row) -> Group:
         short = row["runs"] <= SHORT_RUNS and row["local"] and row["bytes"] is not None and row["bytes"] <= SHORT_BYTES
         weight = SHARES[Plan(row["plan"])]
-        return cls(row["partition_id"], row["source"], row["organization"], weight, row["first"], short)
+        return cls(row["partition_id"], row["source"], row["organization"], weight, row["first"], short, row["waited"])
 
 
 @dataclass(slots=True)
@@ -88,7 +94,12 @@ def choose(groups: Iterable[Group], taken: Taken, *, room: int) -> list[tuple[Gr
     for group in sorted(groups, key=lambda group: group.first):
         if group.short and not taken.short[group.organization] and taken.short.total() < SHORT_AT_ONCE:
             take(group, SHORT)
-        else:
+        elif not (
+            group.short
+            and group.waited < GROW_SECONDS
+            and taken.short[group.organization]
+            and taken.partitions[group.partition]
+        ):
             waiting.append(group)
 
     def turn(group: Group) -> tuple[float, int, bool, float]:
@@ -184,7 +195,7 @@ GROUPS: LiteralString = """
 _WAITING: LiteralString = (
     GROUPS
     + """
-    select g.partition_id, g.source, o.id as organization, o.plan, w.runs, w.first,
+    select g.partition_id, g.source, o.id as organization, o.plan, w.runs, w.first, w.waited,
            coalesce(n.config -> 'embeddingModelConfig' ->> 'provider' = 'LOCAL'
                     and n.config -> 'vectorStorageConfig' ->> 'provider' = 'PGVECTOR'
                     and n.config -> 'fileStorageConfig' ->> 'type' = 'LOCAL', false) as local,
@@ -198,7 +209,9 @@ _WAITING: LiteralString = (
     join partitions p on p.id = g.partition_id join namespaces n on n.id = p.namespace_id
     join organizations o on o.id = n.organization_id
     cross join lateral (
-        select count(*) as runs, extract(epoch from min(updated_at))::float8 as first, array_agg(id) as members from (
+        select count(*) as runs, extract(epoch from min(updated_at))::float8 as first,
+               extract(epoch from clock_timestamp() - min(updated_at))::float8 as waited, array_agg(id) as members
+        from (
             select r.id, r.updated_at from job_runs r where r.partition_id = g.partition_id and r.source = g.source and
     """
     + MAY_LEAVE

@@ -32,7 +32,6 @@ async def accept(
     FORBIDDEN if it would replace what is hidden from the viewer.
     """
     pages = list(dict.fromkeys(urls))
-    await access.require_visible(db, scope, "URLS_LIST", pages, viewer)
     run = ids.job_run_id()
     values: dict[str, Any] = {
         **scopes.params(scope),
@@ -47,9 +46,9 @@ async def accept(
         "documents": [ids.document_id() for _ in pages],
         "urls": pages,
     }
-    for _ in range(2):
-        rows = await db.async_rows(acceptance.SEVERAL, values)
-        if rows:
-            found = tuple(row["id"] for row in rows)
-            return Receipt(run, found, sum(row["replaces"] for row in rows))
-    raise namespaces.not_found()
+    rows = await access.recorded(
+        db, scope, acceptance.SEVERAL, values, source="URLS_LIST", external_ids=pages, viewer=viewer
+    )
+    if not rows:
+        raise namespaces.not_found()
+    return Receipt(run, tuple(row["id"] for row in rows), sum(row["replaces"] for row in rows))

@@ -166,7 +166,7 @@ def _shares(queue: list[Row]) -> dict[str, Values]:
 def _connections(rows: Iterable[Row]) -> Values:
     values: Values = {}
     for row in rows:
-        role = row["application"].removeprefix("retrieval ")
+        role = row["application"].removeprefix("retrieval ").partition(" ")[0]
         labels = catalog.known(catalog.CONNECTIONS, (role, "active" if row["is_active"] else "idle"))
         values[labels] = values.get(labels, 0.0) + row["count"]
     return values

@@ -103,6 +103,7 @@ async def get(db: Database, keys: KeyRing, organization: str, namespace_id: str)
         "select " + COLUMNS + " from namespaces"
         " where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
         {"id": namespace_id, "organization": organization},
+        plan_once=True,
     )
     if row is None:
         raise not_found()
@@ -221,6 +222,7 @@ async def require(db: Database, organization: str, namespace_id: str) -> None:
     found = await db.async_row(
         "select id from namespaces where id = %(id)s and organization_id = %(organization)s and deleted_at is null",
         {"id": namespace_id, "organization": organization},
+        plan_once=True,
     )
     if found is None:
         raise not_found()

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -132,13 +132,19 @@ class SourceItem:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRequest:
-    """What a client asked a source for. `config`: the checked `ingestConfig.config`, in the contract's words."""
+    """What a client asked a source for. `config`: the checked `ingestConfig.config`, in the contract's words.
+
+    `principal`: the user on whose behalf, with the groups of the user's token; what is hidden from that user is left
+    alone.
+    """
 
     scope: Scope
     source: str
     config: Mapping[str, Any]
     connection_id: str | None = None
     job_run_id: str = ""
+    principal: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 class Source(Protocol):
@@ -247,6 +253,15 @@ class Embedder(Protocol):
 
     def check(self) -> None:
         """Raise Fatal or Retryable unless one word can be embedded now."""
+        ...
+
+
+@runtime_checkable
+class Packing(Protocol):
+    """An embedding model whose calls become requests to a vendor, by what one may hold."""
+
+    def requests(self, texts: Sequence[str]) -> int:
+        """How many requests one call with these texts makes."""
         ...
 
 

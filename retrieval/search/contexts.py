@@ -45,6 +45,7 @@ class ParsedText:
 
     def __init__(self, text: str, pages: Sequence[int], tokenizer: Tokenizer) -> None:
         self.text, self.pages, self._tokenizer = text, list(pages), tokenizer
+        self._counted: dict[Range, list[Range]] = {}
 
     def around(self, hit: Range, unit: Unit, most: int, within: Range | None = None) -> Range:
         """The unit that holds the hit, with at most `most` tokens. within: a larger unit that was found before."""
@@ -139,8 +140,10 @@ class ParsedText:
         return place
 
     def _tokens(self, start: int, end: int) -> list[Range]:
-        """Of a part, as offsets in the whole; one that is too long to be one counts as several."""
-        found: list[Range] = []
+        """Of a part, as offsets in the whole; one that is too long to be one counts as several. Counted once."""
+        if (known := self._counted.get((start, end))) is not None:
+            return known
+        found = self._counted[start, end] = []
         for low, high in self._tokenizer.spans([self.text[start:end]])[0]:
             if high - low <= _LONGEST_TOKEN:
                 found.append((start + low, start + high))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from string import ascii_letters
 from typing import Final
 
 from retrieval.search import word_lists
@@ -48,8 +49,11 @@ _SCRIPTS: Final = {
     "devanagari": re.compile("[\u0900-\u097f]"),
     "ta": re.compile("[\u0b80-\u0bff]"),
     "hy": re.compile("[\u0530-\u058f]"),
-    "latin": re.compile("[A-Za-z\u00c0-\u024f]"),
+    "latin": re.compile("[\u00c0-\u024f]"),
 }
+"""One character each, none of ASCII: its letters are counted apart."""
+_ASCII: Final = re.compile("[\x00-\x7f]+")
+_NO_LETTERS: Final = bytes(sorted({*range(128)} - {*ascii_letters.encode()}))
 _LETTERS: Final = {
     "cyrillic": (("uk", "[іїєґ]"), ("sr", "[јљњћђџ]"), ("be", "[ў]"), ("ru", "[ыэё]"), ("bg", "ъ")),
     "arabic": (("ur", "[ٹڈڑںے]"), ("fa", "[پچژگ]")),
@@ -58,7 +62,7 @@ _LETTERS: Final = {
 }
 _USUAL: Final = {"cyrillic": "ru", "arabic": "ar", "hebrew": "he", "devanagari": "hi", "kana": "ja", "hangul": "ko"}
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_FUNCTION_WORDS: Final = word_lists.FUNCTION_WORDS
+_LANGUAGES_OF: Final = word_lists.LANGUAGES_OF
 _LEAST: Final = 2
 """Function words that a text must have for its language to be told,"""
 _SHARE: Final = 0.1
@@ -70,7 +74,9 @@ _LEAD: Final = 1.15
 def detect(text: str) -> str | None:
     """The language of a text by ISO 639-1; None if it says too little."""
     sample = text[:_SAMPLE]
-    counts = {name: len(pattern.findall(sample)) for name, pattern in _SCRIPTS.items()}
+    beyond = "" if sample.isascii() else _ASCII.sub("", sample)
+    counts = {name: len(pattern.findall(beyond)) if beyond else 0 for name, pattern in _SCRIPTS.items()}
+    counts["latin"] += len(sample.encode("ascii", "ignore").translate(None, _NO_LETTERS))
     letters = sum(counts.values())
     if not letters:
         return None
@@ -88,12 +94,11 @@ def _by_letters(sample: str, script: str, letters: int) -> str | None:
 
 
 def _by_words(sample: str) -> str | None:
-    words = [word.lower() for word in _WORD.findall(sample)]
+    words = _WORD.findall(sample.lower()) if sample.isascii() else [word.lower() for word in _WORD.findall(sample)]
     found: Counter[str] = Counter()
     for word, times in Counter(words).items():
-        for language, known in _FUNCTION_WORDS.items():
-            if word in known:
-                found[language] += times
+        for language in _LANGUAGES_OF.get(word, ()):
+            found[language] += times
     ranked = found.most_common(2)
     if not ranked or ranked[0][1] < max(_LEAST, _SHARE * len(words)):
         return None

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, LiteralString
 
+from retrieval import finding
 from retrieval.access import viewers
 from retrieval.database import scopes
 from retrieval.database.database import Database, Row
@@ -138,11 +139,24 @@ def run(
             raise ValueError("A semantic search needs an embedder and a vector store.")
         with clock("embed_ms"):
             values = embed(embedder, scope, query.text) if values is None else values
-    query, many = _narrowed(db, int(row["id"]), query)
+    query, many = _narrowed(db, int(row["id"]), _of_few(db, scope, query))
     search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, many)
     if query.shape.plain:
         return SearchResult(_hits(query, search.rows()), clock.spent)
     return SearchResult(search.shaped(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
+
+
+def _of_few(db: Database, scope: Scope, query: Query) -> Query:
+    """The query by ids besides, where an index finds that few documents have its words or are of its sites: else the
+    rule on names and addresses would be put to each chunk of the scope."""
+    where = query.where
+    if where is None or where.document_ids or not (where.words or where.sites):
+        return query
+    found = finding.few(scopes.params(scope), where.words, where.sites, viewers.FEW)
+    rows = db.rows(*found)
+    if len(rows) > viewers.FEW:
+        return query
+    return replace(query, where=replace(where, document_ids=tuple(row["id"] for row in rows) or (viewers.NOBODYS,)))
 
 
 def _narrowed(db: Database, partition: int, query: Query) -> tuple[Query, bool]:
@@ -219,8 +233,17 @@ class _Search:
             more = max(len(matches), len(exact or []), sum(one.rank is not None for one in words.scored)) >= wanted
             worse = bool(rows) and shape.recency is None and rows[-1]["score"] < self.query.threshold
             if len(picked) >= self.query.top_k or worse or not more or wanted >= MOST:
-                return self._shown(picked, shaper)
+                return self._shown(self._shaped_of_all(picked, shaper, words, light, matches), shaper)
             wanted = min(wanted * 4, MOST)
+
+    def _shaped_of_all(
+        self, picked: list[Pick], shaper: Shaper, words: _Words, light: Light, matches: Sequence[str]
+    ) -> list[Pick]:
+        """As `_all_that_match`, for a shape."""
+        if len(picked) >= self.query.top_k or len(matches) < MOST:
+            return picked
+        exact = self._exact(MOST, any_number=True)
+        return picked if exact is None else shaper.pick(self._hydrated([], exact, words, light))
 
     def _shown(self, picked: Sequence[Pick], shaper: Shaper) -> list[Hit]:
         with self.clock("hydrate_ms"):

@@ -15,6 +15,12 @@ def _read(lines: str) -> Mapping[str, frozenset[str]]:
     return found
 
 
+def _inverted(lists: Mapping[str, frozenset[str]]) -> Mapping[str, tuple[str, ...]]:
+    """By word the languages that have it, in their order."""
+    words = frozenset[str]().union(*lists.values())
+    return {word: tuple(language for language, known in lists.items() if word in known) for word in words}
+
+
 UNACCENTED: Final = _read(
     """
     danish nar ogsa pa sadan vaere vaeret
@@ -99,6 +105,8 @@ FUNCTION_WORDS: Final = _read(
     """  # noqa: RUF001 - Turkish has an i without a dot
 )
 """The most frequent words of each language, by ISO 639-1, those of questions among them."""
+LANGUAGES_OF: Final = _inverted(FUNCTION_WORDS)
+"""The same by word."""
 ISO_639_1: Final = frozenset(
     """
     aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz

@@ -52,15 +52,23 @@ _DUE: LiteralString = """
         select d.id, d.webhook_id, d.next_attempt_at from webhook_deliveries d
         where d.webhook_id = h.id and d.status = 'PENDING' and d.next_attempt_at <= now()
           and (h.status = 'ACTIVE' or d.type = 'WEBHOOK_TEST')
-          and (not d.ordered or not exists (
-              select from webhook_deliveries e
-              where e.webhook_id = d.webhook_id and e.status = 'PENDING' and e.ordered and e.sequence < d.sequence
-                and (d.lane is null or e.lane = d.lane or e.lane is null)))
+          and not (d.ordered and (
+              exists (select from webhook_deliveries e
+                      where e.webhook_id = d.webhook_id and e.status = 'PENDING' and e.ordered
+                        and e.lane = d.lane and e.sequence < d.sequence)
+              or exists (select from webhook_deliveries e
+                         where e.webhook_id = d.webhook_id and e.status = 'PENDING' and e.ordered
+                           and e.lane is null and e.sequence < d.sequence)
+              or d.lane is null and exists (
+                  select from webhook_deliveries e
+                  where e.webhook_id = d.webhook_id and e.status = 'PENDING' and e.ordered
+                    and e.sequence < d.sequence)))
         order by d.next_attempt_at, d.sequence limit case when h.failing then 1 else %(each)s end
     ) d
     where h.id <> all(%(full)s) order by h.failing, d.next_attempt_at limit %(most)s
 """
-"""By endpoints for which anything waits, one probe of the index for each, however many endpoints there are."""
+"""By endpoints for which anything waits, one probe of the index for each, however many endpoints there are. What a
+delivery waits for is asked in parts, so that each is a probe of the index, too, however many deliveries there are."""
 _TAKE: LiteralString = """
     update webhook_deliveries d set next_attempt_at = now() + make_interval(secs => %(lease)s)
     from webhooks h
@@ -99,7 +107,10 @@ _FAILING: LiteralString = """
             else status_reason end
     where id = %(webhook)s and status = 'ACTIVE' and (not failing or %(gone)s or %(failed)s)
 """
-_LISTENING: LiteralString = "select exists (select from webhooks where status = 'ACTIVE') as yes"
+_LISTENING: LiteralString = (
+    "select exists (select from webhooks where status = 'ACTIVE')"
+    " and exists (select from batches where finished_at is null) as yes"
+)
 
 
 class Sender:
@@ -122,7 +133,7 @@ class Sender:
         return bool(self._assign()) or published >= publishing.PAGE
 
     def listening(self) -> bool:
-        """Whether any endpoint is switched on."""
+        """Whether any endpoint is switched on while a worker may change what nobody tells of by a notice."""
         row = self._db.row(_LISTENING)
         return bool(row and row["yes"])
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 import pytest
 
 from local import client_commands
+from local.errors import LocalError
 from retrieval.settings import Settings
 
 
@@ -50,3 +52,28 @@ def test_what_is_refused_is_told_and_the_rest_is_sent(ingest, org, tmp_path):
     assert code == 1
     assert "WEB_SCRAPER_CONFIG_NOT_SET" in told["https://docs.example.com/"]["error"]
     assert told["a.txt"]["ingestJobRunId"]
+
+
+@pytest.mark.decision("H332")
+def test_a_file_whose_name_is_no_utf8_is_sent_under_a_readable_one(ingest, org, tmp_path):
+    (tmp_path / "old").mkdir()
+    for name in (b"\xfc.txt", b"\xff.txt"):
+        (tmp_path / "old" / os.fsdecode(name)).write_text("Kept all the same.")
+    code, lines = ingest(org.namespace(), "old")
+    assert (code, [line["what"] for line in lines]) == (0, ["old/\\xfc.txt", "old/\\xff.txt"])
+
+
+def test_a_service_that_does_not_run_is_told_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.delenv("RETRIEVAL_API_URL", raising=False)
+    (tmp_path / "service.last.json").write_text('{"api": "http://127.0.0.1:1", "apiKey": "k"}')
+    given = argparse.Namespace(command="runs", namespace=None, url=None, key=None, tenant=None, json=False)
+    with pytest.raises(LocalError, match="start it with `retrieval up`"):
+        client_commands.run(given, Settings(home=tmp_path))
+
+
+def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    given = {"command": "ingest", "what": ["empty"], "kind": None, "metadata": None, "no_wait": False, "json": False}
+    here = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None, "cwd": tmp_path}
+    assert client_commands.run(argparse.Namespace(**given, **here), Settings(home=tmp_path)) == 0
+    assert "nothing was ingested" in capsys.readouterr().err

@@ -248,6 +248,48 @@ def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch)
         assert not open_runs(space)
 
 
+@pytest.mark.decision("H292")
+def test_many_texts_sent_again_are_looked_at_in_one_step(db, space, monkeypatch):
+    """Those that changed go on in usual windows, beside what is new."""
+    taken = []
+
+    async def recorded(step, work):
+        taken.append((step.name, len(work.window)))
+        step.fn(work)
+
+    monkeypatch.setattr(ingest, "WINDOW_DOCUMENTS", 3)
+    monkeypatch.setattr(ingest, "WINDOWS_AT_ONCE", 1)
+    monkeypatch.setattr(context, "database", lambda: db)
+    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    monkeypatch.setattr(ingest, "run_step", recorded)
+    names = [f"text {number}" for number in range(8)]
+    for sent, changed, expected in (
+        (names, (), [("fetch", 3), ("fetch", 3), ("fetch", 2)]),
+        (names, (), [("fetch", 8)]),
+        (["new", *names], names[2:6], [("fetch", 1), ("fetch", 8), ("fetch", 3), ("fetch", 1)]),
+    ):
+        taken.clear()
+        post(db, space.scope, *(name for name in sent if name not in changed))
+        if changed:
+            post_changed(db, space.scope, *changed)
+        lease = held(space)
+        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease)))
+        batches.finish(db, lease)
+        assert [step for step in taken if step[0] == "fetch"] == expected
+        assert not open_runs(space)
+    assert set(space.search("about text", top_k=20)) == {"new", *names}
+
+
+def post_changed(db, scope, *names):
+    async def accept():
+        for name in names:
+            await runs.accept_text(db, scope, text=f"more about {name}", name=name, ingestion=Ingestion())
+        await db.async_close()
+
+    asyncio.run(accept())
+
+
 def open_runs(space):
     return space.db.rows(
         "select 1 from job_runs r join partitions p on p.id = r.partition_id"

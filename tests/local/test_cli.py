@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 import time
 import tomllib
 from collections.abc import Iterator
@@ -369,10 +370,24 @@ def test_the_banner_holds_what_a_person_pastes() -> None:
         | {"organizationId": "org_1", "namespaceId": "ns_1"}
     )
     assert "http://127.0.0.1:8000/docs" in text
-    assert "curl -s http://127.0.0.1:8000/v1/ingest/text" in text
-    assert "Authorization: Bearer rtr_k" in text
+    assert "export API=http://127.0.0.1:8000 API_KEY=rtr_k NAMESPACE=ns_1" in text
+    assert 'curl "$API/v1/ingest/text"' in text
     assert "Admin app" not in text
     assert "sign in" not in text
+
+
+def test_the_banner_prints_the_requests_of_the_readme_and_their_variables() -> None:
+    known = {"api": "http://a", "apiKey": "rtr_k", "namespaceId": "ns_1", "prefect": "http://p", "ui": "http://u"}
+    shown = banner.text(known)
+    readme = (roles.PROJECT / "README.md").read_text()
+    for request in (banner.INGEST, banner.SEARCH):
+        assert request in shown
+        assert request in readme
+    line = next(one for one in shown.splitlines() if one.startswith("export "))
+    told = subprocess.run(
+        ["sh", "-c", f"{line}; echo $API $API_KEY $NAMESPACE"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == ["http://a", "rtr_k", "ns_1"]
 
 
 def test_the_banner_says_how_to_sign_in_to_prefect() -> None:

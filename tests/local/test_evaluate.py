@@ -43,6 +43,8 @@ def test_judgements_lie_beside_the_questions_or_where_they_are_named(written, na
 def test_judgements_stand_in_the_lines_themselves(written):
     lines = [{**QUERIES[0], "relevant": {"a": 2, "b": 1}}, {"_id": 2, "text": "tides", "relevant": {"c": 4, "z": 0}}]
     assert evaluate.read(written("mine.jsonl", *lines), None) == [OWLS, TIDES]
+    unjudged = {"_id": 3, "text": "nobody judged this"}
+    assert evaluate.read(written("mine.jsonl", *lines, unjudged), None) == [OWLS, TIDES]
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,13 @@ def test_a_flood_of_different_errors_and_a_log_that_was_emptied_are_bounded(tmp_
     log.write_text("[ERROR] another\n")
     assert watch.look(2)
     assert series[0].message.endswith("another")
+
+
+def test_documents_that_failed_are_no_errors_of_a_role():
+    head = "01:00:36.533 | ERROR   | "
+    failed = [
+        head + "Flow run 'URL list a' - Finished in state Failed('1 document: 1 failed, 0 cancelled.')",
+        head + "Task run 'discover a' - Finished in state Failed('Task run encountered an exception Skippable: None.')",
+    ]
+    broken = head + "Flow run 'a' - Finished in state Failed('Flow run encountered an exception OSError: None.')"
+    assert list(lines("\n".join([*failed, broken]))) == [broken.removeprefix("01:00:36.533 | ")]

@@ -52,6 +52,7 @@ def test_the_pinned_version_is_used_where_it_is(project, place):
     done = set_up(project)
     assert done.returncode == 0, done.stderr
     assert f"ran {project / place / 'uv'} sync --frozen" in done.stdout
+    assert (project / ".uv" / "bin" / "uv").resolve() == project / place / "uv"
 
 
 def test_another_uv_on_path_is_named_and_not_used(project):

@@ -160,6 +160,8 @@ SECRETS = {
     "RETRIEVAL_PREFECT_LOGIN": "retrieval:canary",
     "RETRIEVAL_PREFECT_API_KEY": "canary",
     "RETRIEVAL_METRICS_TOKEN": "canary",
+    "RETRIEVAL_OIDC_CLIENT_SECRET": "canary",
+    "RETRIEVAL_OIDC_COOKIE_SECRET": "canary" * 6,
 }
 
 

@@ -397,6 +397,7 @@ class NotionConfig(TypedDict):
     access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
 
 
 class Part(TypedDict):
@@ -432,6 +433,7 @@ class GoogleDriveConfig(TypedDict):
     access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
 
 
 class IngestDropbox(TypedDict):
@@ -459,6 +461,7 @@ class DropboxConfig(TypedDict):
     access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
 
 
 class IngestOnedrive(TypedDict):
@@ -486,6 +489,7 @@ class OnedriveConfig(TypedDict):
     access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
 
 
 class IngestSharepoint(TypedDict):
@@ -513,6 +517,7 @@ class SharepointConfig(TypedDict):
     access: NotRequired[Access | None]
     include: NotRequired[list[Place] | None]
     exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
 
 
 class Place(TypedDict):
@@ -550,12 +555,21 @@ class BoxConfig(TypedDict):
     access: NotRequired[Access | None]
     include: NotRequired[list[Part] | None]
     exclude: NotRequired[list[Part] | None]
+    pick: NotRequired[bool | None]
 
 
 class RunRequest(TypedDict):
     """Where the job run is."""
 
     namespaceId: str
+
+
+class RetryRequest(TypedDict):
+    """Where the job run is, and how else to read and cut what failed."""
+
+    namespaceId: str
+    ocrConfig: NotRequired[OcrConfig | None]
+    chunkConfig: NotRequired[ChunkConfig | None]
 
 
 class SearchRequest(TypedDict):
@@ -600,6 +614,9 @@ class FilterConfig(TypedDict):
     metadata: NotRequired[dict[str, Any] | None]
     awaitingRemoval: NotRequired[bool | None]
     where: NotRequired[dict[str, Any] | None]
+    text: NotRequired[str | None]
+    sites: NotRequired[list[str] | None]
+    accessStatuses: NotRequired[list[str] | None]
 
 
 class RerankOptions(TypedDict):
@@ -787,12 +804,25 @@ class Relevant(TypedDict):
 
 
 class UpdateEvaluation(TypedDict):
-    """Another name; questions to add; queries whose questions are removed, before the others are added."""
+    """Another name; questions to add; queries whose questions are removed, before the others are added; documents
+    to judge one by one, at the end.
+    """
 
     namespaceId: str
     name: NotRequired[str]
     add: NotRequired[list[Question]]
     remove: NotRequired[list[str]]
+    judge: NotRequired[list[Verdict]]
+
+
+class Verdict(TypedDict):
+    """How relevant one document is to a query; 0 takes its judgement back. `filter` is for a question that is new."""
+
+    query: str
+    documentId: NotRequired[str]
+    externalId: NotRequired[str]
+    grade: NotRequired[int]
+    filter: NotRequired[SearchFilter | None]
 
 
 class StartRun(TypedDict):
@@ -839,6 +869,7 @@ class IncludeConfig(TypedDict):
     parsedTextFileUrl: NotRequired[bool | None]
     statsBySource: NotRequired[bool | None]
     statsByStatus: NotRequired[bool | None]
+    statsBySite: NotRequired[bool | None]
 
 
 class UpdateDocuments(TypedDict):
@@ -935,7 +966,26 @@ class CreateWebhook(TypedDict):
     """An endpoint to tell. With an X-Tenant-ID it hears of that tenant alone, else of all."""
 
     url: str
-    events: list[str]
+    events: list[
+        Literal[
+            "DOCUMENTS_QUEUED_FOR_INGESTION",
+            "DOCUMENTS_QUEUED_FOR_UPDATE",
+            "DOCUMENTS_QUEUED_FOR_RESYNC",
+            "DOCUMENTS_QUEUED_FOR_DELETION",
+            "DOCUMENTS_PROCESSING",
+            "DOCUMENTS_ERROR",
+            "DOCUMENTS_READY",
+            "DOCUMENTS_DELETED",
+            "INGEST_JOB_RUN_QUEUED",
+            "INGEST_JOB_RUN_PRE_PROCESSING",
+            "INGEST_JOB_RUN_PROCESSING",
+            "INGEST_JOB_RUN_COMPLETED",
+            "CONNECTION_ACTIVE",
+            "CONNECTION_FAILED",
+            "CONNECTION_REMOVALS_WAITING",
+            "*",
+        ]
+    ]
     namespaceId: NotRequired[str | None]
     description: NotRequired[str | None]
 
@@ -944,7 +994,28 @@ class UpdateWebhook(TypedDict):
     """What to change; what is not sent stays."""
 
     url: NotRequired[str]
-    events: NotRequired[list[str]]
+    events: NotRequired[
+        list[
+            Literal[
+                "DOCUMENTS_QUEUED_FOR_INGESTION",
+                "DOCUMENTS_QUEUED_FOR_UPDATE",
+                "DOCUMENTS_QUEUED_FOR_RESYNC",
+                "DOCUMENTS_QUEUED_FOR_DELETION",
+                "DOCUMENTS_PROCESSING",
+                "DOCUMENTS_ERROR",
+                "DOCUMENTS_READY",
+                "DOCUMENTS_DELETED",
+                "INGEST_JOB_RUN_QUEUED",
+                "INGEST_JOB_RUN_PRE_PROCESSING",
+                "INGEST_JOB_RUN_PROCESSING",
+                "INGEST_JOB_RUN_COMPLETED",
+                "CONNECTION_ACTIVE",
+                "CONNECTION_FAILED",
+                "CONNECTION_REMOVALS_WAITING",
+                "*",
+            ]
+        ]
+    ]
     description: NotRequired[str | None]
     status: NotRequired[Literal["ACTIVE", "DISABLED"]]
 

@@ -681,6 +681,54 @@ class SearchTimings(Record):
     _fields = frozenset(["embed", "hydrate", "keyword", "vector"])
 
 
+class SearchFilter(Record):
+    """Every metadata key must match: a value or any of a list; against a list in the document: contains.
+    `documents` restricts by everything that documents are listed by, `where` by a condition; all three must
+    hold.
+    """
+
+    metadata: dict[str, Any] | None
+    documents: FilterConfig | None
+    where: dict[str, Any] | None
+    _fields = frozenset(["documents", "metadata", "where"])
+    _records: ClassVar[Mapping[str, str]] = {"documents": "FilterConfig"}
+
+
+class FilterConfig(Record):
+    """AND between the fields, OR within one. An absent, null or empty field restricts nothing."""
+
+    document_ids: list[str] | None
+    document_external_ids: list[str] | None
+    document_types: list[str] | None
+    document_connection_ids: list[str] | None
+    document_archive_ids: list[str] | None
+    document_ingestion_sources: list[str] | None
+    document_ingestion_statuses: list[str] | None
+    metadata: dict[str, Any] | None
+    awaiting_removal: bool | None
+    where: dict[str, Any] | None
+    text: str | None
+    sites: list[str] | None
+    access_statuses: list[str] | None
+    _fields = frozenset(
+        [
+            "accessStatuses",
+            "awaitingRemoval",
+            "documentArchiveIds",
+            "documentConnectionIds",
+            "documentExternalIds",
+            "documentIds",
+            "documentIngestionSources",
+            "documentIngestionStatuses",
+            "documentTypes",
+            "metadata",
+            "sites",
+            "text",
+            "where",
+        ]
+    )
+
+
 class RerankOptions(Record):
     """How many of the best are read again, and for how long the answer may wait for it."""
 
@@ -879,6 +927,27 @@ class Evaluation(Record):
     _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp"}
 
 
+class Question(Record):
+    """A query as users ask it, with everything that answers it."""
+
+    query: str
+    relevant: list[Relevant]
+    filter: SearchFilter | None
+    _fields = frozenset(["filter", "query", "relevant"])
+    _records: ClassVar[Mapping[str, str]] = {"relevant": "Relevant", "filter": "SearchFilter"}
+
+
+class Relevant(Record):
+    """A document that answers: by one of its ids, and by the span of its parsed text if that is known."""
+
+    document_id: str | None
+    external_id: str | None
+    start: int | None
+    end: int | None
+    grade: int | None
+    _fields = frozenset(["documentId", "end", "externalId", "grade", "start"])
+
+
 class EvaluationsAnswer(Record):
     """All evaluations of the scope, or a part of them."""
 
@@ -897,6 +966,26 @@ class EvaluationsData(Record):
     evaluations: list[Evaluation]
     _fields = frozenset(["evaluations", "hasNextPage", "nextCursor"])
     _records: ClassVar[Mapping[str, str]] = {"evaluations": "Evaluation"}
+
+
+class QuestionsAnswer(Record):
+    """A page of the questions, in their order."""
+
+    success: Literal[True]
+    message: str
+    data: QuestionsData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "QuestionsData"}
+
+
+class QuestionsData(Record):
+    """A page of questions, in their order."""
+
+    has_next_page: bool | None
+    next_cursor: str | None
+    questions: list[Question]
+    _fields = frozenset(["hasNextPage", "nextCursor", "questions"])
+    _records: ClassVar[Mapping[str, str]] = {"questions": "Question"}
 
 
 class EvaluationDeletedAnswer(Record):
@@ -927,7 +1016,9 @@ class RunData(Record):
 
 
 class EvaluationRun(Record):
-    """A run; `questions` are there from its end on, `error` where it FAILED."""
+    """A run; `questions` are there from its end on, `error` where it FAILED. `progress` where `questionLimit` was
+    sent, null before its searches are counted.
+    """
 
     id: str
     evaluation_id: str
@@ -937,17 +1028,21 @@ class EvaluationRun(Record):
     error: str | None
     created_at: Timestamp
     finished_at: Timestamp | None
-    _fields = frozenset(["createdAt", "error", "evaluationId", "finishedAt", "id", "questions", "settings", "status"])
+    progress: Progress | None
+    _fields = frozenset(
+        ["createdAt", "error", "evaluationId", "finishedAt", "id", "progress", "questions", "settings", "status"]
+    )
     _records: ClassVar[Mapping[str, str]] = {
         "settings": "SettingResult",
         "questions": "QuestionResult",
         "createdAt": "Timestamp",
         "finishedAt": "Timestamp",
+        "progress": "Progress",
     }
 
 
 class SettingResult(Record):
-    """A setting, and from the end of the run on what came of it."""
+    """A setting, and from the end of the run on what came of it; `compared` where `questionLimit` was sent."""
 
     name: str
     semantic_weight: float
@@ -959,8 +1054,10 @@ class SettingResult(Record):
     metrics: Metrics | None
     latency_ms: Latency | None
     reranked: int | None
+    compared: Compared | None
     _fields = frozenset(
         [
+            "compared",
             "keywordWeight",
             "latencyMs",
             "metrics",
@@ -978,6 +1075,7 @@ class SettingResult(Record):
         "recency": "RecencyConfig",
         "metrics": "Metrics",
         "latencyMs": "Latency",
+        "compared": "Compared",
     }
 
 
@@ -1016,12 +1114,29 @@ class Latency(Record):
     _fields = frozenset(["p50", "p95"])
 
 
+class Compared(Record):
+    """Questions whose first judged document stands higher than under the first setting, where it stood, or lower."""
+
+    better: int
+    same: int
+    worse: int
+    _fields = frozenset(["better", "same", "worse"])
+
+
 class QuestionResult(Record):
     """For each setting the rank of each judged document, in the order of `relevant`; null if it was not found."""
 
     query: str
     ranks: dict[str, list[int | None]]
     _fields = frozenset(["query", "ranks"])
+
+
+class Progress(Record):
+    """Searches that were made, of all."""
+
+    asked: int
+    total: int
+    _fields = frozenset(["asked", "total"])
 
 
 class RunsAnswer(Record):
@@ -1063,14 +1178,25 @@ class DocumentsData(Record):
     next_cursor: str | None
     stats_by_source: list[SourceCount] | None
     stats_by_status: list[StatusCount] | None
+    stats_by_site: list[SiteCount] | None
     facets: dict[str, list[FacetCount]] | None
     _fields = frozenset(
-        ["documents", "facets", "hasNextPage", "itemsReturned", "nextCursor", "statsBySource", "statsByStatus"]
+        [
+            "documents",
+            "facets",
+            "hasNextPage",
+            "itemsReturned",
+            "nextCursor",
+            "statsBySite",
+            "statsBySource",
+            "statsByStatus",
+        ]
     )
     _records: ClassVar[Mapping[str, str]] = {
         "documents": "Document",
         "statsBySource": "SourceCount",
         "statsByStatus": "StatusCount",
+        "statsBySite": "SiteCount",
     }
     _maps: ClassVar[Mapping[str, str]] = {"facets": "FacetCount"}
 
@@ -1257,6 +1383,14 @@ class StatusCount(Record):
     status: str
     total_count: int
     _fields = frozenset(["status", "totalCount"])
+
+
+class SiteCount(Record):
+    """Web pages of one site: a host, with its port if the URLs have one."""
+
+    site: str
+    total_count: int
+    _fields = frozenset(["site", "totalCount"])
 
 
 class FacetCount(Record):
@@ -1511,6 +1645,7 @@ class Connection(Record):
     created_at: Timestamp
     updated_at: Timestamp
     permissions: Literal["IGNORE", "SOURCE"] | None
+    next_sync_at: Timestamp | None
     _fields = frozenset(
         [
             "clientRedirectUrl",
@@ -1520,6 +1655,7 @@ class Connection(Record):
             "id",
             "name",
             "namespace",
+            "nextSyncAt",
             "organization",
             "permissions",
             "status",
@@ -1535,6 +1671,7 @@ class Connection(Record):
         "organization": "Identified",
         "createdAt": "Timestamp",
         "updatedAt": "Timestamp",
+        "nextSyncAt": "Timestamp",
     }
 
 
@@ -1827,7 +1964,26 @@ class Webhook(Record):
 
     id: str
     url: str
-    events: list[str]
+    events: list[
+        Literal[
+            "DOCUMENTS_QUEUED_FOR_INGESTION",
+            "DOCUMENTS_QUEUED_FOR_UPDATE",
+            "DOCUMENTS_QUEUED_FOR_RESYNC",
+            "DOCUMENTS_QUEUED_FOR_DELETION",
+            "DOCUMENTS_PROCESSING",
+            "DOCUMENTS_ERROR",
+            "DOCUMENTS_READY",
+            "DOCUMENTS_DELETED",
+            "INGEST_JOB_RUN_QUEUED",
+            "INGEST_JOB_RUN_PRE_PROCESSING",
+            "INGEST_JOB_RUN_PROCESSING",
+            "INGEST_JOB_RUN_COMPLETED",
+            "CONNECTION_ACTIVE",
+            "CONNECTION_FAILED",
+            "CONNECTION_REMOVALS_WAITING",
+            "*",
+        ]
+    ]
     namespace_id: str | None
     tenant_id: str | None
     description: str | None
@@ -1996,9 +2152,12 @@ class Key(Record):
     revoked_at: Timestamp | None
     principal: str | None
     principal_required: bool | None
+    role: str | None
+    expires_at: Timestamp | None
     _fields = frozenset(
         [
             "createdAt",
+            "expiresAt",
             "hint",
             "id",
             "name",
@@ -2006,11 +2165,16 @@ class Key(Record):
             "principal",
             "principalRequired",
             "revokedAt",
+            "role",
             "scopes",
             "tenantId",
         ]
     )
-    _records: ClassVar[Mapping[str, str]] = {"createdAt": "Timestamp", "revokedAt": "Timestamp"}
+    _records: ClassVar[Mapping[str, str]] = {
+        "createdAt": "Timestamp",
+        "revokedAt": "Timestamp",
+        "expiresAt": "Timestamp",
+    }
 
 
 class KeyAnswer(Record):
@@ -2280,6 +2444,7 @@ class AuditEntry(Record):
     status: int
     request_id: str | None
     source: Literal["API", "CLI"]
+    subject: str | None
     _fields = frozenset(
         [
             "at",
@@ -2294,6 +2459,97 @@ class AuditEntry(Record):
             "route",
             "source",
             "status",
+            "subject",
         ]
     )
     _records: ClassVar[Mapping[str, str]] = {"at": "Timestamp"}
+
+
+class QueueAnswer(Record):
+    """The queue and the workers."""
+
+    success: Literal[True]
+    message: str
+    data: QueueData
+    _fields = frozenset(["data", "message", "success"])
+    _records: ClassVar[Mapping[str, str]] = {"data": "QueueData"}
+
+
+class QueueData(Record):
+    """What waits, why, and what is worked on. Workers, loops and `stalled` are the installation's."""
+
+    queued: int
+    oldest_queued_at: Timestamp | None
+    held: int
+    workers: int
+    stalled: bool
+    reasons: list[str]
+    breakers: list[Breaker]
+    working: list[Work]
+    loops: list[DispatcherLoop]
+    _fields = frozenset(
+        ["breakers", "held", "loops", "oldestQueuedAt", "queued", "reasons", "stalled", "workers", "working"]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "oldestQueuedAt": "Timestamp",
+        "breakers": "Breaker",
+        "working": "Work",
+        "loops": "DispatcherLoop",
+    }
+
+
+class Breaker(Record):
+    """A vendor or site that nobody asks for a while."""
+
+    name: str
+    reason: str
+    failures: int
+    since: Timestamp
+    until: Timestamp
+    waiting_job_runs: int
+    _fields = frozenset(["failures", "name", "reason", "since", "until", "waitingJobRuns"])
+    _records: ClassVar[Mapping[str, str]] = {"since": "Timestamp", "until": "Timestamp"}
+
+
+class Work(Record):
+    """Job runs of one source that a worker has in hand together."""
+
+    ingest_job_run_id: str
+    namespace_id: str
+    tenant_id: str | None
+    source: str
+    job_runs: int
+    attempt: int
+    document: str | None
+    created_at: Timestamp
+    started_at: Timestamp | None
+    lease_until: Timestamp | None
+    _fields = frozenset(
+        [
+            "attempt",
+            "createdAt",
+            "document",
+            "ingestJobRunId",
+            "jobRuns",
+            "leaseUntil",
+            "namespaceId",
+            "source",
+            "startedAt",
+            "tenantId",
+        ]
+    )
+    _records: ClassVar[Mapping[str, str]] = {
+        "createdAt": "Timestamp",
+        "startedAt": "Timestamp",
+        "leaseUntil": "Timestamp",
+    }
+
+
+class DispatcherLoop(Record):
+    """One of the loops that let accepted work leave, take lost work back and collect garbage."""
+
+    loop: str
+    last_success_seconds: float
+    late: bool
+    reason: str | None
+    _fields = frozenset(["lastSuccessSeconds", "late", "loop", "reason"])

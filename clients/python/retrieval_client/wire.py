@@ -47,8 +47,13 @@ def upload_of(
     if isinstance(file, str | Path):
         name = name or Path(file).name
         file = Path(file).open("rb")  # noqa: SIM115 - closed by `close_upload`
-    name = name or Path(str(getattr(file, "name", "file"))).name
+    name = readable(name or Path(str(getattr(file, "name", "file"))).name)
     return name, file, media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def readable(name: str) -> str:
+    """A file's name as text: bytes of it that are no UTF-8 are spelled `\\xff`, since no request could hold them."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def close_upload(file: str | Path | bytes | BinaryIO, upload: tuple[str, bytes | BinaryIO, str]) -> None:

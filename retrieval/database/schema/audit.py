@@ -36,3 +36,4 @@ class AuditEntry(SQLModel, table=True):
     status: int = Field(sa_column=Column(SmallInteger, nullable=False))
     request_id: str | None = text_column(nullable=True)
     source: str = text_column()
+    subject: str | None = text_column(nullable=True)

@@ -60,6 +60,23 @@ class Document(SQLModel, table=True):
         Index(
             "documents_by_metadata", "metadata", postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
         ),
+        Index(
+            "documents_by_words",
+            text("document_words(partition_id, name, external_id)"),
+            postgresql_using="gin",
+        ),
+        Index(
+            "documents_of_site",
+            text("document_site(partition_id, external_id)"),
+            postgresql_where=text("document_type = 'URL'"),
+        ),
+        Index(
+            "documents_of_unknown_access",
+            "partition_id",
+            "created_at",
+            "id",
+            postgresql_where=text("deleted_at is null and access_reason is not null"),
+        ),
     )
     id: str = text_column(primary_key=True)
     partition_id: int = partition_column()

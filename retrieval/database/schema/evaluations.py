@@ -53,6 +53,7 @@ class EvaluationRun(SQLModel, table=True):
     status: str = text_column(server_default="QUEUED")
     settings: list[Any] = json_column("[]")
     result: dict[str, Any] | None = json_column(None)
+    progress: dict[str, int] | None = json_column(None)
     error: str | None = text_column(nullable=True)
     attempt: int = Field(sa_column_kwargs={"server_default": "0"})
     lease_until: datetime | None = time_column(nullable=True)

@@ -1,90 +1,37 @@
-"""The same as the short run, for minutes: more requests, ids that are real, and what the router refuses."""
+"""The same as the short run, for minutes: each bound, type and missing part of each description, one by one."""
 
 from __future__ import annotations
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-    unsupported_method,
-)
+from hypothesis import HealthCheck, settings
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
+from schemathesis.python._constants.orchestrator import make_constants_value_source
 
-from api.app import HANDLERS
-from api.openapi.document import document
-from retrieval.accounts import api_keys, organizations
-from tests.api.every_operation.test_any_request import may_not_be_unavailable
-from tests.api.support import Organization, client_of
+from tests.api.every_operation import test_any_request as short
+from tests.api.every_operation.test_any_request import OF_ANY, OPERATIONS, checks_of, schema, wait_no_longer
 
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-    response_headers_conformance,
-    unsupported_method,
-]
-EXAMPLES = 12
+EXAMPLES = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
-schema = schemathesis.openapi.from_dict(document(HANDLERS))
-
-
-@pytest.fixture(scope="module")
-def known(base, api_db, ring):
-    """An organization that may ask as often as it likes, with a namespace and what lies in it."""
-    owner = organizations.create(api_db, "long", requests_per_minute=10_000_000, namespace_limit=100_000)
-    api_key = api_keys.create(api_db, ring, owner.id, "long").api_key
-    with client_of(base, api_key) as client:
-        org = Organization(owner.id, client, api_key, api_db, ring, base)
-        space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
-        answer = org.text(space, name="known")["data"]
-        yield api_key, space, answer["ingestJobRunId"], answer["documents"][0]["id"]
-
-
-OPERATIONS = [found.ok() for found in schema.get_all_operations()]
-LENGTH = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-    derandomize=True,  # a change is judged by what it changes, not by what is drawn that day
-    phases=[Phase.explicit, Phase.generate],
-)
+session = short.session
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
-def test_every_operation(operation, base, known):
-    """Every second request names the real namespace, job run and document, so that it gets past the look-up."""
-    api_key, space, run, document_id = known
+def test_every_operation(operation, base, organization, session):
+    api_key = organization(requests_per_minute=10_000_000).api_key
 
-    @LENGTH
-    @given(case=operation.as_strategy())
     def ask(case):
-        if len(str(case.body)) % 2:
-            put_real_ids(case, space, run, document_id)
         wait_no_longer(case)
-        checks = [check for check in CHECKS if check is not not_a_server_error or may_not_be_unavailable(case)]
-        case.call_and_validate(base_url=base, headers={"Authorization": f"Bearer {api_key}"}, checks=checks)
+        headers = {"Authorization": f"Bearer {api_key}"}
+        case.call_and_validate(base_url=base, session=session, headers=headers, checks=checks_of(case, OF_ANY))
 
-    ask()
-
-
-def wait_no_longer(case):
-    """A run that does not change is answered after `waitSeconds`, up to 30; a request is given up after 10."""
-    if isinstance(case.query, dict) and str(case.query.get("waitSeconds")) in map(str, range(2, 31)):
-        case.query["waitSeconds"] = 1
-
-
-def put_real_ids(case, space, run, document_id):
-    real = {"namespaceId": space, "ingest_job_run_id": run, "document_id": document_id}
-    deleting = case.method.upper() == "DELETE" and case.path.startswith("/v1/namespaces")
-    real |= {} if deleting else {"namespace_id": space}
-    for place in (case.path_parameters, case.query, case.body):
-        if isinstance(place, dict):
-            place.update({name: value for name, value in real.items() if name in place})
+    # As `schema.parametrize` makes them, made when the test runs: for all operations at once that takes half a minute.
+    build_operation_test(
+        config=schema.config,
+        operation=operation,
+        test_func=ask,
+        given_kwargs={},
+        feedback=FeedbackSources(constants_value_source=make_constants_value_source(schema)),
+        explicit_settings=EXAMPLES,
+    )()

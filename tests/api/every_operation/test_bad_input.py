@@ -494,7 +494,13 @@ ROWS: dict[str, list[Row]] = {
         body({}, 400, REQUEST),
         body(IN_SPACE, 404, "CONNECTION_NOT_FOUND"),
     ],
-    "GET /v1/audit": [WRONG_KEY, ({"params": {"cursor": "x"}}, 400, REQUEST)],
+    "GET /v1/audit": [
+        WRONG_KEY,
+        ({"params": {"cursor": "x"}}, 400, REQUEST),
+        ({"params": {"outcome": "LOST"}}, 400, REQUEST),
+        ({"params": {"from": "yesterday"}}, 400, REQUEST),
+    ],
+    "GET /v1/queue": [WRONG_KEY],
     "GET /v1/deletions/{deletion_id}": [({}, 404, "NOT_FOUND"), WRONG_KEY],
     "POST /v1/deletions/verify": [
         *unreadable(REQUEST),
@@ -539,6 +545,17 @@ ROWS: dict[str, list[Row]] = {
         *unreadable(REQUEST),
         body({**IN_SPACE, "name": ""}, 400, REQUEST),
         body({**IN_SPACE, "add": [{"query": "a"}]}, 400, REQUEST),
+        *(
+            body({**IN_SPACE, "judge": [{"query": "a", **bad}]}, 400, REQUEST)
+            for bad in (
+                {},
+                {"externalId": "a", "documentId": "b"},
+                {"externalId": "a", "grade": -1},
+                {"externalId": "a", "grade": 5},
+                {"externalId": "a", "query": " "},
+                {"externalId": "a", "filter": {"where": {"all": []}}},
+            )
+        ),
         body(IN_SPACE, 404, "NOT_FOUND"),
     ],
     "DELETE /v1/evaluations/{evaluation_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
@@ -558,8 +575,17 @@ ROWS: dict[str, list[Row]] = {
         ),
         body({**IN_SPACE, "settings": [WORDS]}, 404, "NOT_FOUND"),
     ],
+    "GET /v1/evaluations/{evaluation_id}/questions": [
+        ({}, 400, REQUEST),
+        ({"params": {**IN_SPACE, "pageSize": "0"}}, 400, REQUEST),
+        ({"params": IN_SPACE}, 404, "NOT_FOUND"),
+    ],
     "GET /v1/evaluations/{evaluation_id}/runs": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
-    "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": [({}, 400, REQUEST), ({"params": IN_SPACE}, 404, "NOT_FOUND")],
+    "GET /v1/evaluations/{evaluation_id}/runs/{run_id}": [
+        ({}, 400, REQUEST),
+        ({"params": {**IN_SPACE, "questionLimit": "1001"}}, 400, REQUEST),
+        ({"params": IN_SPACE}, 404, "NOT_FOUND"),
+    ],
     "PUT /v1/groups/{group_id}": [
         *unreadable(REQUEST),
         *(
@@ -611,6 +637,7 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/usage": [
         WRONG_KEY,
         *(({"params": bad}, 400, REQUEST) for bad in ({"from": "x"}, {"to": "2026-13-01"}, {"by": "week"})),
+        ({"params": {"from": "9990-01-01", "to": "9999-12-31"}}, 400, REQUEST),
     ],
     "GET /metrics": [WRONG_KEY],
     "GET /v1/keys/current": [WRONG_KEY],

@@ -22,6 +22,7 @@ CODES = {
     "/v1/documents/{document_id}/chunks": "INVALID_FILTER_CONFIG",
     "/v1/documents/{document_id}/history": "INVALID_FILTER_CONFIG",
     "/v1/evaluations": "INVALID_REQUEST",
+    "/v1/evaluations/{evaluation_id}/questions": "INVALID_REQUEST",
     "/v1/evaluations/{evaluation_id}/runs": "INVALID_REQUEST",
     "/v1/ingest-job-runs": "INVALID_REQUEST",
     "/v1/keys": "INVALID_REQUEST",
@@ -77,7 +78,7 @@ def filled(org):
     question = {"query": "a", "relevant": [{"documentId": doc}]}
     words = {"name": "words", "semanticWeight": 0, "keywordWeight": 1}
     for name in ("first", "second"):
-        asked = {"namespaceId": space, "name": name, "questions": [question]}
+        asked = {"namespaceId": space, "name": name, "questions": [question, question]}
         org.client.post("/v1/evaluations", json=asked)
         run = {"namespaceId": space, "settings": [words]}
         org.client.post(f"/v1/evaluations/{evaluation_of(org, space)}/runs", json=run)

@@ -3,26 +3,19 @@
 import errno
 import os
 import tempfile
+from contextlib import contextmanager
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, settings
 from psycopg import sql
 
-from api.app import HANDLERS
-from api.openapi.document import document
 from retrieval.database import disk_full
-from tests.api.every_operation.test_any_request import with_all_cases
+from tests.api.every_operation.test_audit import WRITES
+from tests.api.every_operation.test_isolation import Worlds, case_name
 from tests.api.support import EMBEDDED, assert_error
 
-WRITES = {"post", "put", "patch", "delete"}
-schema = schemathesis.openapi.from_dict(document(HANDLERS)).include(method=[name.upper() for name in WRITES])
-OPERATIONS = [found.ok() for found in schema.get_all_operations()]
-EXAMPLES = settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
-
-@pytest.fixture
-def full_database(api_db):
+@contextmanager
+def full(api_db):
     """PostgreSQL says of each write what it says on a full disk. Requests are still counted."""
     tables = [
         row["name"]
@@ -43,9 +36,17 @@ def full_database(api_db):
                     " execute function refuse_full()"
                 ).format(sql.Identifier(table))
             )
-    yield
-    with api_db.transaction() as connection:
-        connection.execute("drop function refuse_full() cascade")
+    try:
+        yield
+    finally:
+        with api_db.transaction() as connection:
+            connection.execute("drop function refuse_full() cascade")
+
+
+@pytest.fixture
+def full_database(api_db):
+    with full(api_db):
+        yield
 
 
 def assert_full(answer):
@@ -83,18 +84,6 @@ def full_database_after(request):
     return fill
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
-def test_no_write_route_answers_500(operation, base, org, full_database_after):
-    full_database_after(lambda: None)
-
-    def ask(case):
-        answer = case.call(base_url=base, headers={"Authorization": f"Bearer {org.api_key}"})
-        assert answer.status_code != 500, answer.text
-
-    with_all_cases(schema, operation, ask, EXAMPLES)
-
-
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("where", ["spool", "store"])
 def test_the_disk_for_files_is_full(org, monkeypatch, where, code):
@@ -123,3 +112,20 @@ def test_other_errors_are_no_full_disk():
     assert disk_full.reason(OSError(errno.EACCES, "denied")) is None
     assert disk_full.reason(ValueError("x")) is None
     assert disk_full.reason(None) is None
+
+
+@pytest.fixture(scope="module")
+def world_of_a_full_database(base, api_db, ring):
+    worlds = Worlds(base, api_db, ring)
+    world = worlds.fill(worlds.organization(), "alice")
+    with full(api_db):
+        yield world
+    worlds.close()
+
+
+@pytest.mark.parametrize("route", WRITES, ids=case_name)
+def test_every_write_says_so(world_of_a_full_database, route):
+    """A request that would write: it is answered that the disk is full, or refused before anything is written."""
+    answer = world_of_a_full_database.send(route)
+    if answer.status_code >= 500 or answer.status_code < 400:
+        assert_full(answer)

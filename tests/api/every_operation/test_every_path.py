@@ -16,10 +16,19 @@ from tests.api import raw
 from tests.api.process import running
 
 DOCUMENT = document(HANDLERS)
-UNLISTED = ["/", "/docs", "/openapi.json", "/v1", "/v1/nothing", "/nothing"]
+UNLISTED = ["/", "/docs", "/docs/viewer.js", "/openapi.json", "/v1", "/v1/nothing", "/nothing"]
 PATHS = [*sorted(DOCUMENT["paths"]), *UNLISTED]
 METHODS = {"get", "post", "put", "patch", "delete", "head", "options", "trace"}
-WITHOUT_A_KEY = {"/", "/docs", "/openapi.json", "/health", "/ready"}
+WITHOUT_A_KEY = {
+    "/",
+    "/docs",
+    "/docs/swagger-ui-bundle.js",
+    "/docs/swagger-ui.css",
+    "/docs/viewer.js",
+    "/openapi.json",
+    "/health",
+    "/ready",
+}
 ASKS_ITSELF = {"/mcp"}
 """Not an operation of the contract: it asks for the key itself, and tests of its own say so."""
 

@@ -453,7 +453,7 @@ def compare(owner, stranger, who, route, place, *, bare):
         assert holds(foreign, owner, who) == []
 
 
-SHARED = {"/v1/keys", "/v1/tenants", "/v1/audit"}
+SHARED = {"/v1/keys", "/v1/tenants", "/v1/audit", "/v1/queue"}
 """What all unbound keys of an organization may list, whatever their tenant. Webhooks of a tenant are listed to that
 tenant and to requests without one, in every namespace."""
 

@@ -139,6 +139,15 @@ def test_openais_sdk_searches_a_namespace(client, space):
     assert list(client.vector_stores.search(space, query="nothing such", filters=None)) == []
 
 
+def test_openai_gets_as_many_chunks_of_a_document_as_a_group_may_have(client, org):
+    made = org.namespace(**STATIC)
+    library = Library(org.db, Scope(org.id, made, ""), None)
+    library.put([f"owls, part {number}" for number in range(12)], name="long.md")
+    library.put(["owls in short"], name="short.md")
+    found = client.vector_stores.search(made, query="owls", max_num_results=2)
+    assert {one.filename: len(one.content) for one in found.data} == {"long.md": 10, "short.md": 1}
+
+
 def test_openais_filters_and_options_are_those_of_a_search(client, space):
     def names(**asked):
         return {one.filename for one in client.vector_stores.search(space, query="owls", **asked)}

@@ -74,6 +74,20 @@ def create(org, space, connector="GOOGLE_DRIVE", tenant=None, **more):
     return data["connection"]["id"], data["authorizationUrl"]
 
 
+@pytest.mark.decision("D70")
+def test_dropbox_is_asked_for_sharing_where_it_is_wanted(org, space):
+    def asked(url):
+        return "sharing.read" in parse_qs(urlsplit(url).query)["scope"][0].split()
+
+    made, url = create(org, space, "DROPBOX")
+    assert not asked(url)
+    assert asked(create(org, space, "DROPBOX", permissions="SOURCE")[1])
+    body = {"namespaceId": space, "permissions": "SOURCE"}
+    assert asked(org.client.patch(f"/v1/connections/{made}", json=body).json()["data"]["authorizationUrl"])
+    again = org.client.patch(f"/v1/connections/{made}", json={"namespaceId": space, "name": "other"})
+    assert asked(again.json()["data"]["authorizationUrl"])
+
+
 def call_back(org, connector="GOOGLE_DRIVE", accept="text/html", **query):
     """What a browser does: no key."""
     with httpx.Client(base_url=org.base, trust_env=False, verify=False, timeout=30) as browser:

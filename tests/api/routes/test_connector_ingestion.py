@@ -55,6 +55,18 @@ def post(org, space, path, connection_id, *, source=None, tenant=None, key=None,
     )
 
 
+@pytest.mark.decision("D71")
+def test_picking_is_kept_with_the_request(org, space):
+    made = connection(org, space, "BOX")
+    for said, kept in ((True, {"pick": True}), (False, {}), (None, {})):
+        run = post(org, space, "box", made, config={"pick": said}).json()["data"]["ingestJobRunId"]
+        row = org.db.row(
+            "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(run)s", {"run": run}
+        )
+        assert row["config"]["request"] == kept
+    assert_error(post(org, space, "box", made, config={"pick": "yes"}), 400, "INVALID_INGEST_CONFIG")
+
+
 @pytest.mark.decision("D84")
 def test_chosen_sites_and_libraries_are_kept_with_the_request(org, space):
     made = connection(org, space, "SHAREPOINT")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.api.support import assert_error
 
 SETTING = {"name": "words", "semanticWeight": 0.0, "keywordWeight": 1.0}
 METRIC = {"value": 1.0, "ci95": [1.0, 1.0], "deltaCi95": None}
+INVALID = "INVALID_REQUEST"
 NAMES = ("ndcgAt10", "recallAt10", "recallAt100", "mrr")
 
 
@@ -51,6 +53,7 @@ def test_runs_are_listed_without_reading_their_questions(org):
     assert (listed["settings"][0]["metrics"], listed["questions"]) == (metrics, [])
     whole = org.client.get(f"{path}/{run['id']}", params={"namespaceId": space}).json()["data"]["run"]
     assert whole["questions"] == result["questions"]
+    assert not {"progress"} & set(whole)
     (read,) = listed_by(org, Scope(org.id, space, ""), made["id"])
     assert read.result is not None
     assert "questions" not in read.result
@@ -95,3 +98,103 @@ def test_judged_documents_are_bounded(org, monkeypatch):
     body = {"namespaceId": space, "add": [question]}
     assert_error(org.client.patch(f"/v1/evaluations/{made}", json=body), 400, "INVALID_REQUEST")
     assert len(org.client.get("/v1/evaluations", params={"namespaceId": space}).json()["data"]["evaluations"]) == 1
+
+
+def questions_of(org, space, evaluation, **asked):
+    answer = org.client.get(f"/v1/evaluations/{evaluation}/questions", params={"namespaceId": space, **asked})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.mark.decision("H270")
+def test_questions_are_read_in_parts_and_by_their_query(org):
+    space = org.namespace()
+    narrow = {"metadata": {"topic": "birds"}}
+    questions = [
+        {"query": "owls", "relevant": [{"externalId": "a", "grade": 2}, {"documentId": "doc_0", "start": 1, "end": 9}]},
+        {"query": "seals", "relevant": [{"externalId": "b"}], "filter": narrow},
+        {"query": "owls", "relevant": [{"externalId": "c"}]},
+    ]
+    made = asked(org, space, questions).json()["data"]["evaluation"]["id"]
+    first = questions_of(org, space, made, pageSize=2)
+    assert first["questions"] == questions[:2]
+    rest = questions_of(org, space, made, pageSize=2, cursor=first["nextCursor"])
+    assert (rest["questions"], rest["hasNextPage"], rest["nextCursor"]) == (questions[2:], False, None)
+    assert questions_of(org, space, made, query="owls")["questions"] == [questions[0], questions[2]]
+    assert questions_of(org, space, made, query="owl")["questions"] == []
+
+
+@pytest.mark.decision("H270")
+def test_documents_are_judged_one_by_one(org):
+    space = org.namespace()
+    document = org.text(space, "Owls hunt mice.", name="owls")["data"]["documents"][0]
+    span = {"externalId": "owls", "start": 0, "end": 4}
+    made = asked(org, space, [{"query": "hunters", "relevant": [span, {"externalId": "foxes"}]}])
+    made = made.json()["data"]["evaluation"]["id"]
+
+    def judge(*verdicts):
+        body = {"namespaceId": space, "judge": list(verdicts)}
+        return org.client.patch(f"/v1/evaluations/{made}", json=body)
+
+    by_id = {"query": "hunters", "documentId": document["id"], "grade": 3}
+    assert judge(by_id).json()["data"]["evaluation"]["questionCount"] == 1
+    (question,) = questions_of(org, space, made)["questions"]
+    assert question["relevant"] == [{"externalId": "foxes"}, {**span, "grade": 3}], "its span stays"
+    judge({"query": "hunters", "externalId": "wolves"}, {"query": "hunters", "externalId": "foxes", "grade": 0})
+    (question,) = questions_of(org, space, made)["questions"]
+    assert question["relevant"] == [{**span, "grade": 3}, {"externalId": "wolves"}]
+    narrow = {"metadata": {"topic": "birds"}}
+    judge({"query": "eyes", "externalId": "owls", "filter": narrow}, {"query": "new", "externalId": "x", "grade": 0})
+    second = questions_of(org, space, made)["questions"][1]
+    assert second == {"query": "eyes", "relevant": [{"externalId": "owls"}], "filter": narrow}
+    for external in ("owls", "wolves"):
+        assert judge({"query": "hunters", "externalId": external, "grade": 0}).status_code == 200
+    assert [one["query"] for one in questions_of(org, space, made)["questions"]] == ["eyes"]
+    refused = judge({"query": "eyes", "externalId": "owls", "grade": 0})
+    assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "number_of_questions"
+    assert len(questions_of(org, space, made)["questions"]) == 1
+
+
+@pytest.mark.decision("H270")
+def test_judgements_at_once_are_all_kept(org):
+    space = org.namespace()
+    made = asked(org, space, [{"query": "q", "relevant": [{"externalId": "0"}]}]).json()["data"]["evaluation"]["id"]
+
+    def judge(number):
+        body = {"namespaceId": space, "judge": [{"query": "q", "externalId": str(number)}]}
+        return org.client.patch(f"/v1/evaluations/{made}", json=body).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(judge, range(1, 17))) == {200}
+    (question,) = questions_of(org, space, made)["questions"]
+    assert {one["externalId"] for one in question["relevant"]} == {str(number) for number in range(17)}
+
+
+@pytest.mark.decision("H272")
+def test_a_run_tells_its_progress_and_what_changed_most(org):
+    space = org.namespace()
+    made = asked(org, space, [{"query": "q", "relevant": [{"externalId": "x"}]}]).json()["data"]["evaluation"]["id"]
+    path, where = f"/v1/evaluations/{made}/runs", {"namespaceId": space}
+    settings = [{**SETTING, "name": "base"}, {**SETTING, "name": "new"}]
+    run = org.client.post(path, json={**where, "settings": settings}).json()["data"]["run"]["id"]
+
+    def told(**asked):
+        answer = org.client.get(f"{path}/{run}", params={**where, **asked})
+        return answer.json()["data"]["run"] if answer.status_code == 200 else assert_error(answer, 400, INVALID)
+
+    assert told(questionLimit=0)["progress"] is None
+    ranks = [([1], [1]), ([5], [4]), ([1], [None])]
+    questions = [{"query": str(at), "ranks": {"base": one, "new": two}} for at, (one, two) in enumerate(ranks)]
+    result = {"settings": [{**one, "latencyMs": {"p50": 1, "p95": 2}} for one in settings], "questions": questions}
+    org.db.rows(
+        "update evaluation_runs set status = 'COMPLETED', finished_at = now(), result = %(result)s,"
+        ' progress = \'{"asked": 6, "total": 6}\' where id = %(id)s returning id',
+        {"result": json.dumps(result), "id": run},
+    )
+    short = told(questionLimit=2, changed="new")
+    assert [one["query"] for one in short["questions"]] == ["2", "1"]
+    assert short["progress"] == {"asked": 6, "total": 6}
+    assert [one.get("compared") for one in short["settings"]] == [None, {"better": 1, "same": 1, "worse": 1}]
+    assert [one["query"] for one in told(questionLimit=1)["questions"]] == ["0"]
+    assert told(questionLimit=1, changed="no such setting")["error"]["details"]["field"] == "changed"
+    assert "compared" not in told()["settings"][1]

@@ -244,8 +244,11 @@ def test_wrong_arguments_are_told_in_words(org, filled):
         ("get_job_run", {"namespaceId": space, "ingestJobRunId": "../../x"}, "letters, digits"),
         ("get_job_run", {"namespaceId": space, "ingestJobRunId": "ijr_0"}, "INGEST_JOB_RUN_NOT_FOUND"),
         ("read_document", {"namespaceId": space, "documentId": "d", "start": -1}, "start must be"),
+        ("read_document", {"namespaceId": space, "documentId": "d", "end": 1, "around": 10**9}, "around may be 20,000"),
         ("read_document", {"namespaceId": space, "documentId": ["d"]}, "documentId is required"),
-        ("ingest_urls", {"namespaceId": space, "urls": ["x"]}, "INVALID_INGEST_CONFIG"),
+        ("ingest_urls", {"namespaceId": space, "urls": ["x"]}, "INVALID_INGEST_CONFIG: urls[0] must be"),
+        ("ingest_text", {"namespaceId": space, "text": ""}, "(argument: text)"),
+        ("list_documents", {"namespaceId": space, "cursor": "x"}, "(argument: cursor)"),
         ("delete_documents", {"namespaceId": space, "documentIds": ["doc_0"]}, "DOCUMENTS_NOT_FOUND"),
     ):
         said = rpc(org.client, "tools/call", {"name": name, "arguments": given}).json()["result"]

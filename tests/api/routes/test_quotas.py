@@ -248,6 +248,8 @@ def test_usage_by_day_namespace_and_tenant(org, api_db):
     assert "limit" not in tenants[None]
     assert (tenants["alice"]["used"]["documents"], tenants["alice"]["limit"]["documents"]) == (1, 9)
     today = datetime.now(UTC).date().isoformat()
+    last = org.client.get("/v1/usage", params={"from": "9999-12-31", "to": "9999-12-31"})
+    assert (last.status_code, last.json()["data"]["usage"]) == (200, [])
     [now] = usage(**{"from": today, "to": today})["usage"]
     assert (now["day"], now["documents"], now["storedBytes"]) == (today, 3, 50)
     for wrong in ({"by": "hour"}, {"from": "2026-11-01"}, {"from": "2020-01-01"}, {"from": "yesterday"}):
@@ -283,7 +285,9 @@ def test_tenants_are_not_asked_for_one_by_one(org, api_db, monkeypatch):
         set_quotas(org, f"tenants/t{number}", documents=number + 1)
     whole = Database.async_rows
     executed = AsyncConnection.execute
-    monkeypatch.setattr(Database, "async_rows", lambda db, *given: asked.append(given[0]) or whole(db, *given))
+    monkeypatch.setattr(
+        Database, "async_rows", lambda db, *given, **k: asked.append(given[0]) or whole(db, *given, **k)
+    )
     monkeypatch.setattr(
         AsyncConnection, "execute", lambda db, *given, **k: asked.append(given[0]) or executed(db, *given, **k)
     )

@@ -354,3 +354,86 @@ def test_of_a_large_run_a_few_documents_are_answered_those_first_that_need_someb
     assert (data["source"], data["connection"], data["progress"]["found"]) == ("TEXT", None, 5)
     assert asked(0)[0] == {}
     assert sum(asked(1000)[0].values()) == 5
+
+
+def sent_file(org, space, name, content):
+    files = {"file": (name, content, "application/octet-stream")}
+    return run_of(org.client.post("/v1/ingest/file", data={"namespaceId": space}, files=files).json())
+
+
+@pytest.mark.decision("H260")
+def test_what_failed_is_run_again_read_and_cut_in_another_way(org):
+    """The new run has a job of its own, which a later resync of the document repeats; the former one stays."""
+    space = org.namespace()
+    run = sent_file(org, space, "scan.pdf", b"%PDF-1.4 scanned")
+    failed(org, run)
+    changed = {"ocrConfig": {"strategy": "STANDARD_OCR"}, "chunkConfig": {"chunkSize": 300, "chunkOverlap": 30}}
+    again = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json={"namespaceId": space, **changed})
+    assert again.status_code == 200, again.text
+    new = again.json()["data"]["id"]
+    (job,) = org.db.rows(
+        "select d.job_id = r.job_id as own, j.config from job_runs r join jobs j on j.id = r.job_id"
+        " join documents d on d.job_run_id = r.id where r.id = %(run)s",
+        {"run": new},
+    )
+    assert job["own"]
+    assert {name: job["config"][name] for name in ("ocr", "chunkSize", "chunkOverlap")} == {
+        "ocr": "STANDARD_OCR",
+        "chunkSize": 300,
+        "chunkOverlap": 30,
+    }
+    before = org.db.row("select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = %(r)s", {"r": run})
+    assert before["config"]["ocr"] == "BASIC_PARSER"
+    lease = claimed(org, new)
+    items.start(org.db, lease, keys_of(org, new))
+    (item,) = items.at_stage(org.db, lease, keys_of(org, new), "accepted")
+    assert (item.ocr, item.chunk_size, item.raw_key is not None) == ("STANDARD_OCR", 300, True)
+
+
+@pytest.mark.decision("H260")
+def test_a_listing_is_not_read_in_another_way_by_a_retry(org):
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    body = {"source": "SITEMAP", "config": {"url": "https://docs.example.org/sitemap.xml"}}
+    run = run_of(org.client.post("/v1/ingest/sitemap", json={"namespaceId": space, "ingestConfig": body}).json())
+    again = {"namespaceId": space, "ocrConfig": {"strategy": "STANDARD_OCR"}}
+    refused = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json=again)
+    assert assert_error(refused, 400, "INVALID_REQUEST")["error"]["details"]["reason"] == "not_changeable"
+    overlap = {"namespaceId": space, "chunkConfig": {"chunkSize": 10, "chunkOverlap": 10}}
+    assert_error(org.client.post(f"/v1/ingest-job-runs/{run}/retry", json=overlap), 400, "INVALID_CHUNK_CONFIG")
+
+
+@pytest.mark.decision("H261")
+def test_job_runs_are_found_by_a_piece_of_what_they_are_about(org):
+    space, other = org.namespace(webScraperConfig={"provider": "BUILTIN"}), org.namespace()
+    text = run_of(org.text(space, "seals dive", name="Harbour seals 100%"))
+    file = sent_file(org, space, "owls_at_night.txt", b"owls")
+    config = {"source": "SITEMAP", "config": {"url": "https://docs.example.org/sitemap.xml?token=canary"}}
+    site = run_of(org.client.post("/v1/ingest/sitemap", json={"namespaceId": space, "ingestConfig": config}).json())
+    elsewhere = run_of(org.text(other, "seals", name="Harbour seals"))
+
+    def found(**query):
+        answer = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, **query})
+        assert answer.status_code == 200, answer.text
+        return [run["id"] for run in answer.json()["data"]["ingestJobRuns"]]
+
+    sharp = sent_file(org, other, "C# in a day? Why not.txt", b"sharp")
+    listed = org.client.get("/v1/ingest-job-runs", params={"namespaceId": other, "q": "why not"})
+    assert [run["id"] for run in listed.json()["data"]["ingestJobRuns"]] == [sharp], (
+        "signs of a name, not of an address"
+    )
+    assert found(q="harbour SEALS") == [text]
+    assert found(q="100%") == [text]
+    assert found(q="owls_at") == [file]
+    assert found(q="%") == [text]
+    assert found(q="example.org") == [site]
+    assert found(q="canary") == [], "what stands in a query string is nobody's to find"
+    assert found(q=file) == [file]
+    assert found(source="SITEMAP") == [site]
+    assert found(source="TEXT", q="owls") == []
+    assert found(ids=f"{file},{text},{elsewhere},nobody") == [file, text]
+    hundred = ",".join([text, *(f"ijr_{number}" for number in range(99))])
+    assert found(ids=hundred) == [text]
+    more = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space, "ids": f"{hundred},{file}"})
+    assert assert_error(more, 400, "INVALID_REQUEST")["error"]["details"]["field"] == "ids"
+    assert found(q="harbour", outcome="FAILED") == []
+    assert found() == [site, file, text]

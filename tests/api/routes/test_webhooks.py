@@ -48,6 +48,8 @@ def test_a_webhook_is_made_shown_changed_and_deleted(org):
     assert (again["status"], again["statusReason"]) == ("ACTIVE", None)
     rotated = org.client.post(f"{path}/rotate", json={"overlapHours": 1}).json()["data"]
     assert rotated["secret"] not in {secret, ""}
+    again = org.client.post(f"{path}/rotate").json()["data"]["secret"]
+    assert again not in {secret, rotated["secret"]}
     test = org.client.post(f"{path}/test").json()["data"]["delivery"]
     assert (test["type"], test["status"], test["webhookId"]) == ("WEBHOOK_TEST", "PENDING", hook["id"])
     listed = org.client.get(f"{path}/deliveries").json()["data"]

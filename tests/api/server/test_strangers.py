@@ -27,10 +27,10 @@ def writes(monkeypatch):
     written = []
     really = Database.async_row
 
-    async def noted(self, statement, params=None):
+    async def noted(self, statement, params=None, **how):
         if "insert into rate_windows" in statement and "with caller" not in statement:
             written.append(params)
-        return await really(self, statement, params)
+        return await really(self, statement, params, **how)
 
     monkeypatch.setattr(Database, "async_row", noted)
     return written

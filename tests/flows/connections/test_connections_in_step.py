@@ -29,7 +29,11 @@ TEXTS = {
 }
 
 
-@pytest.fixture(params=dict.fromkeys(["MEMORY", *ACCOUNTS]))
+AT_LENGTH = [pytest.param(name, marks=pytest.mark.slow) for name in ACCOUNTS if name != "NOTION"]
+"""The steps are the same for all: a listing of changes in memory, and Notion, which has none, are the two kinds."""
+
+
+@pytest.fixture(params=["MEMORY", "NOTION", *AT_LENGTH])
 def account(request, monkeypatch):
     if request.param == "MEMORY":  # in the place of another, since the service knows no more
         monkeypatch.setitem(registry.CONNECTORS, "BOX", "tests.standins.memory:make")

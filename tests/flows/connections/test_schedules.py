@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.exceptions import PrefectHTTPStatusError
+from prefect.server.schemas import schedules as server_schedules
 
 from connectors import registry
 from flows import scheduled_sync
@@ -189,3 +191,18 @@ def test_the_flow_says_what_became_of_it(space, monkeypatch):
     assert "waits for its turn" in done.message
     again = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))
     assert again.name == "Skipped"
+
+
+@pytest.mark.decision("H282")
+@pytest.mark.parametrize("minutes", [1, 15, 1440, 10080])
+def test_the_next_run_that_is_told_is_the_one_that_prefect_makes(minutes):
+    now = datetime.now(UTC)
+    moments = set()
+    for connection in ("con_a", "con_b"):
+        asked = prefect_schedules._every(connection, minutes).model_dump(mode="json")
+        (due,) = asyncio.run(server_schedules.IntervalSchedule.model_validate(asked).get_dates(1, start=now))
+        told = schedules.next_run(connection, minutes, now)
+        assert told == due
+        assert now < told <= now + timedelta(minutes=minutes)
+        moments.add(told)
+    assert len(moments) == 2

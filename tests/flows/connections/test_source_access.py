@@ -30,7 +30,7 @@ def space(db, account, monkeypatch):
         yield made
 
 
-GRANTING = ["BOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT"]
+GRANTING = ["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE", "SHAREPOINT"]
 
 
 def documents(space):
@@ -98,21 +98,59 @@ def test_what_cannot_be_told_is_nobodys_with_the_reason(space, account):
 
 
 @pytest.mark.decision("D70")
-@pytest.mark.parametrize("account", ["NOTION", "DROPBOX"], indirect=True)
+@pytest.mark.parametrize("account", ["BOX"], indirect=True)
+def test_links_and_roles_of_box_that_show_nothing(space, account):
+    links = {
+        "locked": {"is_password_enabled": True},
+        "ended": {"unshared_at": "2020-01-01T00:00:00Z"},
+        "shut": {"effective_permission": "no_access"},
+        "narrowed": {"effective_access": "company"},
+        "endless": {"unshared_at": "2100-01-01T00:00:00Z"},
+    }
+    files = {name: account.put(f"{name}.txt", f"The text {name}.") for name in (*links, "uploader", "editor")}
+    for name, link in links.items():
+        account.grant(files[name], public=True, **link)
+    for role in ("uploader", "editor"):
+        account.grant(files[role], BOB, role=role)
+    space.ingest()
+    assert {name: allowed(space, one) - {OWNER} for name, one in files.items()} == {
+        **{name: set() for name in ("locked", "ended", "shut", "uploader")},
+        "narrowed": {"box:company"},
+        "endless": {"*"},
+        "editor": {BOB},
+    }
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("account", ["NOTION"], indirect=True)
 def test_of_a_workspace_everybody_and_where_nothing_is_told_nobody(space, account):
     one = account.put("plain.txt", "The plain file.")
     space.ingest()
-    row = documents(space)[one]
-    if account.connector == "DROPBOX":
-        assert Access.load(row["access"]) == Access()
-        assert row["access_reason"]
-        return
     assert allowed(space, one) == {OWNER}
     account.people = []
     space.ingest()
     row = documents(space)[one]
     assert Access.load(row["access"]) == Access()
     assert "capability" in row["access_reason"]
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("account", ["DROPBOX"], indirect=True)
+def test_links_of_dropbox_and_an_authorization_without_sharing(space, account):
+    files = {name: account.put(f"{name}.txt", f"The text {name}.") for name in ("locked", "ended", "team", "endless")}
+    account.grant(files["locked"], public=True, password_protected=True)
+    account.grant(files["ended"], public=True, expiry="2020-01-01T00:00:00Z")
+    account.grant(files["team"], current_audience="team")
+    account.grant(files["endless"], public=True, expiry="2100-01-01T00:00:00Z")
+    space.ingest()
+    found = {name: allowed(space, one) - {OWNER} for name, one in files.items()}
+    assert found == {"locked": set(), "ended": set(), "team": {"dropbox:team"}, "endless": {"*"}}
+    account.permitted = False
+    run = space.ingest()
+    assert run.failed == []
+    row = documents(space)[files["endless"]]
+    assert Access.load(row["access"]) == Access()
+    assert "sharing.read" in row["access_reason"]
 
 
 @pytest.mark.decision("D70")
@@ -150,3 +188,21 @@ def test_without_the_wish_for_it_nobody_is_asked_and_documents_stay_open(space, 
     space.ingest()
     assert documents(space)[one]["access"] is None
     assert not [request for request in account.requests if "collaborations" in request]
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("account", ["ONEDRIVE"], indirect=True)
+def test_a_link_with_a_password_and_a_permission_that_has_ended_show_nobody_anything(space, account):
+    one = account.put("plain.txt", "The plain file.")
+
+    def to(name):
+        return {"grantedToV2": {"user": {"id": name, "email": name}}}
+
+    locked = {"hasPassword": True, "link": {"type": "view", "scope": "anonymous"}}
+    company = {"hasPassword": True, "link": {"type": "view", "scope": "organization"}}
+    ended = {"expirationDateTime": "2020-01-01T00:00:00Z", **to(BOB)}
+    endless = {"expirationDateTime": "0001-01-01T00:00:00Z", **to(EVE)}
+    told = [locked, company, ended, endless]
+    account.grants[one] = [{"id": str(number), "roles": ["read"], **more} for number, more in enumerate(told)]
+    space.ingest()
+    assert allowed(space, one) == {OWNER, EVE}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 import pytest
@@ -87,6 +88,24 @@ def test_nobody_waits_for_a_run_that_was_cancelled(space, account):
     with pytest.raises(Fatal, match="asked again"):
         space.call(long_waits.patiently(space.db, lease, cancelled_then))
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.decision("H322")
+def test_a_step_goes_on_soon_after_a_full_disk_has_room(space, monkeypatch):
+    monkeypatch.setattr(long_waits, "FULL", 0.2)
+    space.request()
+    lease, _ = listing(space)
+    left = [OSError(errno.ENOSPC, "full")] * 2
+
+    def step():
+        with steps.explained():
+            if left:
+                raise left.pop()
+
+    began = time.monotonic()
+    space.call(long_waits.patiently(space.db, lease, step))
+    assert not left
+    assert 0.4 <= time.monotonic() - began < 30, "not 120 for each look"
 
 
 @pytest.mark.parametrize(

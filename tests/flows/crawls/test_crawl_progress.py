@@ -62,8 +62,10 @@ async def _flow_and_its_artifacts(batch):
 @pytest.mark.usefixtures("prefect_server")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Prefect's client leaves its sockets
 @pytest.mark.decision("H39")
+@pytest.mark.decision("H263")
 def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypatch):
     said, update = [], report.aupdate_progress_artifact
+    monkeypatch.setenv("RETRIEVAL_UI_PUBLIC_URL", "https://admin.example.org/app/")
 
     async def watched(artifact, progress, description=None):
         said.append(description)
@@ -91,6 +93,8 @@ def test_prefect_shows_what_a_crawl_finds_and_leaves_out(space, broken, monkeypa
         f"Documents of this run: {PAGES - 1}, 2 of them failed. Left out: 1 (The site's"
     )
     assert table.data.count("The site answers 404") == 2
+    link = f"(https://admin.example.org/app/runs?namespace={space.scope.namespace}&run={run})"
+    assert table.description.endswith(link)
 
 
 @pytest.mark.decision("H39")

@@ -153,7 +153,9 @@ OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
         (f"{OUTSIDE}<urlset><url><loc>&a;</loc></url></urlset>", "document type"),
         ("<urlset><url><loc>", "well-formed"),
         ("no xml at all", "well-formed"),
-        ("<a>" * 100, "nested"),
+        ("<html><body><p>A page.</p></body></html>", "no sitemap at the address"),
+        ("<!DOCTYPE html><html><body><br></body></html>", "no sitemap at the address"),
+        ("<urlset>" + "<a>" * 100, "nested"),
     ],
 )
 def test_a_file_that_is_no_sitemap_is_one_failed_entry(space, site, body, reason):

@@ -15,6 +15,7 @@ from retrieval.job_config import Ingestion
 from retrieval.jobs import resync, url_lists
 from tests.connectors.web.test_web_client import answer, serving
 from tests.flows.configured import Configured
+from tests.flows.jobs.test_breakers import Worker
 from tests.retrieval.network.test_fetch_guard import ATTACKS
 
 PAGE = """<!doctype html><html lang="en"><head><title>Tides</title><meta name="description" content="About the sea">
@@ -158,6 +159,18 @@ def test_what_cannot_be_had_fails_alone_with_its_reason(space, site):
     with pytest.raises(Retryable, match="cannot be reached"):
         ingest(space, away, f"{site.url}/owls")
     assert documents(space)[f"{site.url}/owls"]["status"] != "FAILED"
+
+
+@pytest.mark.decision("H331")
+def test_what_was_given_up_is_told_what_it_met_itself(space, site, monkeypatch):
+    site.pages = {"/busy": answer(status="503 Busy"), "/broken": answer(status="500 Broken"), "/tides": PAGE}
+    urls = [f"{site.url}{path}" for path in site.pages]
+    space.call(url_lists.accept(space.db, space.scope, urls=urls, config={"urls": urls}, ingestion=Ingestion()))
+    Worker(space.db, [space], monkeypatch).turn()
+    errors = {url.rpartition("/")[2]: row["error"] for url, row in documents(space).items()}
+    assert "answers 503" in errors["busy"]
+    assert "answers 500" in errors["broken"]
+    assert errors["tides"] is None
 
 
 @pytest.mark.decision("D59")

@@ -109,3 +109,41 @@ def test_a_listing_for_a_user_leaves_hidden_documents_alone(db, new_scope):
         f"{SITE}/c": ["bob"],
         f"{SITE}/d": ["bob"],
     }
+
+
+def restrict(house, access, *names):  # noqa: F811
+    where = DocumentFilter(external_ids=names)
+    house.call(documents.patch_metadata(house.db, house.scope, where, {}, {}, {}, access=NewAccess(access)))
+
+
+@pytest.mark.decision("H285")
+def test_an_archive_for_a_user_leaves_hidden_members_alone(house):  # noqa: F811
+    """Neither their content is replaced, nor do they go where the new version lacks them, nor do they become seen."""
+    ingest(house, "loose/secret.txt", b"Ada's own.", access=ADA)
+    data = packed([("open.txt", TIDES), ("secret.txt", b"First."), ("gone.txt", b"Here at first.")])
+    ingest(house, "boat.zip", data)
+    restrict(house, ADA, "boat.zip/secret.txt", "boat.zip/gone.txt")
+    before = generations(house)
+    ended = ingest(house, "boat.zip", packed([("open.txt", b"New."), ("secret.txt", b"Bob's.")]), principal="bob")
+    assert {name: status for name, (status, _, _) in ended.items()} == {"boat.zip": "SUCCESS", "open.txt": "SUCCESS"}
+    after = generations(house)
+    hidden = {"boat.zip/secret.txt", "boat.zip/gone.txt", "loose/secret.txt"}
+    assert {name: after[name] for name in hidden} == {name: before[name] for name in hidden}
+    ingest(house, "loose", packed([("secret.txt", b"Bob's.")]), access=BOB, principal="bob")
+    assert generations(house)["loose/secret.txt"] == before["loose/secret.txt"]
+    assert accesses(house.db, house.scope)["loose/secret.txt"] == ["ada"]
+    restrict(house, Access(groups=("staff",)), "boat.zip/secret.txt")
+    seen = packed([("open.txt", b"Newest."), ("secret.txt", b"Bob's, of the staff.")])
+    ingest(house, "boat.zip", seen, principal="bob", groups=("staff",))
+    assert generations(house)["boat.zip/secret.txt"] > before["boat.zip/secret.txt"]
+    ingest(house, "boat.zip", packed([("open.txt", b"Last."), ("secret.txt", b"Ours.")]))
+    assert set(generations(house)) == {*before, "loose"} - {"boat.zip/gone.txt"}
+
+
+def generations(house):  # noqa: F811
+    found = house.db.rows(
+        "select d.external_id, d.active_generation from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(namespace)s and d.deleted_at is null",
+        {"namespace": house.scope.namespace},
+    )
+    return {row["external_id"]: row["active_generation"] for row in found}

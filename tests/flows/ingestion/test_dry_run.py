@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import importlib
 import io
+import json
 import logging
 import zipfile
 
@@ -12,11 +13,17 @@ from reportlab.pdfgen.canvas import Canvas
 
 from connectors import registry
 from connectors.embedders import local
+from connectors.embedders.packing import Limits
+from connectors.embedders.vendor import VendorEmbedder
 from flows import context, dry_run, steps
+from retrieval.errors import Skippable
 from retrieval.ingestion import discover, items, results
-from retrieval.job_config import Ingestion
+from retrieval.ingestion.dry_run import SAMPLE, Estimator
+from retrieval.job_config import Ingestion, JobConfig
 from retrieval.jobs import batches, dry_runs, url_lists
 from retrieval.jobs import runs as job_runs
+from retrieval.jobs.batches import Lease
+from retrieval.ports import RawContent, SourceItem
 from tests.connectors.sources.test_connectors import ACCOUNTS
 from tests.flows.configured import STEPS, Configured
 from tests.flows.connected import connected_space
@@ -262,3 +269,81 @@ def test_a_connection_at_first_and_after_changes(db, account, monkeypatch):
                 account.delete(files["owl"])
         seen_again = 4 if account.connector == "NOTION" else 0  # which tells no changes: everything is listed each time
     assert (report["create"], report["update"], report["remove"], report["unchanged"]) == (1, 1, 1, seen_again)
+
+
+@pytest.mark.decision("H264")
+def test_calls_of_a_vendor_are_counted_by_what_its_requests_hold(space, monkeypatch):
+    """Three thousand tokens a request: not as many texts as a call could hold."""
+    asked = []
+
+    def ask(texts, kind):
+        asked.append(texts)
+        return [[1.0] + [0.0] * 255 for _ in texts], 0
+
+    small = VendorEmbedder(
+        provider="LOCAL",
+        title="Small",
+        model="wordllama-l2-supercat-256",
+        dimensions=256,
+        max_tokens=8191,
+        limits=Limits(texts=2048, tokens=3000),
+        ask=ask,
+        close=lambda: None,
+    )
+    monkeypatch.setattr(registry, "embedder", lambda config: small)
+    text = "\n\n".join(LONG.replace("owl", f"{animal} owl") for animal in ("snowy", "tawny", "barn", "eagle", "scops"))
+    report = report_of(space, "TEXT", {"externalId": "owls", "name": "Owls"}, content=text)
+    assert not asked
+    space.call(
+        job_runs.accept_text(space.db, space.scope, text=text, name="Owls", external_id="owls", ingestion=Ingestion())
+    )
+    space.work()
+    assert len(asked) > 2
+    assert report["embeddingCalls"] == len(asked)
+
+
+def partition(space):
+    """The number of the scope's partition, which a first text has made."""
+    space.call(
+        job_runs.accept_text(space.db, space.scope, text="One.", name="one", external_id=None, ingestion=Ingestion())
+    )
+    return space.db.row(
+        "select id from partitions where namespace_id = %(namespace)s", {"namespace": space.scope.namespace}
+    )["id"]
+
+
+class Many:
+    """A source that lists more than is sampled; its documents differ in size, some cannot be had."""
+
+    def __init__(self, number):
+        self.items = [SourceItem(f"doc {n}", f"doc {n}.txt") for n in range(number)]
+
+    @staticmethod
+    def text(number):
+        return "\n\n".join(f"Owl {number} hunts by river {part}." for part in range(1 + number * 7 % 40))
+
+    def fetch(self, item, request, place):
+        number = int(item.external_id.split()[1])
+        if number % 20 == 0:
+            raise Skippable("The file cannot be downloaded.")
+        place.write_text(self.text(number))
+        return RawContent(place, item.name, "text/plain", place.stat().st_size)
+
+
+@pytest.mark.decision("H264")
+def test_a_large_listing_is_sampled_to_within_15_percent(space):
+    number = 2 * SAMPLE + 300
+    source, config = Many(number), JobConfig(Ingestion(), {}, dry_run="GOOGLE_DRIVE")
+    lease = Lease("bat_1", 1, partition(space), "DRY_RUN", space.scope)
+    trial = dry_run.Trial(lease, {"id": "ijr_1", "content": None, "config": json.loads(config.dump())})
+    estimator = Estimator(dry_run._tools(trial, space.config), lambda: None)
+    estimator.listed(source, source.items)
+    report = estimator.report
+    assert report.sampled
+    have = [n for n in range(number) if n % 20]
+    tokens = sum(map(len, estimator.tools.tokenizer.spans([source.text(n) for n in have])))
+    assert report.create + report.failed == pytest.approx(number, rel=0.01)
+    assert report.create == pytest.approx(len(have), rel=0.15)
+    assert report.failed == pytest.approx(number - len(have), rel=0.15)
+    assert report.tokens == pytest.approx(tokens, rel=0.15)
+    assert report.chunks == pytest.approx(len(have), rel=0.15)

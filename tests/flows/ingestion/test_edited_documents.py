@@ -10,7 +10,7 @@ import pytest
 from tests.flows.ingestion.test_pipeline import house  # noqa: F401
 from tests.standins.edited_texts import CHUNKS, EDITS, KINDS, edited
 
-PLACES = 4
+PLACES = 2
 """Of each edit, each on top of those before it."""
 
 

@@ -13,6 +13,7 @@ from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Instance
 from retrieval.maintenance.garbage_actions import Stores
 from retrieval.ports import Vector
+from retrieval.principals import Access
 from retrieval.readiness import files_folder
 from tests.flows.configured import Configured
 from tests.standins import s3_server
@@ -324,3 +325,36 @@ def test_a_database_of_today_beside_yesterdays_files_is_mended(quiet, tmp_path):
     assert found.left == []
     assert space.search("owl 0 in valley")[0] == "owl 0"
     assert only(space, "select status from documents where id = %(id)s", id=lost)[0]["status"] == "FAILED"
+
+
+@pytest.mark.decision("D79")
+@pytest.mark.decision("D69")
+def test_names_that_are_not_as_documents_say_them_are_found_and_mended(quiet):
+    space = Configured(quiet)
+    access = Access(users=("ada",), groups=("staff",), denied_users=("bob",))
+    made = [space.text(f"Owl {n} hunts.", f"owl {n}", access=access).document_id for n in range(4)]
+    space.work()
+    kept, lacking, more, turned = made
+    only(space, "delete from document_principals where document_id = %(id)s and principal = 'u:ada'", id=lacking)
+    only(
+        space,
+        "insert into document_principals (document_id, denied, principal, partition_id)"
+        " values (%(id)s, false, '*', %(p)s)",
+        id=more,
+        p=partition(space),
+    )
+    only(space, "update document_principals set denied = false where document_id = %(id)s and denied", id=turned)
+    found = check.run(instance(space)).found
+    assert {(one.kind, one.document) for one in found} == {("WRONG_PRINCIPALS", one) for one in (lacking, more, turned)}
+    assert check.run(instance(space), repair=True).left == []
+    assert check.run(instance(space)).found == []
+    names = {
+        one: {
+            (row["denied"], row["principal"])
+            for row in only(space, "select * from document_principals where document_id = %(id)s", id=one)
+        }
+        for one in made
+    }
+    assert set(map(frozenset, names.values())) == {
+        frozenset({(False, "u:ada"), (False, "g:staff"), (True, "u:bob")}),
+    }, kept

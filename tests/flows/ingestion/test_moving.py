@@ -11,8 +11,10 @@ import pytest
 from connectors import registry
 from local import fsck as command
 from retrieval import ids, settings
+from retrieval.access import groups, viewers
 from retrieval.database.database import Database
 from retrieval.evaluations import evaluations
+from retrieval.filters import DocumentFilter
 from retrieval.job_config import Ingestion
 from retrieval.jobs import runs
 from retrieval.maintenance import garbage
@@ -22,6 +24,7 @@ from retrieval.maintenance.moving import archive, exporting, frame, importing
 from retrieval.maintenance.moving.archive import ArchiveError
 from retrieval.namespaces import namespaces
 from retrieval.ports import Scope
+from retrieval.principals import Access
 from retrieval.readiness import files_folder
 from retrieval.search import search
 from retrieval.search.search import Query
@@ -386,3 +389,47 @@ def test_cranfield_is_searched_after_an_import_as_before(two, home, tmp_path, sh
     made = imported(two[1], space.ring, file)
     assert answers(two[1], space.ring, made.namespace) == before
     assert done.documents == made.documents > 1390
+
+
+def seen_by(db, scope, user):
+    viewer = viewers.viewer_at_work(db, scope, user)
+    condition, params = DocumentFilter(viewer=viewer).sql("d")
+    rows = db.rows(
+        "select d.name from documents d join partitions p on p.id = d.partition_id and p.namespace_id = %(space)s"
+        " where d.deleted_at is null and " + condition,
+        {**params, "space": scope.namespace},
+    )
+    return {row["name"] for row in rows}
+
+
+@pytest.mark.decision("D79")
+@pytest.mark.decision("D69")
+def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
+    home("old")
+    space = Configured(two[0])
+    for name, access in {
+        "open": None,
+        "ada": Access(users=("ada",)),
+        "staff": Access(groups=("staff",), denied_users=("bob",)),
+        "public": Access(public=True, denied_groups=("board",)),
+        "nobody": Access(),
+    }.items():
+        space.text(f"The text {name}.", name, access=access)
+    space.work()
+    space.call(groups.put(two[0], space.scope, "staff", ["bob"], ["board"]))
+    space.call(groups.put(two[0], space.scope, "board", ["cyd"], ["staff"]))
+    users = ("ada", "bob", "cyd", "eve")
+    before = {user: seen_by(two[0], space.scope, user) for user in users}
+    assert before == {
+        "ada": {"open", "ada", "public"},
+        "bob": {"open"},
+        "cyd": {"open", "staff"},
+        "eve": {"open", "public"},
+    }
+    file, _ = exported(space, tmp_path)
+    home("new")
+    made = imported(two[1], space.ring, file)
+    (row,) = two[1].rows("select organization_id from namespaces where id = %(id)s", {"id": made.namespace})
+    there = Scope(row["organization_id"], made.namespace)
+    assert {user: seen_by(two[1], there, user) for user in users} == before
+    assert checked(two[1], space.ring) == []

@@ -9,6 +9,7 @@ import structlog
 
 from flows.origins import following
 from retrieval import origin, tracing
+from retrieval.errors import Retryable
 from retrieval.origin import Origin
 from tests.flows.configured import Configured
 from tests.flows.ingestion.test_vendor_namespace import allowed, openai, quiet  # noqa: F401 - fixtures
@@ -121,3 +122,15 @@ def test_a_receiver_that_is_away_holds_nothing_up(db, monkeypatch):
     work(space)
     assert space.run(run.job_run_id).status == "COMPLETED"
     tracing.end()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(Retryable("The site answers 500."), False), (ValueError("a fault"), True)]
+)
+def test_known_trouble_leaves_no_stack_trace_in_the_logs(db, error, told):
+    space = Configured(db)
+    space.text("Owls.", "owls")
+    record = logging.LogRecord("prefect.task_runs", logging.ERROR, "", 0, "It failed.", (), (type(error), error, None))
+    with following(db, space.lease()):
+        assert logging.getLogger("prefect.task_runs").filter(record)
+    assert bool(record.exc_info) is told

@@ -117,6 +117,7 @@ def test_windows_are_cut_by_count_and_by_size(db, new_scope):
     lease = claimed(db)
     assert [len(window) for window in items.windows(db, lease, documents=2, size=10_000)] == [2, 2, 1]
     assert [len(window) for window in items.windows(db, lease, documents=64, size=1000)] == [1, 1, 1, 1, 1]
+    assert [len(window) for window in items.windows(db, lease, documents=2, size=10_000, known=9)] == [2, 2, 1]
 
 
 @pytest.mark.decision("H05")

@@ -14,7 +14,7 @@ from flows import context, ingest, report, steps, tasks
 from flows.turns import Turn
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
-from retrieval.ingestion import results
+from retrieval.ingestion import losses, results
 from retrieval.ingestion.items import Key
 from retrieval.jobs import batches, breakers, circuits, patience, queueing, runs
 from retrieval.jobs.breakers import Asked
@@ -311,6 +311,33 @@ def test_a_probe_that_did_not_ask_leaves_it_to_the_next(db, space):
     breakers.state(db, asked.key, "bat_one")
     breakers.probed(db, "bat_one", 1)
     assert breakers.state(db, asked.key, "bat_two").probe == "bat_two"
+
+
+@pytest.mark.decision("H293")
+@pytest.mark.parametrize("way", ["lost", "closed", "finished", "handed back"])
+def test_the_probe_of_a_batch_that_is_gone_is_another_ones_at_once(db, space, way):
+    """Though its process died before it could say so."""
+    listed(space, "https://slow.example/")
+    batches.form(db, size=64, batches=8)
+    (batch,) = batches.undispatched(db)
+    batches.dispatched(db, batch, "run")
+    lease = batches.claim(db, batch.id, 1, seconds=30)
+    asked = site(space)
+    breakers.failed(db, asked, "bat_before", seconds=60, reason="It hangs.")
+    db.rows("update breakers set open_until = now() - interval '1 second'")
+    assert breakers.state(db, asked.key, lease.batch_id).probe == lease.batch_id
+    assert breakers.state(db, asked.key, "bat_other").probe == lease.batch_id
+    (seen,) = batches.open_batches(db)
+    match way:
+        case "lost":
+            assert losses.again(db, seen, weight=losses.LOSS)
+        case "closed":
+            assert batches.end(db, seen, status="CANCELLED", error=None)
+        case "finished":
+            batches.finish(db, lease)
+        case "handed back":
+            batches.hand_back(db, lease)
+    assert breakers.state(db, asked.key, "bat_other").probe == "bat_other"
 
 
 def test_a_namespace_with_another_key_does_not_wait_for_the_old_one(db, vendor, space, monkeypatch):

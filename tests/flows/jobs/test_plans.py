@@ -17,6 +17,7 @@ from psycopg.adapt import Transformer
 from connectors.vectors import pgvector
 from retrieval import readiness
 from retrieval.database.database import Database
+from retrieval.database.statements import StatementPool
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import crawl_frontier, losses
 from retrieval.jobs import batches, breakers, patience, queueing, runs
@@ -136,6 +137,13 @@ def recorded(monkeypatch):
 
     recording(psycopg.Connection)
     recording(psycopg.AsyncConnection)
+    rows = StatementPool.rows
+
+    def on_the_loop(self, statement, params, **options):
+        found.setdefault(statement, params)
+        return rows(self, statement, params, **options)
+
+    monkeypatch.setattr(StatementPool, "rows", on_the_loop)
     return found
 
 

@@ -1,5 +1,6 @@
 """Workers that are stopped and killed again and again during a long crawl and a slow batch: nothing fails by it."""
 
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from tests.e2e.test_crawl_kills import PAGES, family
 from tests.flows import workshop
 from tests.flows.crawling import accept
 from tests.flows.warm_worker.test_worker import stop
+from tests.standins import embedding_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 site = crawls.site
@@ -97,29 +99,36 @@ def test_ten_sigterms_and_ten_sigkills_of_workers_fail_nothing(shop, site, monke
     assert [len(run.completed) for run in ended] == [1] * TEXTS + [PAGES]
 
 
+@pytest.fixture
+def vendor():
+    """It never answers a request that has the poison in it: whoever embeds it is at that until it is killed."""
+    with embedding_server.running("OPENAI", holds=lambda texts: any("poison" in text for text in texts)) as found:
+        yield found
+
+
+@pytest.fixture
+def poisoned(db, monkeypatch, prefect_server, prefect_server_environment, tmp_path, vendor):
+    assert prefect_server
+    endpoints = {"RETRIEVAL_ENDPOINTS": json.dumps({"OPENAI": {"base_url": vendor.base_url}})}
+    environment = prefect_server_environment | endpoints
+    with workshop.opened(db, monkeypatch, environment, tmp_path, embeddingModelConfig=vendor.config()) as made:
+        yield made
+
+
 @pytest.mark.decision("H71")
-def test_a_document_that_kills_its_child_three_times_fails_alone(shop):
-    poison = shop.space.text(text_of(0, WORDS), "poison")
-    texts = [shop.space.text(text_of(number, 200), f"text {number}") for number in range(1, NEIGHBOURS + 1)]
+def test_a_document_that_kills_its_child_three_times_fails_alone(poisoned, vendor):
+    shop = poisoned
+    poison = shop.space.text("This is poison.", "poison")
+    texts = [shop.space.text(f"This is text {number}.", f"text {number}") for number in range(NEIGHBOURS)]
     runs = [poison.job_run_id, *(text.job_run_id for text in texts)]
     shop.pool.start_workers()
     for kills in range(workshop.ATTEMPTS):
-        child = shop.until(lambda: is_embedding(shop, poison) and shop.child(poison.job_run_id))
-        assert not shop.done(poison.job_run_id), f"it is done after {kills} kills"
+        child = shop.until(lambda kills=kills: vendor.held > kills and shop.child(poison.job_run_id))
+        assert not shop.done(poison.job_run_id)
         os.kill(child, signal.SIGKILL)
         dead = shop.batch(poison.job_run_id)["attempt"]
         shop.until(lambda dead=dead: shop.batch(poison.job_run_id)["attempt"] > dead)
     shop.until(lambda: all(shop.done(run) for run in runs), 150)
     assert [len(shop.done(run).failed) for run in runs] == [1] + [0] * NEIGHBOURS
     assert [len(shop.done(run).completed) for run in runs] == [0] + [1] * NEIGHBOURS
-
-
-def is_embedding(shop, poison):
-    """Whether the document is being embedded now: together with others, or alone."""
-    rows = shop.db.rows(
-        "select 1 from run_documents d join job_runs r on r.id = d.job_run_id join batches b on b.id = r.batch_id"
-        " where d.document_id = %(id)s and d.stage = 'chunked' and d.status = 'PROCESSING' and b.lease_until > now()"
-        " and (b.at_work = d.document_id or (b.at_work is null and d.blame = 0))",
-        {"id": poison.document_id},
-    )
-    return bool(rows)
+    assert vendor.held == workshop.ATTEMPTS

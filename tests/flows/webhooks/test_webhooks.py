@@ -17,6 +17,8 @@ from retrieval.webhooks import deliveries, endpoints, publishing, sending
 from retrieval.webhooks.endpoints import Reach
 from retrieval.webhooks.sending import Sender
 from tests.flows.configured import Configured
+from tests.flows.connected import connected_space
+from tests.standins import box
 from tests.standins.webhook_receiver import receiving
 
 ALLOWED = Guard(allowed=(ip_network("127.0.0.0/8"),))
@@ -326,6 +328,40 @@ def test_a_sender_that_died_is_followed_by_another(space, receiver, sender):
     assert receiver.types() == INGESTED[:2]
 
 
+@pytest.mark.decision("H320")
+def test_the_outbox_is_looked_into_often_only_while_a_batch_is_open(space, receiver, sender):
+    space.text("Seals rest on the sand.", "quiet")
+    space.lease()
+    assert not sender.listening(), "nobody hears of anything"
+    hook(space, receiver)
+    assert sender.listening()
+    space.db.rows("update batches set finished_at = now()")
+    assert not sender.listening()
+
+
+@pytest.mark.decision("H321")
+def test_what_is_due_is_found_without_reading_all_that_waits(space, receiver):
+    made = hook(space, receiver)
+    space.db.rows(
+        "insert into webhook_deliveries (id, webhook_id, event_id, sequence, type, lane, body, next_attempt_at,"
+        " give_up_at) select 'whd_' || n, %(id)s, 'evt_' || n, n, 'INGEST_JOB_RUN_QUEUED', 'ijr_' || n %% 4000, '{}',"
+        " now(), now() + '1 day' from generate_series(1, 12000) n",
+        {"id": made.id},
+    )
+    space.db.rows(
+        "update webhook_deliveries set status = 'DELIVERED', ordered = false, next_attempt_at = null"
+        " where webhook_id = %(id)s and sequence <= 6000",
+        {"id": made.id},
+    )
+    space.db.rows("vacuum analyze webhook_deliveries")
+    asked = "explain (analyze, buffers, format json) " + sending._DUE
+    (row,) = space.db.rows(asked, {"full": [], "each": 4, "most": 64})
+    (explained,) = row["QUERY PLAN"]
+    plan = explained["Plan"]
+    assert plan["Actual Rows"] == 4
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 100, "of more than a thousand"
+
+
 @pytest.mark.decision("H231")
 def test_several_senders_share_the_work_and_the_order_of_each_run(space, receiver, sender):
     hook(space, receiver)
@@ -372,3 +408,34 @@ def test_what_was_sent_is_kept_for_days_only(space, receiver, sender):
     space.db.rows("update webhook_deliveries set created_at = now() - interval '8 days'")
     garbage.forget(space.db)
     assert listed(space, made) == []
+
+
+@pytest.mark.decision("D72")
+def test_connections_are_told_of(space, receiver, sender, monkeypatch):
+    names = ("CONNECTION_ACTIVE", "CONNECTION_FAILED", "CONNECTION_REMOVALS_WAITING")
+    with box.serving() as account, connected_space(space.db, account, monkeypatch) as place:
+        hook(place, receiver, *names)
+        keys = Sender(place.db, lambda: place.ring, ALLOWED)
+        made = place.connect()
+        files = [account.put(f"{number}.txt", f"The text {number}.") for number in range(4)]
+        place.ingest()
+        for one in files[:2]:
+            account.delete(one)
+        place.ingest()
+        reason = "Box does not accept the authorization any more."
+        place.db.rows(
+            "update connections set status = 'FAILED', status_reason = %(reason)s where id = %(id)s",
+            {"id": made, "reason": reason},
+        )
+        send(keys)
+        keys.close()
+        settle(keys)
+        told = {one.type: one.data for one in receiver.taken}
+        of_made = [one.type for one in receiver.taken if one.data["connectionId"] == made]
+        assert of_made == [names[0], names[1]]
+        assert sorted(one.type for one in receiver.taken) == sorted(names)
+        assert (told[names[0]]["connectionId"], told[names[0]]["status"]) == (made, "ACTIVE")
+        assert (told[names[2]]["connectionId"], told[names[2]]["removals"]) == (place.connection, 2)
+        assert (told[names[1]]["connectionId"], told[names[1]]["statusReason"]) == (made, reason)
+        for data in told.values():
+            assert (data["connector"], data["namespaceId"], data["tenantId"]) == ("BOX", place.scope.namespace, None)

@@ -3,10 +3,11 @@
 import math
 import random
 
+import numpy as np
 import psycopg
 import pytest
 
-from retrieval.database.halves import HalfVector
+from retrieval.database.halves import KIND, HalfVector, HalfVectors
 
 DICE = random.Random(5)
 VECTORS = [
@@ -25,6 +26,31 @@ def test_it_is_rounded_as_a_text_is(database_url, values):
         given = {"binary": HalfVector(values), "text": "[" + ",".join(map(repr, values)) + "]"}
         row = connection.execute("select %(binary)s::halfvec::text, %(text)s::halfvec::text", given).fetchone()
     assert row[0] == row[1]
+
+
+@pytest.mark.parametrize("values", VECTORS, ids=len)
+def test_several_are_rounded_as_their_texts_are(database_url, values):
+    several = np.array([values, values[::-1]])
+    texts = ["[" + ",".join(map(repr, one)) + "]" for one in several.tolist()]
+    with psycopg.connect(database_url) as connection:
+        kind = connection.execute(KIND).fetchone()[0]
+        given = {"binary": HalfVectors(several, kind), "texts": texts}
+        row = connection.execute(
+            "select (%(binary)s::halfvec[])::text[], (%(texts)s::text[])::halfvec[]::text[]", given
+        ).fetchone()
+        shown = psycopg.sql.Literal(given["binary"]).as_string(connection)
+        again = connection.execute(f"select ({shown}::halfvec[])::text[]").fetchone()
+        none = connection.execute(
+            "select cardinality(%(none)s::halfvec[])", {"none": HalfVectors(several[:0], kind)}
+        ).fetchone()
+    assert row[0] == row[1] == again[0]
+    assert none == (0,)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 65520.0, 1e30, 1e300])
+def test_none_of_several_may_be_too_large(value):
+    with pytest.raises(psycopg.DataError):
+        HalfVectors(np.array([[1.0, 2.0], [1.0, value]]), 1)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 65520.0, 1e30, 1e300])

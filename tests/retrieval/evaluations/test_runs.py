@@ -66,3 +66,12 @@ def test_runs_that_prefect_did_not_take_are_asked_for_soon(db, run):
     time_passes(db)
     (again,) = runs.waiting(db)
     assert again["attempt"] == asked["attempt"]
+
+
+def test_the_progress_of_a_run_that_is_over_is_all_of_it(db, run):
+    (asked,) = runs.waiting(db)
+    claimed = runs.claim(db, run, asked["attempt"])
+    assert runs.renew(db, claimed, 3, 40)
+    assert runs.finish(db, claimed, {})
+    (row,) = db.rows("select progress from evaluation_runs where id = %(id)s", {"id": run})
+    assert row["progress"] == {"asked": 40, "total": 40}

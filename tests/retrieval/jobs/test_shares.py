@@ -1,5 +1,7 @@
 """Whose turn it is: organizations share by weight, then scopes; what is short leaves by a queue of its own."""
 
+from dataclasses import replace
+
 import pytest
 
 from retrieval.jobs.shares import BULK, DEFAULT, SHORT, Group, Taken, choose
@@ -68,6 +70,20 @@ def test_only_one_short_batch_of_an_organization_is_on_its_way():
     open_ = taken(a=4)
     open_.add("a", 1, SHORT)
     assert choose([group("a", 1, short=True)], open_, room=0) == []
+
+
+@pytest.mark.decision("H291")
+def test_something_short_grows_for_a_moment_while_two_batches_of_its_scope_are_on_their_way():
+    open_ = taken()
+    open_.add("a", 1, SHORT)
+    just_sent = Group(1, "TEXT", "a", 1, 1.0, short=True, waited=0.1)
+    assert names(choose([just_sent], open_, room=8)) == [("a", DEFAULT)]
+    assert choose([just_sent], open_, room=8) == []
+    assert names(choose([replace(just_sent, waited=1.1)], open_, room=8)) == [("a", BULK)]
+    assert names(choose([replace(just_sent, short=False)], open_, room=8)) == [("a", BULK)]
+    assert names(choose([replace(just_sent, partition=2)], open_, room=8)) == [("a", BULK)]
+    open_.short.clear()
+    assert names(choose([just_sent], open_, room=8)) == [("a", SHORT)]
 
 
 def test_many_organizations_at_once_are_bounded():

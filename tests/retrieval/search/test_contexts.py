@@ -174,9 +174,11 @@ class Counting:
 
     def __init__(self):
         self.asked = 0
+        self.parts = []
 
     def spans(self, texts):
         self.asked += 1
+        self.parts += texts
         return TOKENIZER.spans(texts)
 
 
@@ -192,3 +194,14 @@ def test_candidates_that_a_better_context_shows_already_cost_no_tokens():
         assert [(pick.row["index"], pick.part[0]) for pick in picked] == [(0, 0)]
         asked.append(tokenizer.asked)
     assert asked[1] == asked[0]
+
+
+def test_no_part_of_a_text_is_counted_twice():
+    text = "\n\n".join(
+        f"## Part {part}\n\n" + " ".join(f"word{part}x{number}" for number in range(90)) for part in range(8)
+    )
+    counted = Counting()
+    places = [found.span() for found in re.finditer(r"word\dx\d0 \S+ \S+", text)]
+    rows = [row("a", text, *place, score=0.9 - index / 1000, index=index) for index, place in enumerate(places)]
+    assert Shaper(Shape(expansion=Expansion(Unit.SECTION, 160)), 10, 0.0, Texts(counted, lambda _: text)).pick(rows)
+    assert len(counted.parts) == len(set(counted.parts))

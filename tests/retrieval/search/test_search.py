@@ -6,8 +6,10 @@ import pytest
 
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
+from retrieval.principals import Viewer
 from retrieval.search import bm25, filtered, ranking, search, why
 from retrieval.search.search import Query
+from retrieval.search.shaping import Shape
 from tests.conditions import condition_of
 
 WORDS = "pressure", "wing", "boundary", "layer"
@@ -333,3 +335,41 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
 
     where = DocumentFilter(where=condition_of({"field": "metadata.year", "op": "gt", "value": 2020}))
     assert [hit.metadata["year"] for hit in find(where=where, vectors=FiltersNothing())] == [2024] * 10
+    shaped = Shape(per_document=10)
+    assert [hit.metadata["year"] for hit in find(where=where, vectors=FiltersNothing(), shape=shaped)] == [2024] * 10
+    viewer = Viewer("bob", ("u:bob",))
+    library.db.rows(
+        "update documents set access = '{}' where partition_id = %(p)s and metadata @> '{\"year\": 2020}'",
+        {"p": library.partition},
+    )
+    for more in ({}, {"shape": shaped}):
+        found = find(where=DocumentFilter(viewer=viewer), vectors=FiltersNothing(), **more)
+        assert [hit.metadata["year"] for hit in found] == [2024] * 10
+
+
+@pytest.mark.decision("H341")
+@pytest.mark.parametrize(
+    "where", [{"words": ("harbour",)}, {"sites": ("docs.example.org",)}, {"words": ("GUIDE",), "types": ("URL",)}]
+)
+def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_library, monkeypatch, where):
+    page = {"name": "Harbour guide", "external_id": "https://docs.example.org/harbour", "document_type": "URL"}
+    found = library.put(["seals dive"], [axis(0.5)], **page)
+    library.put(["owls hunt"], [axis(0.9)], name="Owls at night", external_id="https://example.org/owls")
+    new_library().put(["elsewhere"], [axis(1.0)], **page)
+    asked = []
+    of_documents = search.of_documents
+
+    def told(db, partition, where, *args, **options):
+        asked.append(where.document_ids)
+        return of_documents(db, partition, where, *args, **options)
+
+    monkeypatch.setattr(search, "of_documents", told)
+    assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found]
+    assert [hit.document_id for hit in find("seals", where=DocumentFilter(**where), **hybrid(0.5))] == [found]
+    assert find(where=DocumentFilter(words=("nowhere",))) == []
+    stranger = Viewer("eve", ("u:eve",))
+    library.db.rows("update documents set access = '{}' where id = %(id)s", {"id": found})
+    assert find(where=DocumentFilter(**where, viewer=stranger)) == []
+    monkeypatch.setattr(search.viewers, "FEW", 0)
+    assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found], "more than few are no ids"
+    assert asked == [(found,), (found,), ("-",), (found,), ()]

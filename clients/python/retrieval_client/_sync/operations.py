@@ -158,6 +158,9 @@ class Operations:
         namespace_id: str,
         status: Literal["COMPLETED", "PRE_PROCESSING", "PROCESSING", "QUEUED"] | None = None,
         outcome: Literal["CANCELLED", "COMPLETED_WITH_FAILURES", "FAILED", "SUCCEEDED"] | None = None,
+        source: str | None = None,
+        q: str | None = None,
+        ids: str | None = None,
         cursor: str | None = None,
         page_size: int | None = None,
     ) -> models.JobRunsData:
@@ -169,6 +172,9 @@ class Operations:
                 "namespaceId": namespace_id,
                 "status": status,
                 "outcome": outcome,
+                "source": source,
+                "q": q,
+                "ids": ids,
                 "cursor": cursor,
                 "pageSize": page_size,
             },
@@ -207,7 +213,7 @@ class Operations:
         return models.JobRunData(answer["data"])
 
     def retry_job_run(
-        self, ingest_job_run_id: str, body: bodies.RunRequest, *, idempotency_key: str | None = None
+        self, ingest_job_run_id: str, body: bodies.RetryRequest, *, idempotency_key: str | None = None
     ) -> models.JobRunData:
         """Run the failed documents of a job run again: `POST /v1/ingest-job-runs/{ingest_job_run_id}/retry`."""
         answer = self._transport.json(
@@ -221,12 +227,12 @@ class Operations:
         return models.JobRunData(answer["data"])
 
     def semantic_search(self, body: bodies.SearchRequest) -> models.SearchData:
-        """Search by meaning: `POST /v1/search`."""
+        """Semantic search: `POST /v1/search`."""
         answer = self._transport.json("POST", "/v1/search", body=body, repeatable=True)
         return models.SearchData(answer["data"])
 
     def hybrid_search(self, body: bodies.HybridSearchRequest) -> models.SearchData:
-        """Search by meaning and words: `POST /v1/search/hybrid`."""
+        """Hybrid search: `POST /v1/search/hybrid`."""
         answer = self._transport.json("POST", "/v1/search/hybrid", body=body, repeatable=True)
         return models.SearchData(answer["data"])
 
@@ -292,6 +298,24 @@ class Operations:
         )
         return models.EvaluationDeletedAnswer(answer)
 
+    def list_questions(
+        self,
+        evaluation_id: str,
+        *,
+        cursor: str | None = None,
+        page_size: int | None = None,
+        namespace_id: str,
+        query: str | None = None,
+    ) -> models.QuestionsData:
+        """List the questions of an evaluation: `GET /v1/evaluations/{evaluation_id}/questions`."""
+        answer = self._transport.json(
+            "GET",
+            f"/v1/evaluations/{segment(evaluation_id)}/questions",
+            query={"cursor": cursor, "pageSize": page_size, "namespaceId": namespace_id, "query": query},
+            repeatable=True,
+        )
+        return models.QuestionsData(answer["data"])
+
     def start_run(
         self, evaluation_id: str, body: bodies.StartRun, *, idempotency_key: str | None = None
     ) -> models.RunData:
@@ -318,12 +342,20 @@ class Operations:
         )
         return models.RunsData(answer["data"])
 
-    def get_run(self, evaluation_id: str, run_id: str, *, namespace_id: str) -> models.RunData:
+    def get_run(
+        self,
+        evaluation_id: str,
+        run_id: str,
+        *,
+        namespace_id: str,
+        question_limit: int | None = None,
+        changed: str | None = None,
+    ) -> models.RunData:
         """Get a run: `GET /v1/evaluations/{evaluation_id}/runs/{run_id}`."""
         answer = self._transport.json(
             "GET",
             f"/v1/evaluations/{segment(evaluation_id)}/runs/{segment(run_id)}",
-            query={"namespaceId": namespace_id},
+            query={"namespaceId": namespace_id, "questionLimit": question_limit, "changed": changed},
             repeatable=True,
         )
         return models.RunData(answer["data"])
@@ -617,12 +649,40 @@ class Operations:
         answer = self._transport.json("PATCH", "/v1/organization", body=body, repeatable=True)
         return models.OrganizationData(answer["data"])
 
-    def list_audit_entries(self, *, cursor: str | None = None, page_size: int | None = None) -> models.AuditData:
+    def list_audit_entries(
+        self,
+        *,
+        cursor: str | None = None,
+        page_size: int | None = None,
+        object_type: str | None = None,
+        object: str | None = None,
+        key_name: str | None = None,
+        outcome: Literal["DONE", "REFUSED"] | None = None,
+        from_: str | None = None,
+        to: str | None = None,
+    ) -> models.AuditData:
         """Read the audit log: `GET /v1/audit`."""
         answer = self._transport.json(
-            "GET", "/v1/audit", query={"cursor": cursor, "pageSize": page_size}, repeatable=True
+            "GET",
+            "/v1/audit",
+            query={
+                "cursor": cursor,
+                "pageSize": page_size,
+                "objectType": object_type,
+                "object": object,
+                "keyName": key_name,
+                "outcome": outcome,
+                "from": from_,
+                "to": to,
+            },
+            repeatable=True,
         )
         return models.AuditData(answer["data"])
+
+    def read_queue(self) -> models.QueueData:
+        """Read the queue: `GET /v1/queue`."""
+        answer = self._transport.json("GET", "/v1/queue", repeatable=True)
+        return models.QueueData(answer["data"])
 
     def read_metrics(self) -> bytes:
         """Figures for Prometheus: `GET /metrics`."""

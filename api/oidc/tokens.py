@@ -1,0 +1,226 @@
+"""What a bearer token says of a person, once it is known to be the issuer's, for this service, and valid now.
+
+OpenID Connect Core 1.0 (3.1.3.7), RFC 7519 and RFC 8725. What a token's header names as its key (`jku`, `x5u`, `jwk`,
+`x5c`) is not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+
+from api.oidc.issuer_keys import ALGORITHMS, IssuerAway, IssuerKey, IssuerKeys
+from retrieval import principals
+from retrieval.conditions.model import storable
+from retrieval.errors import ErrorCode, ServiceError
+
+LONGEST = 16 * 1024
+"""Characters of a token."""
+LEEWAY = 30
+"""Seconds by which the issuer's clock and this machine's may differ."""
+GROUPS = 1_000
+_LAST = 253_402_300_799
+"""The last second of the year 9999."""
+_TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt", "application/jwt"})
+"""What a header may say that the token is; others, as a logout token, sign nobody in."""
+_NAMES = ("name", "preferred_username", "email", "sub")
+_UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What reading a token that somebody made up may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who a token is about. `subject`: the claim `sub`; `id`: of this subject at this issuer; `name`: to be shown.
+
+    `principal` and `groups`: by normal names, as `access` of documents has them. `issued`, `expires`: Unix seconds.
+    """
+
+    id: str
+    subject: str
+    name: str
+    principal: str
+    groups: tuple[str, ...]
+    issued: int
+    expires: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """What a token is checked against. `clients`: whose tokens alone are accepted, any if empty."""
+
+    issuer: str
+    audiences: frozenset[str]
+    clients: frozenset[str] = frozenset()
+    client_id: str | None = None
+    principal_claim: str = "sub"
+    groups_claim: str = "groups"
+
+
+class Verifier:
+    """Checks the tokens of one issuer."""
+
+    def __init__(self, rules: TokenRules, keys: IssuerKeys) -> None:
+        self._rules = rules
+        self._keys = keys
+
+    async def verify(self, token: str) -> Person:
+        """The person; UNAUTHORIZED with what is wrong, SERVICE_UNAVAILABLE where the issuer's key cannot be had."""
+        if len(token) > LONGEST:
+            raise refused("token_too_long", f"The token is longer than {LONGEST:,} characters.")
+        kid, algorithm = _header(token)
+        if _unverified(token).get("iss") != self._rules.issuer:
+            raise refused("unknown_issuer", "The token is of another issuer than the one that this service accepts.")
+        try:
+            key = await self._keys.find(kid, algorithm)
+        except IssuerAway as error:
+            message = "The token cannot be checked: its issuer does not answer. Try again in a moment."
+            raise ServiceError(ErrorCode.SERVICE_UNAVAILABLE, message, reason="issuer_away") from error
+        if key is None:
+            message = "The token is signed by a key that its issuer does not publish. Sign in again for a new token."
+            raise refused("unknown_key", message)
+        return _person(self._rules, self._claims(token, key))
+
+    async def close(self) -> None:
+        await self._keys.close()
+
+    def _claims(self, token: str, key: IssuerKey) -> dict[str, Any]:
+        rules = self._rules
+        try:
+            claims = jwt.decode(
+                token,
+                key.public,
+                algorithms=[key.algorithm],
+                audience=sorted(rules.audiences),
+                issuer=rules.issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp", "iat", "iss", "aud", "sub"]},
+            )
+        except jwt.ExpiredSignatureError as error:
+            raise refused("expired_token", "The token has expired. Sign in again for a new one.") from error
+        except jwt.ImmatureSignatureError as error:
+            message = "The token is not valid yet: look at the clocks of its issuer and of this service."
+            raise refused("token_not_yet_valid", message) from error
+        except jwt.InvalidAudienceError as error:
+            raise _wrong_audience() from error
+        except jwt.MissingRequiredClaimError as error:
+            raise refused("missing_claim", "The token lacks one of exp, iat, iss, aud and sub.") from error
+        except jwt.InvalidSignatureError as error:
+            raise refused("bad_signature", "The token's signature is wrong. Send it as its issuer gave it.") from error
+        except _UNREADABLE as error:
+            raise _malformed() from error
+        _check_purpose(rules, claims)
+        return claims
+
+
+def is_token(credential: str) -> bool:
+    """Whether a bearer credential is meant as a token: three parts, where an API key has one."""
+    return credential.count(".") == 2
+
+
+def refused(reason: str, message: str) -> ServiceError:
+    """UNAUTHORIZED as RFC 6750 has it."""
+    described = "".join(one for one in message if " " <= one <= "~" and one not in '"\\')
+    challenge = f'Bearer error="invalid_token", error_description="{described}"'
+    return ServiceError(ErrorCode.UNAUTHORIZED, message, reason=reason, headers={"WWW-Authenticate": challenge})
+
+
+def _malformed() -> ServiceError:
+    return refused("malformed_token", "The token is not a JSON Web Token that can be read.")
+
+
+def _wrong_audience() -> ServiceError:
+    message = "The token is for another audience than this service. Ask its issuer for one for this service."
+    return refused("wrong_audience", message)
+
+
+def _header(token: str) -> tuple[str | None, str]:
+    """The key's id and the algorithm, as the header says."""
+    try:
+        header = jwt.get_unverified_header(token)
+    except _UNREADABLE as error:
+        raise _malformed() from error
+    kid, algorithm, kind = header.get("kid"), header.get("alg"), header.get("typ", "JWT")
+    if algorithm not in ALGORITHMS:
+        raise refused("algorithm_not_allowed", f"The token is not signed with {', '.join(ALGORITHMS)}.")
+    if "crit" in header or not isinstance(kid, str | None) or str(kind).lower() not in _TYPES:
+        raise refused("wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token.")
+    return kid, algorithm
+
+
+def _unverified(token: str) -> Mapping[str, Any]:
+    try:
+        return jwt.decode(token, options={"verify_signature": False})
+    except _UNREADABLE as error:
+        raise _malformed() from error
+
+
+def _check_purpose(rules: TokenRules, claims: Mapping[str, Any]) -> None:
+    """For which client the token is, and that it is one to sign in with."""
+    azp, audience = claims.get("azp"), claims["aud"]
+    several = isinstance(audience, list) and len(set(map(str, audience))) > 1
+    known = rules.clients or rules.audiences | frozenset(filter(None, [rules.client_id]))
+    is_known = isinstance(azp, str) and azp in known
+    if (several or (rules.clients and azp is not None)) and not is_known:
+        message = "The token was made for another client than those that this service accepts."
+        raise refused("wrong_client", message)
+    if "events" in claims or str(claims.get("typ", "Bearer")).lower() in {"logout", "refresh", "offline"}:
+        raise refused("wrong_token_type", "The token is of a kind that signs nobody in. Send an ID or access token.")
+
+
+def _person(rules: TokenRules, claims: Mapping[str, Any]) -> Person:
+    subject, named = claims["sub"], claims.get(rules.principal_claim)
+    if not isinstance(subject, str) or not subject.strip() or len(subject) > principals.BYTES or not storable(subject):
+        raise _malformed()
+    if rules.principal_claim == "email" and str(claims.get("email_verified")).lower() != "true":
+        message = "The token does not say that its issuer has verified the e-mail address."
+        raise refused("unverified_email", message)
+    whose = hashlib.sha256(f"{rules.issuer}\0{subject}".encode()).hexdigest()[:32]
+    shown = next((claims[name] for name in _NAMES if isinstance(claims.get(name), str) and claims[name].strip()), "")
+    try:
+        return Person(
+            id=f"oidc_{whose}",
+            subject=subject,
+            name="".join(filter(str.isprintable, shown))[:200],
+            principal=_names([named], rules.principal_claim)[0],
+            groups=_groups(rules, claims),
+            issued=_moment(claims["iat"]),
+            expires=_moment(claims["exp"]),
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _malformed() from error
+
+
+def _moment(told: float) -> int:
+    """Unix seconds, of a time that the calendar has."""
+    return min(max(int(told), 0), _LAST)
+
+
+def _groups(rules: TokenRules, claims: Mapping[str, Any]) -> tuple[str, ...]:
+    """The groups that the token lists, all or none: a group that is left out could be one that is denied."""
+    elsewhere = claims.get("_claim_names")
+    if claims.get("hasgroups") or (isinstance(elsewhere, dict) and rules.groups_claim in elsewhere):
+        message = "The token leaves out the person's groups, for they are too many: have its issuer list fewer."
+        raise refused("groups_left_out", message)
+    found: Any = claims.get(rules.groups_claim)
+    if found is None and "." in rules.groups_claim:
+        found = claims
+        for part in rules.groups_claim.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+    listed = [found] if isinstance(found, str) else found or []
+    if not isinstance(listed, list) or len(listed) > GROUPS:
+        raise refused("wrong_groups", f"The claim {rules.groups_claim} is not a list of at most {GROUPS:,} groups.")
+    return tuple(dict.fromkeys(_names(listed, rules.groups_claim)))
+
+
+def _names(listed: Sequence[Any] | Iterable[Any], claim: str) -> list[str]:
+    """By their normal form, in their order."""
+    if not all(isinstance(one, str) for one in listed):
+        raise refused("missing_claim", f"The token's claim {claim} is not there, or not text.")
+    try:
+        return [principals.checked(one, ErrorCode.UNAUTHORIZED, claim) for one in listed]
+    except ServiceError as error:
+        raise refused("wrong_claim", f"The token's claim {claim} holds a name that cannot be used here.") from error

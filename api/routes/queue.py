@@ -1,0 +1,26 @@
+"""The queue and the workers: whether something is stuck, and why."""
+
+from __future__ import annotations
+
+from api.operation import Call, TenantUse, operation
+from api.wire.queue import QueueAnswer, QueueData
+from retrieval.errors import ErrorCode
+from retrieval.readiness import work
+
+
+@operation(
+    "GET",
+    "/v1/queue",
+    tag="Administration",
+    tenant=TenantUse.IGNORED,
+    invalid=ErrorCode.INVALID_REQUEST,
+    summary="Read the queue",
+    answer=QueueAnswer,
+)
+async def read_queue(call: Call[None, None]) -> QueueAnswer:
+    """What of the organization waits, what it waits for, and what workers have in hand; all tenants together."""
+    found = await work.read(call.services.db, call.caller.organization)
+    return QueueAnswer(message="Queue fetched successfully", data=QueueData.of(found))
+
+
+HANDLERS = (read_queue,)

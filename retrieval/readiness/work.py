@@ -1,0 +1,133 @@
+"""What an organization's queue and its work are doing now, for people who ask whether something is stuck, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, LiteralString
+
+from retrieval.database.database import Database
+from retrieval.database.held import NOT_HELD
+from retrieval.jobs.notifications import LISTENER
+from retrieval.readiness import dispatch
+from retrieval.readiness.dispatch import Dispatch
+
+MOST: Final = 50
+"""Rows of each list at most, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A vendor or site that is not asked for now. `job_runs`: those of the organization that wait for it."""
+
+    name: str
+    reason: str
+    failures: int
+    since: datetime
+    until: datetime
+    job_runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """Job runs of one source and scope that a worker has in hand together; `job_run_id` is the first of them.
+
+    `lease_until`: until then the worker is taken to be alive; None while the flow run has not begun.
+    """
+
+    job_run_id: str
+    namespace: str
+    tenant: str
+    source: str
+    job_runs: int
+    attempt: int
+    document: str | None
+    created_at: datetime
+    started_at: datetime | None
+    lease_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Of one organization, but `workers` and `dispatch`, which are the installation's.
+
+    `queued`: job runs that wait for a worker, since `oldest`; `held`: those that wait for somebody who does not answer.
+    `workers`: how many are connected.
+    """
+
+    queued: int
+    oldest: datetime | None
+    held: int
+    workers: int
+    breakers: list[Held]
+    working: list[Working]
+    dispatch: Dispatch
+
+
+_PART: LiteralString = """
+    with part as materialized (
+        select p.id, p.namespace_id, p.tenant from partitions p join namespaces n on n.id = p.namespace_id
+        where n.organization_id = %(organization)s and n.deleted_at is null
+    ),
+"""
+_READ: LiteralString = (
+    _PART
+    + """
+    waits as (
+        select r.created_at, """
+    + NOT_HELD
+    + """ as may_leave from job_runs r join part on part.id = r.partition_id
+        where r.finished_at is null and r.status = 'QUEUED'
+    )
+    select
+        (select count(*) from waits where may_leave) as queued,
+        (select min(created_at) from waits where may_leave) as oldest,
+        (select count(*) from waits where not may_leave) as held,
+        (select count(*) from pg_stat_activity
+         where datname = current_database() and application_name = %(worker)s) as workers
+"""
+)
+_BREAKERS: LiteralString = (
+    _PART
+    + """
+    waits as materialized (
+        select r.waits_for, r.partition_id, r.source = 'REEMBED' as leads_away, count(*) as job_runs
+        from job_runs r join part on part.id = r.partition_id
+        where r.finished_at is null and r.status = 'QUEUED' group by 1, 2, 3
+    )
+    select k.name, k.reason, k.failures, k.opened_at as since, k.open_until as until,
+           (select coalesce(sum(w.job_runs), 0)::int from waits w
+            where w.waits_for = k.key or (w.partition_id = any(k.partitions) and not w.leads_away)) as job_runs
+    from breakers k where k.organization_id = %(organization)s and k.open_until > now() and k.opened_at is not null
+    order by k.opened_at limit %(most)s
+"""
+)
+"""`job_runs`: what `held` counts, by whom it waits for; what waits for two of them counts for both."""
+_WORKING: LiteralString = """
+    select runs.first as job_run_id, n.id as namespace, p.tenant, b.source, runs.count as job_runs, b.attempt,
+           b.created_at, b.started_at, b.lease_until,
+           (select d.name from run_documents d where d.document_id = b.at_work and d.job_run_id = runs.first)
+               as document
+    from batches b join partitions p on p.id = b.partition_id join namespaces n on n.id = p.namespace_id
+    cross join lateral (
+        select count(*) as count, (array_agg(r.id order by r.number))[1] as first from job_runs r
+        where r.batch_id = b.id and r.finished_at is null
+    ) runs
+    where n.organization_id = %(organization)s and n.deleted_at is null
+      and b.finished_at is null and b.dispatched_at is not null and runs.count > 0
+    order by b.created_at limit %(most)s
+"""
+
+
+async def read(db: Database, organization: str) -> Queue:
+    """As it is now, counted afresh."""
+    values: dict[str, Any] = {"organization": organization, "most": MOST, "worker": LISTENER}
+    counted = await db.async_row(_READ, values)
+    if counted is None:
+        raise RuntimeError("a count gave no row")
+    return Queue(
+        **counted,
+        breakers=[Held(**row) for row in await db.async_rows(_BREAKERS, values)],
+        working=[Working(**row) for row in await db.async_rows(_WORKING, values)],
+        dispatch=await dispatch.async_look(db),
+    )

@@ -1,0 +1,77 @@
+"""Every operation with a token of the identity provider, by role: what the table of scopes says, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from api.oidc.roles import BEYOND_ONE_PERSON, ROLE_SCOPES
+from api.permissions import of
+from retrieval.accounts import api_keys, organizations
+from retrieval.setting_values import OidcRole
+from tests.api.every_operation.test_isolation import ROUTES, Worlds, case_name, holds
+from tests.api.support import Organization, assert_error, client_of, serve
+from tests.standins import oidc_provider
+from tests.standins.oidc_provider import Provider
+
+ROLES = ("viewer", "editor", "admin")
+
+
+@pytest.fixture(scope="module")
+def served(api_db, api_settings, api_database, ring):
+    """A provider, two organizations, and the API that lets each role into the first and `strangers` into the other."""
+    own, other = (organizations.create(api_db, name, requests_per_minute=100_000) for name in ("own", "other"))
+    roles = [OidcRole(group=role, role=role, organization=own.id) for role in ROLES]
+    roles.append(OidcRole(group="strangers", role="admin", organization=other.id))
+    with oidc_provider.serving(Provider(seconds=3600)) as provider:
+        said = {"oidc_issuer": provider.issuer, "oidc_audience": [provider.client_id], "oidc_roles": roles}
+        with serve(api_settings.model_copy(update=said), api_database, ring) as base:
+            yield provider, own, base
+
+
+@pytest.fixture(scope="module")
+def worlds(served, api_db, ring):
+    """By role, all that the first organization may have, as a person of that role asks for it; and as a stranger."""
+    provider, own, base = served
+    made = Worlds(base, api_db, ring)
+    key = api_keys.create(api_db, ring, own.id, "application").api_key
+    org = Organization(own.id, made.client(key), key, api_db, ring, base)
+    people = {role: client_of(base, provider.token("owner", groups=[role])) for role in (*ROLES, "strangers")}
+    filled = {role: replace(made.fill(org, "alice"), client=client) for role, client in people.items()}
+    yield filled
+    for client in people.values():
+        client.close()
+    made.close()
+
+
+@pytest.mark.decision("H275")
+@pytest.mark.parametrize("route", ROUTES, ids=case_name)
+@pytest.mark.parametrize("role", ROLES)
+def test_a_person_gets_what_the_role_allows(worlds, role, route):
+    permission = of(route.method, route.path)
+    allowed = permission.on_behalf or role in BEYOND_ONE_PERSON
+    allowed = allowed and permission.scope in {None, *ROLE_SCOPES[role]}
+    answer = worlds[role].send(route)
+    assert answer.status_code < 500, answer.text
+    assert "x-ratelimit-remaining" in answer.headers
+    if allowed:
+        assert answer.status_code not in {401, 403}, answer.text
+    elif route.path == "/metrics":
+        assert answer.status_code == 403
+    else:
+        reason = assert_error(answer, 403, "FORBIDDEN")["error"]["details"]["reason"]
+        assert reason in {"missing_scope", "on_behalf"}
+
+
+@pytest.mark.decision("H275")
+@pytest.mark.parametrize("route", ROUTES, ids=case_name)
+def test_an_admin_of_another_organization_reaches_nothing(worlds, route):
+    """With each id that is somebody else's, under the name that has all rights there."""
+    world = worlds["strangers"]
+    for place in route.places():
+        if place.kind in world.own:
+            answer = world.send(route, place=place, value=world.own[place.kind])
+            assert answer.status_code < 500, answer.text
+            told = {kind: one for kind, one in world.own.items() if kind not in {place.kind, "tenant"}}
+            assert holds(answer, replace(world, own=told)) == []

@@ -1,0 +1,178 @@
+"""What is done on behalf of a user touches nothing that is hidden from that user (D69)."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from retrieval.ports import Scope
+from tests.api.routes.test_access import listed, names, set_access
+from tests.api.support import assert_error
+from tests.library import Library
+
+BOB = {"X-On-Behalf-Of": "bob"}
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace()
+
+
+@pytest.fixture
+def library(api_db, org, space):
+    return Library(api_db, Scope(org.id, space), None)
+
+
+@pytest.fixture
+def archive(org, space, library, api_db):
+    """`a.zip` with `open`, `hidden` and, within `inner.zip`, which is hidden, `deep`: by external id."""
+    made = {
+        name: library.put([name], external_id=name, source="LOCAL_FILE", document_type="FILE")
+        for name in ("a.zip", "open", "hidden", "inner.zip", "deep")
+    }
+    for name, above in (("open", "a.zip"), ("hidden", "a.zip"), ("inner.zip", "a.zip"), ("deep", "inner.zip")):
+        values = {"above": made[above], "id": made[name]}
+        api_db.rows("update documents set archive_id = %(above)s where id = %(id)s", values)
+    set_access(org, space, {"users": ["ada"]}, "hidden", "inner.zip")
+    set_access(org, space, {"users": ["cyd"]}, "deep")
+    return made
+
+
+def first(answer):
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.decision("H285")
+def test_two_first_ingestions_at_once_hide_from_each_other_what_is_hidden(org, space, library, api_db):
+    """A document that another transaction makes, and hides, while the user's request waits for it."""
+    config = {"text": "Bob's words.", "externalId": "it"}
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
+    with ThreadPoolExecutor(1) as pool:
+        with api_db.transaction() as connection:
+            connection.execute(
+                "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
+                " status, metadata, access) values ('doc_first' || %(p)s, %(p)s, 'job_1', 'ijr_1', 'TEXT', 'it',"
+                " 'TEXT', 'it', 'SUCCESS', '{}', '{\"users\": [\"ada\"]}')",
+                {"p": library.partition},
+            )
+            waiting = pool.submit(org.client.post, "/v1/ingest/text", json=body, headers=BOB)
+            until(lambda: api_db.row("select 1 from pg_locks where not granted and locktype = 'transactionid'"))
+        refused = waiting.result(20)
+    assert assert_error(refused, 403, "FORBIDDEN")["error"]["details"]["reason"] == "hidden_document"
+    runs = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]
+    assert runs["ingestJobRuns"] == []
+    assert names(org.client, space, "ada") == {"it"}
+
+
+def until(condition):
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.decision("H285")
+def test_a_deletion_for_a_user_leaves_what_is_hidden_within(org, space, archive, api_db):
+    body = {"namespaceId": space, "filterConfig": {"documentIds": [archive["a.zip"]]}}
+    gone = first(org.client.request("DELETE", "/v1/documents", json=body, headers=BOB))
+    assert gone["message"].startswith("2 documents ")
+    receipt = first(org.client.get(f"/v1/deletions/{gone['deletionId']}"))["data"]["deletion"]
+    assert receipt["documents"] == 2
+    assert names(org.client, space) == {"hidden", "inner.zip", "deep"}
+    assert names(org.client, space, "ada") == {"hidden", "inner.zip"}
+    left = api_db.rows(
+        "select id from documents where archive_id = %(id)s and deleted_at is null", {"id": archive["a.zip"]}
+    )
+    assert left == []
+    body["filterConfig"]["documentIds"] = [archive["inner.zip"]]
+    first(org.client.request("DELETE", "/v1/documents", json=body))
+    assert names(org.client, space) == {"hidden"}
+
+
+@pytest.mark.decision("H285")
+def test_access_that_a_user_gives_does_not_reach_what_is_hidden_within(org, space, archive):
+    body = {
+        "namespaceId": space,
+        "filterConfig": {"documentIds": [archive["a.zip"]]},
+        "data": {"access": {"users": ["bob", "eve"]}},
+    }
+    first(org.client.patch("/v1/documents", json=body, headers=BOB))
+    assert names(org.client, space, "bob") == names(org.client, space, "eve") == {"a.zip", "open"}
+    assert (names(org.client, space, "ada"), names(org.client, space, "cyd")) == ({"hidden", "inner.zip"}, {"deep"})
+    first(org.client.patch("/v1/documents", json={**body, "data": {"access": {"users": ["eve"]}}}))
+    assert names(org.client, space, "eve") == set(archive)
+
+
+@pytest.mark.decision("D69")
+def test_a_member_does_not_name_an_archive_that_is_hidden(org, space, archive):
+    set_access(org, space, {"users": ["ada"]}, "a.zip")
+    set_access(org, space, {"users": ["bob"]}, "open")
+    (shown,) = listed(org.client, space, "bob")
+    assert (shown["externalId"], shown["archive"]) == ("open", None)
+    body = {"namespaceId": space, "filterConfig": {"documentIds": [archive["open"]]}, "data": {"metadata": {"a": 1}}}
+    changed = first(org.client.patch("/v1/documents", json=body, headers=BOB))["data"]["documents"]
+    assert [one["archive"] for one in changed] == [None]
+    assert {one["externalId"]: one["archive"] for one in listed(org.client, space)}["open"] == {"id": archive["a.zip"]}
+
+
+@pytest.mark.decision("D69")
+def test_a_user_is_told_why_an_ingestion_of_its_own_found_nothing(org, api_db):
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    config = {"url": "https://example.org/"}
+    body = {"namespaceId": space, "ingestConfig": {"source": "WEBSITE", "config": config}}
+    run = first(org.client.post("/v1/ingest/website", json=body, headers=BOB))["data"]["ingestJobRunId"]
+    api_db.rows(
+        "insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)"
+        " values (%(run)s, 'doc_0' || %(run)s, 0, 1, 'listing of WEBSITE', 'FAILED', 'discover', 'No answer.')",
+        {"run": run},
+    )
+    api_db.rows(
+        "update job_runs set status = 'COMPLETED', to_discover = false, finished_at = now() where id = %(run)s",
+        {"run": run},
+    )
+
+    def told(user):
+        where = {"params": {"namespaceId": space}, "headers": {"X-On-Behalf-Of": user}}
+        read = first(org.client.get(f"/v1/ingest-job-runs/{run}", **where))["data"]
+        (listed,) = first(org.client.get("/v1/ingest-job-runs", **where))["data"]["ingestJobRuns"]
+        return read["outcome"], listed["outcome"], [one["error"] for one in read["documents"]["failed"]]
+
+    assert told("Bob") == ("FAILED", "FAILED", ["No answer."])
+    assert told("ada") == ("SUCCEEDED", "SUCCEEDED", [])
+
+
+@pytest.mark.decision("H303")
+def test_what_was_hidden_is_no_part_of_a_users_run_after_it_is_deleted(org, api_db):
+    """A listing for Bob found a file that the service shows to Ada alone; its document is deleted and swept since."""
+    space = org.namespace(webScraperConfig={"provider": "BUILTIN"})
+    body = {"namespaceId": space, "ingestConfig": {"source": "WEBSITE", "config": {"url": "https://example.org/"}}}
+    run = first(org.client.post("/v1/ingest/website", json=body, headers=BOB))["data"]["ingestJobRunId"]
+    api_db.rows(
+        "insert into run_documents (job_run_id, document_id, position, generation, name, status, stage, error)"
+        " values (%(run)s, 'doc_1' || %(run)s, 0, 1, 'wages.txt', 'FAILED', 'fetched', 'The wages cannot be read.')",
+        {"run": run},
+    )
+    where = {"params": {"namespaceId": space}, "headers": BOB}
+    told = first(org.client.get(f"/v1/ingest-job-runs/{run}", **where))["data"]
+    assert (told["documents"]["failed"], told["progress"]["failed"]) == ([], 0)
+    whole = first(org.client.get(f"/v1/ingest-job-runs/{run}", params={"namespaceId": space}))["data"]
+    assert [one["error"] for one in whole["documents"]["failed"]] == ["The wages cannot be read."]
+
+
+@pytest.mark.decision("D69")
+def test_a_connection_counts_what_the_user_may_see(org, api_db):
+    space = org.namespace(boxConfig={"clientId": "client", "clientSecret": "secret"})
+    body = {"namespaceId": space, "name": "Box", "connector": "BOX"}
+    made = first(org.client.post("/v1/connections", json=body))["data"]["connection"]["id"]
+    library = Library(api_db, Scope(org.id, space), None)
+    for name in ("one", "two"):
+        library.put([name], external_id=name, source="BOX", connection_id=made)
+    set_access(org, space, {"users": ["ada"]}, "one")
+
+    def counted(**headers):
+        return first(org.client.get(f"/v1/connections/{made}", headers=headers))["data"]["documents"]["own"]
+
+    assert (counted(), counted(**BOB), counted(**{"X-On-Behalf-Of": "ada"})) == (2, 1, 2)

@@ -1,0 +1,139 @@
+"""Documents found over HTTP by a piece of their name, by site, and by access that is not known (H265)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retrieval.accounts import tenants
+from retrieval.ports import Scope
+from tests.api.support import assert_error
+from tests.library import Library
+
+PAGES = {
+    "Getting started": "https://docs.example.org/start",
+    "Seals": "https://docs.example.org/seals",
+    "Prices": "https://shop.example.org/prices",
+}
+
+
+@pytest.fixture
+def space(org):
+    """Three pages of two sites, a file and a text."""
+    made = org.namespace()
+    library = Library(org.db, Scope(org.id, made, ""), None)
+    for name, url in PAGES.items():
+        library.put(name=name, external_id=url, document_type="URL", source="WEBSITE")
+    library.put(name="Harbour Seal.pdf", external_id="f1", document_type="FILE", source="LOCAL_FILE")
+    library.put(name="hidden seal", external_id="t1")
+    return made
+
+
+def ask(org, method, path, space, filters, headers=None, **more):
+    body = {"namespaceId": space, "filterConfig": filters, **more}
+    return org.client.request(method, path, json=body, headers=headers or {})
+
+
+def names(org, space, filters, headers=None):
+    answer = ask(org, "POST", "/v1/documents", space, filters, headers)
+    assert answer.status_code == 200, answer.text
+    return {one["name"] for one in answer.json()["data"]["documents"]}
+
+
+@pytest.mark.decision("H265")
+@pytest.mark.parametrize(
+    ("filters", "wanted"),
+    [
+        ({"text": "seal"}, {"Seals", "Harbour Seal.pdf", "hidden seal"}),
+        ({"text": "SEAL harbour"}, {"Harbour Seal.pdf"}),
+        ({"text": "shop.example"}, {"Prices"}),
+        ({"text": "seal", "documentTypes": ["URL"]}, {"Seals"}),
+        ({"text": "", "sites": None, "accessStatuses": []}, {*PAGES, "Harbour Seal.pdf", "hidden seal"}),
+        ({"sites": ["docs.example.org"]}, {"Getting started", "Seals"}),
+        ({"sites": ["DOCS.example.org", "shop.example.org"]}, set(PAGES)),
+        ({"sites": ["example.org"]}, set()),
+        ({"sites": ["docs.example.org"], "text": "start"}, {"Getting started"}),
+        ({"accessStatuses": ["UNKNOWN"]}, set()),
+    ],
+)
+def test_what_is_found(org, space, filters, wanted):
+    assert names(org, space, filters) == wanted
+
+
+@pytest.mark.parametrize(
+    ("filters", "field"),
+    [
+        ({"text": "x" * 201}, "filterConfig.text"),
+        ({"text": ["x"]}, "filterConfig.text"),
+        ({"sites": "docs.example.org"}, "filterConfig.sites"),
+        ({"accessStatuses": ["KNOWN"]}, "filterConfig.accessStatuses"),
+    ],
+)
+def test_what_cannot_be_looked_for_is_refused_by_its_field(org, space, filters, field):
+    answer = ask(org, "POST", "/v1/documents", space, filters)
+    assert assert_error(answer, 400, "INVALID_FILTER_CONFIG")["error"]["details"]["field"] == field
+
+
+def test_sites_are_counted_among_what_matches(org, space):
+    include = {"documents": False, "statsBySite": True}
+
+    def sites(filters):
+        data = ask(org, "POST", "/v1/documents", space, filters, includeConfig=include).json()["data"]
+        return [(one["site"], one["totalCount"]) for one in data["statsBySite"]]
+
+    assert sites({}) == [("docs.example.org", 2), ("shop.example.org", 1)]
+    assert sites({"text": "seal"}) == [("docs.example.org", 1)]
+    assert sites({"documentTypes": ["TEXT"]}) == []
+
+
+def test_what_is_done_by_a_search_touches_what_it_finds_and_nothing_else(org, space):
+    changed = ask(org, "PATCH", "/v1/documents", space, {"text": "seal"}, data={"metadata": {"seen": True}})
+    assert changed.json()["data"]["itemsUpdated"] == 3
+    assert names(org, space, {"metadata": {"seen": True}}) == names(org, space, {"text": "seal"})
+    deleted = ask(org, "DELETE", "/v1/documents", space, {"sites": ["docs.example.org"]})
+    assert deleted.json()["message"] == "2 documents deleted successfully"
+    assert names(org, space, {}) == {"Prices", "Harbour Seal.pdf", "hidden seal"}
+    for filters in ({"text": "  "}, {"sites": []}):
+        assert_error(ask(org, "DELETE", "/v1/documents", space, filters), 400, "INVALID_FILTER_CONFIG")
+    assert_error(ask(org, "DELETE", "/v1/documents", space, {"text": "nowhere"}), 404, "DOCUMENTS_NOT_FOUND")
+
+
+def test_another_tenant_and_organization_find_nothing_of_it(org, organization, space):
+    tenants.create(org.db, org.id, "alice")
+    assert names(org, space, {"text": "seal"}, {"X-Tenant-ID": "alice"}) == set()
+    assert names(org, space, {"sites": ["docs.example.org"]}, {"X-Tenant-ID": "alice"}) == set()
+    stranger = ask(organization(), "POST", "/v1/documents", space, {"text": "seal"})
+    assert_error(stranger, 404, "NAMESPACE_NOT_FOUND")
+
+
+@pytest.mark.decision("D69")
+@pytest.mark.decision("H265")
+def test_a_user_finds_and_counts_what_they_may_see(org, space):
+    nobody = json.dumps({"users": ["ada"], "groups": [], "denied": {"users": [], "groups": []}, "public": False})
+    org.db.rows(
+        "update documents d set access = %(access)s::jsonb, access_reason = case name when 'hidden seal' then 'x' end"
+        " from partitions p where p.id = d.partition_id and p.namespace_id = %(space)s"
+        " and name in ('hidden seal', 'Prices')",
+        {"access": nobody, "space": space},
+    )
+    bob, ada = {"X-On-Behalf-Of": "bob"}, {"X-On-Behalf-Of": "ada"}
+    assert names(org, space, {"text": "seal"}, bob) == {"Seals", "Harbour Seal.pdf"}
+    assert names(org, space, {"text": "seal"}, ada) == {"Seals", "Harbour Seal.pdf", "hidden seal"}
+    assert names(org, space, {"sites": ["shop.example.org"]}, bob) == set()
+    assert names(org, space, {"accessStatuses": ["UNKNOWN"]}) == {"hidden seal"}
+    assert names(org, space, {"accessStatuses": ["UNKNOWN"]}, bob) == set()
+    data = ask(org, "POST", "/v1/documents", space, {}, bob, includeConfig={"statsBySite": True}).json()["data"]
+    assert [one["site"] for one in data["statsBySite"]] == ["docs.example.org"]
+    refused = ask(org, "DELETE", "/v1/documents", space, {"sites": ["shop.example.org"]}, bob)
+    assert_error(refused, 404, "DOCUMENTS_NOT_FOUND")
+
+
+def test_a_search_takes_the_same_filter(org, space):
+    body = {
+        "namespaceId": space,
+        "query": "seal",
+        "filter": {"documents": {"text": "seal", "sites": ["docs.example.org"]}},
+    }
+    answer = org.client.post("/v1/search", json=body)
+    assert answer.status_code == 200, answer.text

@@ -1,0 +1,68 @@
+"""The queue and the workers, as the admin app shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval import ids
+
+
+def queue(org):
+    answer = org.client.get("/v1/queue")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+@pytest.mark.decision("H280")
+def test_it_says_what_waits_and_what_is_worked_on(org, organization):
+    stranger, space = organization(), org.namespace()
+    waits = org.text(space, "waits")["data"]["ingestJobRunId"]
+    begun = org.text(space, "begun")["data"]["ingestJobRunId"]
+    assert (queue(org)["queued"], queue(org)["working"]) == (2, [])
+    batch = ids.new_id("b_")
+    org.db.rows(
+        "insert into batches (id, partition_id, source, size, created_at, dispatched_at, started_at, lease_until)"
+        " select %(batch)s, partition_id, source, 1, now(), now(), now(), now() + interval '30 s' from job_runs"
+        " where id = %(run)s",
+        {"batch": batch, "run": begun},
+    )
+    org.db.rows(
+        "update job_runs set batch_id = %(batch)s, status = 'PROCESSING', started_at = now() where id = %(run)s",
+        {"batch": batch, "run": begun},
+    )
+    found = queue(org)
+    assert (found["queued"], found["held"], found["breakers"]) == (1, 0, [])
+    assert found["oldestQueuedAt"]["isoString"].endswith("Z")
+    (work,) = found["working"]
+    assert (work["ingestJobRunId"], work["namespaceId"], work["source"], work["jobRuns"]) == (begun, space, "TEXT", 1)
+    assert waits not in str(found)
+    others = queue(stranger)
+    assert (others["queued"], others["oldestQueuedAt"], others["working"]) == (0, None, [])
+    org.db.rows("update batches set finished_at = now() where id = %(batch)s", {"batch": batch})
+
+
+@pytest.mark.decision("H340")
+def test_a_site_that_does_not_answer_holds_its_runs(org, organization):
+    stranger, space = organization(), org.namespace()
+    run = org.text(space, "needs a vendor")["data"]["ingestJobRunId"]
+    key = ids.new_id("k_")
+    org.db.rows(
+        "insert into breakers (key, organization_id, name, reason, failures, patience, opened_at, open_until)"
+        " values (%(key)s, %(org)s, 'docs.example.com', 'It hangs.', 3, 300, now(), now() + interval '1 min')",
+        {"key": key, "org": org.id},
+    )
+    org.db.rows("update job_runs set waits_for = %(key)s where id = %(run)s", {"key": key, "run": run})
+    found = queue(org)
+    assert (found["queued"], found["held"], found["oldestQueuedAt"]) == (0, 1, None)
+    (breaker,) = found["breakers"]
+    assert (breaker["name"], breaker["reason"], breaker["waitingJobRuns"]) == ("docs.example.com", "It hangs.", 1)
+    org.text(space, "needs it, too, as all of the namespace does")
+    org.db.rows(
+        "update breakers set partitions = array(select partition_id from job_runs where id = %(run)s)"
+        " where key = %(key)s",
+        {"key": key, "run": run},
+    )
+    found = queue(org)
+    assert (found["queued"], found["held"], found["breakers"][0]["waitingJobRuns"]) == (0, 2, 2)
+    assert queue(stranger)["breakers"] == []
+    org.db.rows("delete from breakers where key = %(key)s", {"key": key})

@@ -1,0 +1,445 @@
+"""Bearer tokens of an OpenID Connect issuer: what they open, what is refused and how, and whose name is written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from retrieval.accounts import api_keys, organizations
+from retrieval.job_config import JobConfig
+from retrieval.ports import Scope
+from retrieval.setting_values import OidcRole
+from tests.api.routes.test_files import path, upload
+from tests.api.support import Organization, assert_error, client_of, serve
+from tests.library import Library
+from tests.standins import oidc_provider
+from tests.standins.oidc_provider import Provider
+
+TEXT = "What an editor ingests."
+PEOPLE = {
+    "sub-ada": {"name": "Ada", "email": "Ada@Example.com", "email_verified": True, "groups": ["Staff", "auditors"]},
+    "sub-eve": {"name": "Eve", "email": "eve@example.com", "email_verified": True, "groups": ["editors"]},
+    "sub-root": {"name": "Root", "email": "root@example.com", "email_verified": True, "groups": ["admins"]},
+    "sub-tia": {"name": "Tia", "email": "tia@example.com", "email_verified": True, "groups": ["acme"]},
+    "sub-nil": {"name": "Nil", "email": "nil@example.com", "email_verified": True, "groups": ["elsewhere"]},
+    "sub-for": {"name": "For", "email": "ada@example.com", "email_verified": True, "groups": ["strangers"]},
+}
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with oidc_provider.serving(Provider(people=PEOPLE)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def own(api_db):
+    """The organization that people are let into."""
+    return organizations.create(api_db, "people")
+
+
+@pytest.fixture(scope="module")
+def address(provider, own, api_db, api_settings, api_database, ring):
+    """An API with a short list of roles, the last of them in an organization of its own."""
+    foreign = organizations.create(api_db, "others")
+    roles = [
+        OidcRole(group="admins", role="admin", organization=own.id),
+        OidcRole(group="editors", role="editor", organization=own.id),
+        OidcRole(group="acme", role="editor", organization=own.id, tenant="acme"),
+        OidcRole(group="staff", role="viewer", organization=own.id),
+        OidcRole(group="strangers", role="admin", organization=foreign.id),
+        OidcRole(group="lost", role="admin", organization="org_missing"),
+    ]
+    said = {"oidc_issuer": provider.issuer, "oidc_client_id": provider.client_id, "oidc_principal_claim": "email"}
+    roles.append(OidcRole(group="first", role="admin"))
+    few = organizations.create(api_db, "few", requests_per_minute=3)
+    roles.append(OidcRole(group="few", role="viewer", organization=few.id))
+    with serve(api_settings.model_copy(update=said | {"oidc_roles": roles}), api_database, ring) as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def stack():
+    with ExitStack() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def org(own, address, api_db, ring, stack):
+    """The same organization with a key."""
+    key = api_keys.create(api_db, ring, own.id, "the application's").api_key
+    client = stack.enter_context(client_of(address, key))
+    return Organization(own.id, client, key, api_db, ring, address)
+
+
+@pytest.fixture(scope="module")
+def space(org):
+    return org.namespace()
+
+
+@pytest.fixture(scope="module")
+def library(org, space):
+    """One document for each kind of reader."""
+    made = Library(org.db, Scope(org.id, space), None)
+    for name, access in (
+        ("open", None),
+        ("adas", {"users": ["ada@example.com"]}),
+        ("staffs", {"groups": ["staff"]}),
+        ("stored", {"groups": ["nested"]}),
+        ("not-for-auditors", {"public": True, "denied": {"groups": ["auditors"]}}),
+        ("nobodys", {}),
+    ):
+        made.put([f"{name} seals dive"], external_id=name)
+        if access is not None:
+            body = {"namespaceId": space, "filterConfig": {"documentExternalIds": [name]}, "data": {"access": access}}
+            assert org.client.patch("/v1/documents", json=body).status_code == 200
+    members = {"namespaceId": space, "members": {"users": [], "groups": ["auditors"]}}
+    assert org.client.put("/v1/groups/nested", json=members).status_code == 200
+    return made
+
+
+@pytest.fixture
+def ask(address, provider):
+    """A client with a token for a person, or with the given one; `more` are claims: a timedelta counts from now."""
+    with ExitStack() as opened:
+
+        def make(subject: str = "sub-ada", token: str | None = None, **more) -> httpx.Client:
+            now = int(time.time())
+            for name, value in more.items():
+                more[name] = now + int(value.total_seconds()) if isinstance(value, timedelta) else value
+            sent = provider.token(subject, **more) if token is None else token
+            return opened.enter_context(client_of(address, sent))
+
+        yield make
+
+
+def names(client, space, **headers):
+    answer = client.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return {one["externalId"] for one in answer.json()["data"]["documents"]} - {digest(TEXT), digest("Once.")}
+
+
+def digest(text):
+    """The external id of a text that was given none."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def found(client, space, **headers):
+    asked = {"namespaceId": space, "query": "seals", "hybridConfig": {"semanticWeight": 0, "keywordWeight": 1}}
+    answer = client.post("/v1/search/hybrid", json=asked, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return {one["content"].split()[0] for one in answer.json()["data"]["results"]}
+
+
+def refused(answer, reason, status=401, code="UNAUTHORIZED"):
+    details = assert_error(answer, status, code)["error"]
+    assert details["details"]["reason"] == reason
+    if status == 401:
+        assert answer.headers["www-authenticate"].startswith('Bearer error="invalid_token", error_description="')
+    return details["message"]
+
+
+@pytest.mark.decision("D69")
+@pytest.mark.decision("H275")
+def test_a_person_finds_what_is_for_them_and_their_groups(ask, org, space, library):
+    """The groups of the token, in its own spelling, beside those stored; a denied group of the token counts, too."""
+    ada = ask()
+    assert names(ada, space) == found(ada, space) == {"open", "adas", "staffs", "stored"}
+    by_key = {"X-On-Behalf-Of": "ADA@example.com"}
+    assert names(org.client, space, **by_key) == {"open", "adas", "not-for-auditors"}, "the token's groups are its own"
+    assert names(ada, space, **by_key) == {"open", "adas", "staffs", "stored"}, "herself, said twice"
+    assert names(ask("sub-eve"), space) == {"open", "not-for-auditors"}
+
+
+@pytest.mark.decision("H275")
+def test_what_a_person_may_do_is_what_the_role_says(ask, org, space, library):
+    text = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": TEXT}}}
+    group = {"namespaceId": space, "members": {"users": [], "groups": []}}
+    ada, eve, root = ask("sub-ada"), ask("sub-eve"), ask("sub-root")
+    refused(ada.post("/v1/ingest/text", json=text), "missing_scope", 403, "FORBIDDEN")
+    refused(ada.get("/v1/groups/nested", params={"namespaceId": space}), "on_behalf", 403, "FORBIDDEN")
+    refused(ada.get("/v1/keys"), "on_behalf", 403, "FORBIDDEN")
+    assert eve.post("/v1/ingest/text", json=text).status_code == 200
+    assert eve.put("/v1/groups/made", json=group).status_code == 200
+    refused(eve.get("/v1/keys"), "missing_scope", 403, "FORBIDDEN")
+    assert root.get("/v1/keys").status_code == 200
+    assert root.patch(f"/v1/namespaces/{space}", json={"name": "renamed"}).status_code == 200
+    for client, role in ((ada, "viewer"), (eve, "editor"), (root, "admin")):
+        me = client.get("/v1/keys/current").json()["data"]["key"]
+        assert me["role"] == role
+        assert me["principal"].endswith("@example.com")
+        assert me["hint"] == ""
+        issued, expires = (datetime.fromisoformat(me[name]["isoString"]) for name in ("createdAt", "expiresAt"))
+        assert (expires - issued).total_seconds() == 300
+    assert root.get("/v1/keys/current").json()["data"]["key"]["scopes"] == list(api_keys.SCOPES)
+
+
+@pytest.mark.decision("H275")
+def test_only_an_admin_asks_for_somebody_else(ask, space, library):
+    for subject in ("sub-ada", "sub-eve"):
+        answer = ask(subject).post(
+            "/v1/documents", json={"namespaceId": space, "filterConfig": {}}, headers={"X-On-Behalf-Of": "bob"}
+        )
+        refused(answer, "other_principal", 403, "FORBIDDEN")
+    assert names(ask("sub-root"), space, **{"X-On-Behalf-Of": "ada@example.com"}) == {
+        "open",
+        "adas",
+        "not-for-auditors",
+    }
+
+
+@pytest.mark.decision("H300")
+def test_an_admin_reads_the_receipt_of_a_namespace_and_a_viewer_does_not(ask, org):
+    root, ada = ask("sub-root"), ask("sub-ada")
+    whole = root.delete(f"/v1/namespaces/{org.namespace()}").json()["deletionId"]
+    assert root.get(f"/v1/deletions/{whole}").status_code == 200
+    assert ada.get(f"/v1/deletions/{whole}").status_code == 404
+    for_ada = {"X-On-Behalf-Of": "ada@example.com"}
+    assert root.get(f"/v1/deletions/{whole}", headers=for_ada).status_code == 404
+
+
+def test_a_person_of_a_tenant_stays_in_it(ask, org, space, library):
+    tia = ask("sub-tia")
+    org.text(space, "of acme", tenant="acme", externalId="acmes")
+    org.text(space, "of other", tenant="other", externalId="others")
+    assert names(tia, space) == {"acmes"}
+    assert names(tia, space, **{"X-Tenant-ID": "acme"}) == {"acmes"}
+    answer = tia.post(
+        "/v1/documents", json={"namespaceId": space, "filterConfig": {}}, headers={"X-Tenant-ID": "other"}
+    )
+    refused(answer, "other_tenant", 403, "FORBIDDEN")
+
+
+def test_a_person_of_another_organization_finds_nothing_here(ask, space, library):
+    """An admin there, with the same e-mail address as somebody here."""
+    stranger = ask("sub-for")
+    answer = stranger.post("/v1/documents", json={"namespaceId": space, "filterConfig": {}})
+    assert_error(answer, 404, "NAMESPACE_NOT_FOUND")
+    assert stranger.get("/v1/namespaces").json()["data"]["namespaces"] == []
+
+
+def test_who_has_no_role_is_told_so(ask):
+    assert "administrator" in refused(ask("sub-nil").get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
+    refused(ask(groups=["lost"]).get("/v1/namespaces"), "no_organization", 403, "FORBIDDEN")
+    refused(ask(groups=None).get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
+
+
+def test_a_role_without_an_organization_is_of_the_first_one(ask, api_db):
+    first = api_db.row("select id from organizations order by created_at, id limit 1")["id"]
+    answer = ask(groups=["first"]).get("/v1/organization")
+    assert answer.json()["data"]["organization"]["id"] == first
+
+
+@pytest.mark.decision("H275")
+def test_the_audit_log_names_the_subject_and_no_key(ask, org, space):
+    body = {"namespaceId": space, "members": {"users": [], "groups": []}}
+    ask("sub-eve").put("/v1/groups/audited", json=body)
+    entry = org.client.get("/v1/audit").json()["data"]["entries"][0]
+    assert (entry["subject"], entry["principal"]) == ("sub-eve", "eve@example.com")
+    assert (entry["keyId"], entry["keyName"], entry["objectId"]) == (None, None, "audited")
+    org.client.put("/v1/groups/audited", json=body)
+    assert "subject" not in org.client.get("/v1/audit").json()["data"]["entries"][0]
+
+
+def test_people_share_the_rate_of_their_organization(ask):
+    """Exactly counted, whoever asks; over it a token is answered 429."""
+    while time.time() % 60 > 57:
+        time.sleep(0.2)
+    people = ("sub-ada", "sub-eve", "sub-root", "sub-ada")
+    answers = [ask(who, groups=["few"]).get("/v1/keys/current") for who in people]
+    assert [one.status_code for one in answers] == [200, 200, 200, 429]
+    assert [one.headers["x-ratelimit-remaining"] for one in answers] == ["2", "1", "0", "0"]
+
+
+def test_two_people_with_one_idempotency_key_do_not_share_an_answer(ask, org, space):
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": {"text": "Once."}}}
+    sent = {"Idempotency-Key": "one-key"}
+    answers = [
+        ask(subject).post("/v1/ingest/text", json=body, headers=sent).json() for subject in ("sub-eve", "sub-root")
+    ]
+    assert len({one["data"]["ingestJobRunId"] for one in answers}) == 2
+    again = ask("sub-eve").post("/v1/ingest/text", json=body, headers=sent).json()
+    assert again == answers[0]
+
+
+@pytest.mark.decision("H275")
+def test_a_link_opens_by_the_groups_that_the_token_had(ask, org, space, library, api_settings, anonymous):
+    """And by no others: what is changed in a link makes it none."""
+    document = upload(org, space, "staff.pdf", b"For the staff.", "application/pdf")
+    body = {"namespaceId": space, "filterConfig": {"documentIds": [document]}}
+    access = {**body, "data": {"access": {"groups": ["staff"]}}}
+    assert org.client.patch("/v1/documents", json=access).status_code == 200
+    asked = {**body, "includeConfig": {"rawFileUrl": True}}
+    (found,) = ask().post("/v1/documents", json=asked).json()["data"]["documents"]
+    link = path(api_settings, found["rawFileUrl"])
+    assert anonymous.get(link).content == b"For the staff."
+    without, _, held = link.partition("&groups=")
+    others = quote(json.dumps(["admins", "staff"]), safe="")
+    for wrong in (without, f"{without}&groups={others}", f"{without}&groups=[", f"{without}&groups={held}x"):
+        assert_error(anonymous.get(wrong), 404, "NOT_FOUND")
+    org.client.patch("/v1/documents", json={**body, "data": {"access": {"denied": {"groups": ["auditors"]}}}})
+    assert_error(anonymous.get(link), 404, "NOT_FOUND")
+    org.client.request("DELETE", "/v1/documents", json=body)
+
+
+@pytest.mark.decision("H275")
+def test_what_is_ingested_from_the_web_keeps_whose_groups_asked(ask, org, space, library):
+    """The job looks at documents as the person did: it must not replace one that is denied to a group of theirs."""
+    urls = {
+        "namespaceId": space,
+        "ingestConfig": {"source": "SITEMAP", "config": {"url": "https://example.com/map.xml"}},
+    }
+    org.client.patch(f"/v1/namespaces/{space}", json={"webScraperConfig": {"provider": "BUILTIN"}})
+    answer = ask("sub-eve").post("/v1/ingest/sitemap", json=urls)
+    assert answer.status_code == 200, answer.text
+    run = {"run": answer.json()["data"]["ingestJobRunId"]}
+    query = "select j.config from jobs j join job_runs r on r.job_id = j.id where r.id = %(run)s"
+    config = org.db.row(query, run)["config"]
+    assert (config["principal"], config["groups"]) == ("eve@example.com", ["editors"])
+    assert JobConfig.load(config).ingestion.groups == ("editors",)
+
+
+def test_language_models_get_the_tools_of_the_role(ask, address, space, library):
+    """At /mcp, with the person's own token; without a valid one the refusal says so."""
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream"}
+    shown = {}
+    for subject in ("sub-ada", "sub-eve"):
+        answer = ask(subject).post("/mcp", json=call, headers=headers)
+        assert answer.status_code == 200, answer.text
+        shown[subject] = {tool["name"] for tool in answer.json()["result"]["tools"]}
+    assert shown["sub-eve"] - shown["sub-ada"] == {"ingest_text", "ingest_urls", "delete_documents"}
+    asked = {"name": "list_documents", "arguments": {"namespaceId": space}}
+    told = ask().post("/mcp", json={**call, "method": "tools/call", "params": asked}, headers=headers).text
+    assert "staffs" in told
+    assert "not-for-auditors" not in told
+    refused(ask(exp=1).post("/mcp", json=call, headers=headers), "expired_token")
+
+
+WRONG = {
+    "expired_token": {"exp": timedelta(seconds=-60)},
+    "token_not_yet_valid": {"nbf": timedelta(seconds=3600)},
+    "wrong_audience": {"aud": "another-service"},
+    "wrong_client": {"aud": ["admin-app", "another"], "azp": "another"},
+    "unverified_email": {"email_verified": False},
+    "groups_left_out": {"_claim_names": {"groups": "src1"}, "groups": None},
+    "wrong_groups": {"groups": {"staff": True}},
+    "missing_claim": {"exp": None},
+    "wrong_token_type": {"events": {"http://schemas.openid.net/event/backchannel-logout": {}}},
+    "unknown_issuer": {"iss": "http://127.0.0.1:9"},
+}
+
+
+@pytest.mark.decision("H276")
+@pytest.mark.parametrize("reason", WRONG)
+def test_a_token_is_refused_with_what_is_wrong(ask, reason):
+    refused(ask(**WRONG[reason]).get("/v1/namespaces"), reason)
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"iat": timedelta(seconds=3600)}, "token_not_yet_valid"),
+        ({"aud": None}, "missing_claim"),
+        ({"sub": None}, "missing_claim"),
+        ({"sub": ""}, "malformed_token"),
+        ({"sub": 5}, "malformed_token"),
+        ({"aud": ["admin-app", "another"], "azp": ["admin-app"]}, "wrong_client"),
+        ({"exp": "soon"}, "malformed_token"),
+        ({"exp": float("inf")}, "malformed_token"),
+        ({"email": None}, "missing_claim"),
+        ({"email": "x" * 300}, "wrong_claim"),
+        ({"email": "a\0b"}, "wrong_claim"),
+        ({"email_verified": None}, "unverified_email"),
+        ({"groups": ["staff", 5]}, "missing_claim"),
+        ({"groups": ["g"] * 1001}, "wrong_groups"),
+        ({"aud": ["admin-app", "another"]}, "wrong_client"),
+        ({"hasgroups": True, "groups": None}, "groups_left_out"),
+        ({"typ": "Logout"}, "wrong_token_type"),
+        ({"iss": None}, "unknown_issuer"),
+    ],
+)
+def test_claims_that_cannot_be_trusted_are_refused(ask, claims, reason):
+    refused(ask(**claims).get("/v1/namespaces"), reason)
+
+
+@pytest.mark.parametrize(
+    "claims", [{"exp": timedelta(seconds=-5)}, {"nbf": timedelta(seconds=5)}, {"exp": 10**15}, {"iat": -(10**15)}]
+)
+def test_clocks_may_differ_a_little(ask, claims):
+    assert ask(**claims).get("/v1/keys/current").status_code == 200
+
+
+def test_several_audiences_are_fine_with_the_client_that_asked(ask):
+    claims = {"aud": ["admin-app", "another"], "azp": "admin-app"}
+    assert ask(**claims).get("/v1/keys/current").status_code == 200
+
+
+@pytest.mark.decision("H276")
+def test_a_signature_by_anybody_else_is_refused(ask, provider):
+    claims, signer = provider.claims("sub-root"), provider.keys[0]
+    usual = {"alg": "RS256", "kid": signer.kid, "typ": "JWT"}
+    own_key = oidc_provider.signing_key("RS256", kid=signer.kid)
+    true = provider.token("sub-root")
+    body = true.split(".")[1]
+    for token, reason in (
+        (oidc_provider.unsigned({**usual, "alg": "none"}, claims), "algorithm_not_allowed"),
+        (oidc_provider.unsigned({**usual, "alg": "None"}, claims), "algorithm_not_allowed"),
+        (oidc_provider.by_public_key(usual, claims, signer), "algorithm_not_allowed"),
+        (oidc_provider.unsigned(usual, claims), "bad_signature"),
+        (oidc_provider.unsigned(usual, claims, b"x" * 256), "bad_signature"),
+        (oidc_provider.signed(usual, claims, own_key), "bad_signature"),
+        (provider.token("sub-root", key=oidc_provider.signing_key("RS256", kid="mine")), "unknown_key"),
+        (
+            provider.token("sub-root", header={"alg": "ES256"}, key=oidc_provider.signing_key("ES256", signer.kid)),
+            "unknown_key",
+        ),
+        (f"{true.split('.')[0]}.{provider.token('sub-ada').split('.')[1]}.{true.split('.')[2]}", "bad_signature"),
+        (oidc_provider.unsigned({**usual, "crit": ["exp"], "exp": 1}, claims), "malformed_token"),
+        (oidc_provider.unsigned({**usual, "typ": "logout+jwt"}, claims), "wrong_token_type"),
+        (oidc_provider.unsigned({**usual, "kid": 5}, claims), "malformed_token"),
+        (f"e30.{body}.e30", "algorithm_not_allowed"),
+        ("..", "malformed_token"),
+        ("a.b.c", "malformed_token"),
+        (f"{'W1t' * 3000}.{body}.x", "malformed_token"),
+        ("x" * 9000 + "." + body + "." + "y" * 9000, "token_too_long"),
+    ):
+        refused(ask(token=token).get("/v1/namespaces"), reason)
+
+
+@pytest.mark.parametrize(
+    "kid", ["../../../../etc/passwd", "' or 1=1 --", "/dev/null", "http://127.0.0.1/key", "k" * 300]
+)
+def test_a_keys_id_is_looked_up_and_nothing_else(ask, provider, kid):
+    key = oidc_provider.signing_key("EdDSA", kid=kid)
+    refused(ask(token=provider.token("sub-root", key=key)).get("/v1/namespaces"), "unknown_key")
+
+
+def test_addresses_and_keys_in_a_header_are_not_looked_at(ask, provider):
+    """With a key of the attacker's own, wherever the header says that it is."""
+    with oidc_provider.serving(Provider()) as attacker:
+        mine = attacker.keys[0]
+        header = {"jku": f"{attacker.base}/keys", "x5u": f"{attacker.base}/keys", "jwk": mine.public()}
+        refused(ask(token=provider.token("sub-root", key=mine, header=header)).get("/v1/namespaces"), "unknown_key")
+        assert attacker.requests == []
+
+
+def test_no_token_stands_in_an_answer(ask, provider):
+    token = provider.token("sub-ada")
+    client = ask(token=token)
+    for answer in (client.get("/v1/keys/current"), client.get("/v1/keys"), client.get("/v1/none")):
+        assert token.split(".")[2] not in answer.text + json.dumps(dict(answer.headers))
+
+
+def test_keys_go_on_working_and_tokens_need_an_issuer(org, base, provider):
+    assert org.client.get("/v1/keys/current").json()["data"]["key"].keys().isdisjoint({"role", "expiresAt"})
+    with client_of(base, provider.token("sub-root")) as without:
+        body = assert_error(without.get("/v1/namespaces"), 401, "UNAUTHORIZED")
+        assert body["message"].startswith("The API key is missing, wrong or revoked.")

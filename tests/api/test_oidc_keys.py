@@ -1,0 +1,282 @@
+"""The issuer's keys: fetched once, rotated, withdrawn; and an issuer that is away, hangs, lies or sends too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import jwt
+import pytest
+
+from api.oidc import issuer_keys
+from api.oidc.issuer_keys import IssuerAway, IssuerKeys
+from api.oidc.tokens import TokenRules, Verifier
+from retrieval.errors import ErrorCode, ServiceError
+from tests.standins import oidc_provider
+from tests.standins.oidc_provider import Provider, signing_key
+
+ALGORITHMS = ("RS256", "ES256", "EdDSA")
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def provider():
+    with oidc_provider.serving(Provider(keys=[signing_key("ES256")])) as made:
+        yield made
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def run(provider, clock, steps):
+    """`steps`: a coroutine function of a verifier, in an event loop of its own."""
+
+    async def main():
+        keys = IssuerKeys(provider.issuer, clock=clock)
+        verifier = Verifier(TokenRules(provider.issuer, frozenset({provider.client_id})), keys)
+        try:
+            return await steps(verifier)
+        finally:
+            await verifier.close()
+
+    return asyncio.run(main())
+
+
+async def reason(verifier, token):
+    """Why the token is refused, None if it is not."""
+    try:
+        await verifier.verify(token)
+    except ServiceError as error:
+        return error.reason
+    return None
+
+
+@pytest.mark.decision("H276")
+def test_both_documents_are_fetched_once_for_many_tokens(provider, clock):
+    async def steps(verifier):
+        tokens = [provider.token(f"person-{n}") for n in range(50)]
+        assert await asyncio.gather(*(reason(verifier, token) for token in tokens)) == [None] * 50
+
+    run(provider, clock, steps)
+    assert provider.requests == ["GET /.well-known/openid-configuration", "GET /keys"]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_each_accepted_signature_is_read(provider, clock, algorithm):
+    provider.keys = [signing_key(algorithm)]
+
+    async def steps(verifier):
+        person = await verifier.verify(provider.token("somebody", groups="one"))
+        assert (person.subject, person.principal, person.groups) == ("somebody", "somebody", ("one",))
+
+    run(provider, clock, steps)
+
+
+@pytest.mark.parametrize("algorithm", ["RS512", "ES384", "PS256"])
+def test_other_signatures_are_not(provider, clock, algorithm):
+    async def steps(verifier):
+        claims, header = provider.claims("somebody"), {"alg": algorithm, "kid": provider.keys[0].kid}
+        assert await reason(verifier, oidc_provider.unsigned(header, claims, b"x")) == "algorithm_not_allowed"
+
+    run(provider, clock, steps)
+    assert provider.requests == []
+
+
+@pytest.mark.decision("H276")
+def test_a_new_key_is_found_and_a_withdrawn_one_ends(provider, clock):
+    async def steps(verifier):
+        old, new = provider.keys[0], signing_key("ES256")
+        token = provider.token("somebody")
+        assert await reason(verifier, token) is None
+        clock.now += issuer_keys.PAUSE_SECONDS
+        provider.keys = [new, old]
+        assert await reason(verifier, provider.token("somebody")) is None
+        provider.keys = [new]
+        clock.now += issuer_keys.FRESH_SECONDS - 1
+        assert await reason(verifier, token) is None
+        clock.now += 2
+        assert await reason(verifier, token) == "unknown_key"
+
+    run(provider, clock, steps)
+
+
+@pytest.mark.decision("H276")
+def test_tokens_of_unknown_keys_do_not_make_it_ask_more_often(provider, clock):
+    async def steps(verifier):
+        for _ in range(100):
+            strange = provider.token("somebody", key=signing_key("EdDSA"))
+            assert await reason(verifier, strange) == "unknown_key"
+        assert await reason(verifier, provider.token("somebody")) is None
+
+    run(provider, clock, steps)
+    assert provider.requests.count("GET /keys") == 1
+
+
+def test_a_token_without_a_keys_id_is_read_where_one_key_can_be_meant(provider, clock):
+    async def steps(verifier):
+        assert await reason(verifier, provider.token("somebody", header={"kid": None})) is None
+        provider.keys.append(signing_key("ES256"))
+        clock.now += issuer_keys.FRESH_SECONDS + 1
+        assert await reason(verifier, provider.token("somebody", header={"kid": None})) == "unknown_key"
+
+    run(provider, clock, steps)
+
+
+@pytest.mark.decision("H276")
+def test_known_keys_go_on_while_the_issuer_is_away(provider, clock):
+    async def steps(verifier):
+        token = provider.token("somebody")
+        assert await reason(verifier, token) is None
+        provider.instead = lambda _path: (500, {})
+        clock.now += issuer_keys.FRESH_SECONDS + 1
+        assert await reason(verifier, token) is None
+        assert await reason(verifier, provider.token("x", key=signing_key("ES256"))) == "issuer_away"
+        clock.now += issuer_keys.KEPT_SECONDS
+        assert await reason(verifier, token) == "issuer_away", "not for ever"
+        provider.instead = lambda _path: None
+        clock.now += issuer_keys.PAUSE_SECONDS
+        assert await reason(verifier, token) is None
+
+    run(provider, clock, steps)
+
+
+@pytest.mark.decision("H276")
+def test_an_issuer_that_hangs_holds_nobody_for_long(provider, clock, monkeypatch):
+    monkeypatch.setattr(issuer_keys, "FETCH_SECONDS", 0.2)
+
+    def hang(_path):
+        time.sleep(1)
+
+    async def steps(verifier):
+        token = provider.token("somebody")
+        provider.instead = hang
+        started = time.monotonic()
+        found = await asyncio.gather(*(reason(verifier, token) for _ in range(20)))
+        assert found == ["issuer_away"] * 20
+        assert await reason(verifier, token) == "issuer_away"
+        assert time.monotonic() - started < 0.9
+
+    run(provider, clock, steps)
+    assert len(provider.requests) == 1
+
+
+def test_the_refusal_is_503_where_nothing_can_be_known(provider, clock):
+    provider.instead = lambda _path: (503, {})
+
+    async def steps(verifier):
+        with pytest.raises(ServiceError) as refusal:
+            await verifier.verify(provider.token("somebody"))
+        assert refusal.value.code is ErrorCode.SERVICE_UNAVAILABLE
+
+    run(provider, clock, steps)
+
+
+ODD = {
+    "not JSON": (200, b"<html>It works!</html>"),
+    "too deep": (200, b"[" * 100_000),
+    "too large": (200, b" " * (issuer_keys.LARGEST + 1)),
+    "a redirect": (302, b""),
+    "a list": (200, []),
+    "of another issuer": (200, {"issuer": "https://elsewhere.example", "jwks_uri": "https://elsewhere.example/keys"}),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_odd_discovery_document_is_not_believed(provider, clock, what):
+    provider.instead = lambda path: ODD[what] if path.startswith("/.well-known") else None
+
+    async def steps(verifier):
+        assert await reason(verifier, provider.token("somebody")) == "issuer_away"
+
+    run(provider, clock, steps)
+    assert "GET /keys" not in provider.requests
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://127.0.0.1/keys", "//keys", "", None, 5, "https://"])
+def test_keys_are_read_by_https_alone(provider, clock, address):
+    document = {**provider.discovery(), "jwks_uri": address}
+    provider.instead = lambda path: (200, document) if path.startswith("/.well-known") else None
+
+    async def steps(verifier):
+        assert await reason(verifier, provider.token("somebody")) == "issuer_away"
+
+    run(provider, clock, steps)
+
+
+@pytest.mark.decision("H276")
+def test_a_key_set_of_ten_thousand_keys_is_refused_and_known_keys_go_on(provider, clock):
+    async def steps(verifier):
+        token = provider.token("somebody")
+        assert await reason(verifier, token) is None
+        one = provider.keys[0].public()
+        provider.extra_keys = [{"kty": "oct", "kid": str(n), "k": "AA"} for n in range(10_000)]
+        assert len(json.dumps(one)) > 50
+        clock.now += issuer_keys.FRESH_SECONDS + 1
+        assert await reason(verifier, token) is None
+
+    run(provider, clock, steps)
+
+
+def test_keys_that_sign_nothing_here_are_left_out(provider, clock):
+    """And what is odd about one key costs the others nothing."""
+    good, other = provider.keys[0], signing_key("RS256")
+    public = other.public()
+    provider.extra_keys = [
+        {"kty": "oct", "kid": "secret", "k": "AAAA", "alg": "HS256"},
+        {**public, "kid": "enc", "use": "enc"},
+        {**public, "kid": "ops", "key_ops": ["encrypt"]},
+        {**public, "kid": "alg", "alg": "RS512"},
+        {**public, "kid": "small", "n": "AQAB"},
+        {**public, "kid": "no-n", "n": None},
+        {**public, "kid": {"a": 1}},
+        {"kty": "EC", "kid": "curve", "crv": "P-384", "x": "AA", "y": "AA"},
+        {"kty": ["RSA"]},
+        "text",
+        None,
+    ]
+
+    async def steps(verifier):
+        assert await reason(verifier, provider.token("somebody")) is None
+        for kid in ("secret", "enc", "ops", "alg", "small", "no-n"):
+            token = provider.token("somebody", key=other, header={"kid": kid})
+            assert await reason(verifier, token) == "unknown_key"
+        assert good.kid
+
+    run(provider, clock, steps)
+
+
+def test_the_issuer_itself_is_the_reason_only_for_the_log(provider, clock):
+    """Nobody who is refused learns what the issuer answered."""
+    provider.instead = lambda _path: (500, {"error": "SECRET VENDOR WORDS"})
+
+    async def steps():
+        keys = IssuerKeys(provider.issuer, clock=clock)
+        with pytest.raises(IssuerAway, match=r"^$"):
+            await keys.find("a", "ES256")
+        await keys.close()
+
+    asyncio.run(steps())
+
+
+@pytest.mark.parametrize("claim", ["sub", "groups"])
+def test_half_a_character_in_a_claim_is_refused_as_the_tokens_fault(provider, clock, claim):
+    signer = provider.keys[0]
+    half = "\ud800" if claim == "sub" else ["\ud800"]
+    said = provider.claims("sub-ada") | {claim: half}
+    token = jwt.encode(said, signer.key.as_pem(private=True), "ES256", {"kid": signer.kid})
+
+    async def steps(verifier):
+        assert await reason(verifier, token) in {"malformed_token", "wrong_claim"}
+
+    run(provider, clock, steps)

@@ -1,0 +1,67 @@
+"""Listing without ingesting: what is new waits in BACKLOG until a resync names it (D71)."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from tests.connectors.sources.test_connectors import ACCOUNTS
+from tests.flows.connected import connected_space
+from tests.flows.connections.test_choices import fetched
+
+
+@pytest.fixture(params=["BOX", "GOOGLE_DRIVE"])
+def account(request):
+    module, _, name = ACCOUNTS[request.param].partition(":")
+    with getattr(importlib.import_module(module), name)() as made:
+        yield made
+
+
+@pytest.fixture
+def space(db, account, monkeypatch):
+    with connected_space(db, account, monkeypatch) as made:
+        yield made
+
+
+def statuses(space):
+    rows = space.db.rows(
+        "select external_id, status from documents where connection_id = %(id)s and deleted_at is null",
+        {"id": space.connection},
+    )
+    return {row["external_id"]: row["status"] for row in rows}
+
+
+@pytest.mark.decision("D71")
+def test_what_is_picked_from_waits_until_a_resync_names_it(space, account):
+    one, two = account.put("one.txt", "The first."), account.put("two.txt", "The second.")
+    had = fetched(account)
+    run = space.ingest(pick=True)
+    assert (run.status, run.outcome, len(run.queued), run.failed) == ("COMPLETED", "SUCCEEDED", 2, [])
+    assert statuses(space) == {one: "BACKLOG", two: "BACKLOG"}
+    assert fetched(account) == had
+    assert space.search("first second") == []
+    space.resync(external_ids=(one,))
+    space.work()
+    assert statuses(space) == {one: "SUCCESS", two: "BACKLOG"}
+    three = account.put("three.txt", "The third.")
+    run = space.ingest(pick=True)
+    assert statuses(space) == {one: "SUCCESS", two: "BACKLOG", three: "BACKLOG"}
+    assert len(run.queued) == 2
+    space.ingest()
+    assert set(statuses(space).values()) == {"SUCCESS"}
+
+
+@pytest.mark.decision("D71")
+@pytest.mark.parametrize("account", ["BOX"], indirect=True)
+def test_nothing_leaves_and_nothing_is_missed_by_picking(space, account):
+    kept, gone = account.put("kept.txt", "Kept."), account.put("gone.txt", "Gone.")
+    space.ingest()
+    account.change(kept, "Changed.")
+    account.delete(gone)
+    before = statuses(space)
+    space.ingest(pick=True)
+    assert statuses(space) == before
+    run = space.ingest()
+    assert statuses(space) == {kept: "SUCCESS"}
+    assert [one.status for one in run.completed] == ["SUCCESS"]

@@ -1,0 +1,169 @@
+"""Sharing changes at random at the content service while syncs are killed and cancelled: after one whole sync documents
+are for whom the service shows them, and none of it was fetched or embedded. More: RETRIEVAL_SHARING_SEEDS=50.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from connectors import registry
+from retrieval.ingestion import discover
+from retrieval.jobs import control
+from retrieval.principals import Access
+from tests.connectors.sources.test_connectors import ACCOUNTS
+from tests.flows.connected import connected_space
+from tests.flows.connections.test_choices import fetched
+
+SEEDS = int(os.environ.get("RETRIEVAL_SHARING_SEEDS", "1"))
+ROUNDS = 2
+OWNER = "ada@example.com"
+USERS = [f"{name}@example.com" for name in ("bob", "cyd", "dan", "eve")]
+GROUPS = ["staff@example.com", "board@example.com"]
+FOLDERS = ["plans", "plans/deep", "plans/deep/deeper", "notes"]
+SPELLED = {
+    "BOX": "box:{}",
+    "DROPBOX": "dropbox:{}",
+    "ONEDRIVE": "microsoft:{}",
+    "SHAREPOINT": "microsoft:{}",
+    "GOOGLE_DRIVE": "{}",
+}
+
+
+class Killed(BaseException):
+    """The worker's process ends here."""
+
+
+@pytest.fixture(params=SPELLED)
+def account(request):
+    module, _, name = ACCOUNTS[request.param].partition(":")
+    with getattr(importlib.import_module(module), name)() as made:
+        made.page = 2
+        yield made
+
+
+@pytest.fixture
+def space(db, account, monkeypatch):
+    with connected_space(db, account, monkeypatch) as made:
+        db.rows("update connections set permissions = 'SOURCE' where id = %(id)s", {"id": made.connection})
+        yield made
+
+
+@dataclass
+class Drive:
+    """What a person has said to whom, by file and folder."""
+
+    account: object
+    rng: random.Random
+    files: dict[str, str] = field(default_factory=dict)
+    said: dict[str, set[str]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+
+    def fill(self):
+        for number, folder in enumerate(["", *FOLDERS, "plans/deep"]):
+            path = f"{folder}/{number}.txt".lstrip("/")
+            self.files[self.account.put(path, f"The text of {path}.")] = folder
+
+    def change(self):
+        """One change of sharing: given, withdrawn, of a folder or a file, or a file is handed over."""
+        rng, account = self.rng, self.account
+        file = rng.choice(list(self.files))
+        if rng.random() < 0.2:
+            self.owners[file] = rng.choice([OWNER, *USERS])
+            if account.connector == "SHAREPOINT":
+                account.hand_over(file, self.owners[file])
+            else:
+                account.owners[file] = self.owners[file]
+            return
+        folder = rng.choice([*FOLDERS, ""])
+        users, groups = rng.sample(USERS, rng.randint(0, 2)), rng.sample(GROUPS, rng.randint(0, 1))
+        public, domain = rng.random() < 0.15 and not folder, "example.com" if rng.random() < 0.2 else ""
+        more = {"domain": domain} if account.connector == "GOOGLE_DRIVE" else {}
+        account.grant(account.folder(folder) if folder else file, *users, groups=groups, public=public, **more)
+        names = {*users, *(SPELLED[account.connector].format(one) for one in groups), *(["*"] if public else [])}
+        self.said[folder or file] = names | ({f"domain:{domain}"} if more and domain else set())
+
+    def expected(self):
+        found = {}
+        for file, folder in self.files.items():
+            above = [folder[:end] for end in range(1, len(folder) + 1) if end == len(folder) or folder[end] == "/"]
+            places = (file, *above)
+            found[file] = {self.owners.get(file, OWNER)}.union(*(self.said.get(one, set()) for one in places))
+        return found
+
+
+def indexed(space):
+    rows = space.db.rows(
+        "select d.external_id, d.access, d.access_reason, d.active_generation,"
+        " array(select a.principal from document_principals a where a.document_id = d.id) as names from documents d"
+        " where d.connection_id = %(id)s and d.deleted_at is null",
+        {"id": space.connection},
+    )
+    found = {}
+    for row in rows:
+        access = Access.load(row["access"])
+        found[row["external_id"]] = {*access.users, *access.groups, *(["*"] if access.public else [])}
+        kinds = {f"u:{name}" for name in access.users} | {f"g:{name}" for name in access.groups}
+        assert set(row["names"]) == kinds | ({"*"} if access.public else set())
+        assert row["access_reason"] is None
+    return found, {row["external_id"]: row["active_generation"] for row in rows}
+
+
+def disturbed(space, drive, rng, monkeypatch):
+    """A sync that ends before its end: its worker is killed between two pages, or it is cancelled there."""
+    run, left = space.request(), [rng.randint(0, 3)]
+    record, is_killed = discover._record, rng.random() < 0.6
+
+    def recording(*given):
+        drive.change()
+        if left[0] == 0 and is_killed:
+            raise Killed
+        if left[0] == 0:
+            control.cancel(space.db, space.scope, run)
+        left[0] -= 1
+        return record(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(discover, "_record", recording)
+        try:
+            space.work()
+        except Killed:
+            space.db.rows("update batches set lease_until = now() - interval '1 second' where finished_at is null")
+    if space.run(run).status != "COMPLETED":
+        space.take_up()
+    assert space.run(run).status == "COMPLETED"
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_after_one_sync_documents_are_for_whom_the_service_shows_them(space, account, seed, monkeypatch):
+    rng = random.Random(f"{seed}-{account.connector}")
+    drive = Drive(account, rng)
+    drive.fill()
+    space.ingest()
+    known, generations = indexed(space)
+    assert known == drive.expected()
+    forget(account)
+    calls = []
+    embedder = type(registry.embedder(space.config))
+    monkeypatch.setattr(embedder, "embed", lambda _self, texts, kind: calls.append((texts, kind)))
+    for number in range(ROUNDS):
+        for _ in range(rng.randint(1, 4)):
+            drive.change()
+        disturbed(space, drive, rng, monkeypatch)
+        run = space.ingest()
+        assert run.failed == []
+        found, versions = indexed(space)
+        assert found == drive.expected(), f"seed {seed}, round {number}"
+        assert versions == generations
+    assert (fetched(account), calls) == (set(), [])
+
+
+def forget(account):
+    account.requests.clear()
+    for log in ("asked", "arguments"):
+        getattr(account, log, []).clear()

@@ -1,0 +1,213 @@
+"""Documents by a piece of their name or address, by site, and by access that is not known."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from retrieval import finding
+from retrieval.conditions.parse import parse
+from retrieval.database import pages, scopes
+from retrieval.documents import documents
+from retrieval.errors import ErrorCode
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+from retrieval.principals import Viewer
+from tests.library import Library
+
+CODE = ErrorCode.INVALID_FILTER_CONFIG
+MANY = 10_000
+
+
+@dataclass
+class Named:
+    """What a search looks at."""
+
+    name: str
+    external_id: str
+    document_type: str
+
+
+def awaited(db, function, *args):
+    async def call():
+        try:
+            return await function(db, *args)
+        finally:
+            await db.async_close()
+            db._async_pool = None
+
+    return asyncio.run(call())
+
+
+def listed(db, scope, **wanted):
+    return {item.name for item in awaited(db, documents.list_page, scope, DocumentFilter(**wanted)).items}
+
+
+def found(library, text):
+    return listed(library.db, library.scope, words=finding.words(text, CODE, where="text"))
+
+
+@pytest.mark.decision("H265")
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("harbour", {"The Harbour Seal.pdf"}),
+        ("ARBO", {"The Harbour Seal.pdf"}),
+        ("seal the", {"The Harbour Seal.pdf"}),
+        ("seal tides", set()),
+        ("docs.example.org/guide", {"Guide"}),
+        ("guide 100%", {"Guide"}),
+        ("100_", set()),
+        ("résumé", {"Re\u0301sume\u0301 'A' \\ B:*.txt"}),
+        ("RÉSUMÉ", {"Re\u0301sume\u0301 'A' \\ B:*.txt"}),
+        ("'a' \\ b:*", {"Re\u0301sume\u0301 'A' \\ B:*.txt"}),
+        ("合同", {"供货合同.docx"}),
+        ("合", {"供货合同.docx"}),
+        ("x", {"Re\u0301sume\u0301 'A' \\ B:*.txt", "供货合同.docx", "Guide", "last"}),
+        ("st", {"last"}),
+        ("last|x", set()),
+        ("", {"The Harbour Seal.pdf", "Guide", "Re\u0301sume\u0301 'A' \\ B:*.txt", "供货合同.docx", "last"}),
+    ],
+)
+def test_a_piece_of_the_name_or_the_address_finds_a_document(library, text, names):
+    given = (
+        ("The Harbour Seal.pdf", "seal-1", "FILE"),
+        ("Guide", "https://docs.example.org/guide?a=100%", "URL"),
+        ("Re\u0301sume\u0301 'A' \\ B:*.txt", "q", "FILE"),
+        ("供货合同.docx", "d", "FILE"),
+        ("last", "x", "TEXT"),
+    )
+    for name, external_id, kind in given:
+        library.put(name=name, external_id=external_id, document_type=kind)
+    assert found(library, text) == names
+    wanted = finding.words(text, CODE, where="text")
+    assert {name for name, external_id, kind in given if finding.has(Named(name, external_id, kind), wanted)} == names
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\ufdfa" * 1000,
+        "".join(map(chr, range(0x4E00, 0x4E00 + 3000))),
+        "".join(map(chr, range(0x3300, 0x33FF))) * 4,
+        "'" * 300 + "\\" * 300 + ":*&|!()<->" * 20,
+        "\U0001f600\u200d\u0301 \u2028 \x7f",
+        "¨ ﬁ Σίσυφος İ ß",
+    ],
+)
+def test_any_name_can_be_kept_and_found(library, name):
+    library.put(name=name, external_id=name[:100] + "x" * 1000, document_type="FILE")
+    assert found(library, name[:200]) == {name}
+    assert found(library, "zzqq") == set()
+
+
+def test_nothing_of_another_scope_is_found(db, library, new_scope):
+    library.put(name="the harbour")
+    there = library.scope
+    for other in (new_scope(), Scope(there.organization, there.namespace, "other")):
+        Library(db, other, None).put(name="harbour of another")
+    assert found(library, "harbour") == {"the harbour"}
+    assert listed(db, Scope("org_other", there.namespace, there.tenant), words=("harbour",)) == set()
+
+
+def test_what_a_user_may_not_see_is_not_found(db, library):
+    open_, hidden = library.put(name="harbour open"), library.put(name="harbour hidden")
+    access = json.dumps({"users": ["ada"], "groups": [], "denied": {"users": [], "groups": []}, "public": False})
+    db.rows("update documents set access = %(access)s::jsonb where id = %(id)s", {"access": access, "id": hidden})
+    assert open_ != hidden
+    for name, names in (("ada", {"harbour open", "harbour hidden"}), ("bob", {"harbour open"})):
+        assert listed(db, library.scope, words=("harbour",), viewer=Viewer(name, (f"u:{name}",))) == names
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("https://Docs.Example.org/a?b=c://d", "docs.example.org"),
+        ("HTTP://docs.example.org", "docs.example.org"),
+        ("https://docs.example.org?a=b@c", "docs.example.org"),
+        ("https://docs.example.org#a/b", "docs.example.org"),
+        ("https://user:word@docs.example.org:8443/", "docs.example.org:8443"),
+        ("https://[::1]:80/", "[::1]:80"),
+        ("ftp://docs.example.org/", None),
+        ("https:/docs.example.org/", None),
+        ("docs.example.org", None),
+        ("https:///", None),
+        ("", None),
+    ],
+)
+def test_the_site_of_an_address_is_its_host(db, library, address, site):
+    """The rule, its SQL and the index say the same."""
+    library.put(name="page", external_id=address, document_type="URL")
+    assert finding.site(Named("page", address, "URL")) == site
+    assert awaited(db, documents.sites, library.scope, DocumentFilter()) == ({site: 1} if site else {})
+    if site:
+        assert listed(db, library.scope, sites=(site,)) == {"page"}
+
+
+def test_pages_are_found_by_their_site_and_counted_by_it(db, library):
+    for url in (
+        "https://docs.example.org/a",
+        "https://docs.example.org/b?x=https://other.example.org/",
+        "http://DOCS.example.org",
+        "http://docs.example.org:8080/",
+        "https://example.org/docs.example.org/",
+    ):
+        library.put(name=url, external_id=url, document_type="URL", source="WEBSITE")
+    library.put(name="no page", external_id="https://docs.example.org/c", document_type="TEXT")
+    assert listed(db, library.scope, sites=("docs.example.org",)) == {
+        "https://docs.example.org/a",
+        "https://docs.example.org/b?x=https://other.example.org/",
+        "http://DOCS.example.org",
+    }
+    assert listed(db, library.scope, sites=("example.org",)) == {"https://example.org/docs.example.org/"}
+    counts = awaited(db, documents.sites, library.scope, DocumentFilter())
+    assert counts == {"docs.example.org": 3, "docs.example.org:8080": 1, "example.org": 1}
+    assert awaited(db, documents.sites, library.scope, DocumentFilter(words=("8080",))) == {"docs.example.org:8080": 1}
+
+
+def plan(db, scope, where, *, most=51):
+    matched, params = documents.of_scope(where)
+    statement = f"explain (analyze, format json) select d.id from {matched}" + pages.older("d")
+    values = params | scopes.params(scope) | pages.after_age(None, most - 1)
+    return db.row(statement, values)["QUERY PLAN"][0]["Plan"]
+
+
+def rows_read(node):
+    """Rows that the plan takes from tables and throws away or keeps, over all loops."""
+    own = 0
+    if node.get("Relation Name") == "documents":
+        kept = (
+            node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+        )
+        own = kept * node["Actual Loops"]
+    return own + sum(rows_read(one) for one in node.get("Plans", ()))
+
+
+@pytest.mark.decision("H265")
+def test_no_search_among_ten_thousand_documents_reads_them_all(db, library):
+    db.rows(
+        """
+        insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name, status,
+                               created_at)
+        select 'doc_' || %(partition)s || '_' || n, %(partition)s, 'j', 'r', 'WEBSITE',
+               'https://site' || n %% 100 || '.example.org/page/' || n, 'URL', 'Manual ' || n || '.pdf', 'SUCCESS',
+               now() - n * interval '1 minute'
+        from generate_series(1, %(many)s) n
+        """,
+        {"partition": library.partition, "many": MANY},
+    )
+    db.rows("update documents set access_reason = 'x' where id like %(id)s", {"id": f"doc_{library.partition}_77%"})
+    since = parse({"field": "document.createdAt", "op": "gte", "value": "2999-01-01"}, CODE, where="where")
+    for where, most in (
+        (DocumentFilter(words=("manual", "7777.pdf")), 100),
+        (DocumentFilter(words=("nowhere",)), 10),
+        (DocumentFilter(words=("/page/123",)), 300),
+        (DocumentFilter(sites=("site7.example.org",)), 200),
+        (DocumentFilter(sites=("nowhere.example.org",)), 10),
+        (DocumentFilter(access_statuses=("UNKNOWN",)), 200),
+        (DocumentFilter(where=since), 10),
+    ):
+        assert rows_read(plan(db, library.scope, where)) <= most, where

@@ -1,0 +1,22 @@
+"""Questions that a setting answers better or worse than the first."""
+
+import pytest
+
+from retrieval.evaluations import comparison
+from retrieval.evaluations.comparison import Tally
+
+QUESTIONS = [
+    {"query": "same", "ranks": {"base": [3, None], "new": [7, 3]}},
+    {"query": "found", "ranks": {"base": [None], "new": [1]}},
+    {"query": "a little worse", "ranks": {"base": [9], "new": [10]}},
+    {"query": "lost", "ranks": {"base": [2, 5], "new": [None, None]}},
+]
+
+
+@pytest.mark.decision("H272")
+def test_wins_and_losses_are_counted_by_the_first_judged_document():
+    assert comparison.tally(QUESTIONS, "base", "new") == Tally(better=1, same=1, worse=2)
+    most = [one["query"] for one in comparison.most_changed(QUESTIONS, "base", "new", 3)]
+    assert most == ["found", "lost", "a little worse"]
+    assert comparison.first_rank(QUESTIONS[0], "new") == 3
+    assert comparison.first_rank(QUESTIONS[0], "unknown") is None
