@@ -5,37 +5,74 @@ from __future__ import annotations
 from pathlib import Path
 
 import streamlit as st
+from streamlit.navigation.page import Page
 
 from ui import session
-from ui.parts import frame
+from ui.parts import frame, see_as
 
 st.set_page_config(page_title="Retrieval Service", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 
-PAGES = (
-    ("overview", "Overview", "dashboard", None),
-    ("namespaces", "Namespaces", "database", "namespaces:read"),
-    ("runs", "Runs", "play_circle", "ingest:read"),
-    ("documents", "Documents", "description", "documents:read"),
-    ("search", "Search lab", "search", "search"),
-    ("connections", "Connections", "cable", "connections:read"),
-    ("keys", "Keys and limits", "key", "admin"),
-)
-"""File below views/, title, icon, and the right that a page needs."""
+PAGES = {
+    "Content": (
+        ("overview", "Overview", "dashboard", None),
+        ("add_content", "Add content", "add_circle", "ingest:write"),
+        ("documents", "Documents", "description", "documents:read"),
+        ("runs", "Runs", "play_circle", "ingest:read"),
+    ),
+    "Search": (
+        ("search", "Search lab", "search", "search"),
+        ("evaluations", "Evaluations", "balance", "search"),
+    ),
+    "Sources": (
+        ("namespaces", "Namespaces", "database", "namespaces:read"),
+        ("connections", "Connections", "cable", "connections:read"),
+    ),
+    "Operations": (
+        ("queue", "Queue and workers", "monitor_heart", "admin"),
+        ("schedules", "Schedules", "event_repeat", "connections:read"),
+        ("webhooks", "Webhooks", "webhook", "webhooks:read"),
+        ("usage", "Usage", "bar_chart", "admin"),
+        ("audit", "Audit log", "receipt_long", "admin"),
+    ),
+    "Settings": (("keys", "Keys and limits", "key", "admin"),),
+}
+"""By section: file below views/, title, icon, and the right that a page needs. A page more is a line more."""
+
+
+BEYOND = frozenset({"evaluations"})
+"""Pages of what looks beyond one user."""
+
+
+def _page(name: str, title: str, icon: str) -> Page:
+    is_first = name == "overview"
+    return st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=is_first)
+
+
+def _is_for(who: session.Person, name: str, scope: str | None) -> bool:
+    """Whether a page has something to show to this person."""
+    return (scope is None or who.may(scope)) and (who.sees_all or name not in BEYOND)
 
 
 def main() -> None:
+    refusal = None if session.is_signed_in() else session.sign_in_by_token()
     signed_in = session.is_signed_in()
-    pages = [
-        st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=name == "overview")
-        for name, title, icon, scope in PAGES
-        if not signed_in or scope is None or session.person().may(scope)
-    ]
-    page = st.navigation(pages, position="sidebar" if signed_in else "hidden")
+    sections = {
+        section: [
+            _page(name, title, icon)
+            for name, title, icon, scope in pages
+            if not signed_in or _is_for(session.person(), name, scope)
+        ]
+        for section, pages in PAGES.items()
+    }
+    offered = {section: pages for section, pages in sections.items() if pages}
+    page = st.navigation(offered, position="sidebar" if signed_in else "hidden", expanded=True)
+    st.html(frame.STYLE)
     if not signed_in:
-        frame.sign_in_form()
+        frame.sign_in_form(refusal)
         return
     with frame.trouble():
         frame.sidebar(session.person())
+        see_as.show(session.person())
         page.run()
 
 

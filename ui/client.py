@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import IO, Any, TypeVar
+from urllib.parse import quote, urlsplit
 
 import httpx
 
 SECONDS = 20.0
 """How long the API may take; its own limits are shorter."""
 CONNECT_SECONDS = 3.0
+UPLOAD_SECONDS = 300.0
+"""How long the API may take to answer an upload."""
 SLOW_SECONDS = 2.0
 """After so long without an answer a page says that it waits."""
 
@@ -46,6 +48,24 @@ class ApiResponse:
     message: str
 
 
+class Silence:
+    """Whether the API has let a request of this run of a page time out: then no other of the run is sent.
+
+    A page would wait for each in turn otherwise. Entered around a run; what runs within another run ends with that.
+    """
+
+    def __init__(self) -> None:
+        self.lasts = False
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        self.lasts = self.lasts and self._depth > 0
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """The API as one person may use it. Two people's are never equal, so that nothing cached for one serves another."""
@@ -54,21 +74,32 @@ class Api:
     key: str = field(repr=False)
     tenant: str = ""
     notice: Notice = field(default=nullcontext, repr=False, compare=False)
+    viewer: str = ""
+    """The user on whose behalf it is asked; empty for the key's own."""
+    silence: Silence = field(default_factory=Silence, repr=False, compare=False)
+
+    def on_behalf_of(self, viewer: str) -> Api:
+        """The same as one user sees it; itself for an empty name."""
+        return replace(self, viewer=viewer) if viewer else self
 
     def call(self, method: str, path: str, *, body: Json | None = None, **query: Any) -> ApiResponse:
         """One request. ApiError says why not."""
         wanted = {name: value for name, value in query.items() if value not in (None, "")}
         return self._send(method, path, json=body, params=wanted)
 
-    def upload(self, path: str, form: Mapping[str, str], name: str, content: bytes, media_type: str) -> ApiResponse:
-        """A multipart form with one file."""
-        return self._send("POST", path, data=dict(form), files={"file": (name, content, media_type)}, timeout=300.0)
+    def upload(
+        self, path: str, form: Mapping[str, str], name: str, content: bytes | IO[bytes], media_type: str, once: str = ""
+    ) -> ApiResponse:
+        """A multipart form with one file, which is read as it is sent. `once`: its Idempotency-Key."""
+        sent = {"file": (name, content, media_type)}
+        return self._send("POST", path, once=once, data=dict(form), files=sent, timeout=UPLOAD_SECONDS)
 
     def get(self, path: str, **query: Any) -> Json:
         return _object(self.call("GET", path, **query))
 
-    def post(self, path: str, body: Json) -> Json:
-        return _object(self.call("POST", path, body=body))
+    def post(self, path: str, body: Json, *, once: str = "") -> Json:
+        """`once`: its Idempotency-Key; the same request again answers as the first did."""
+        return _object(self._send("POST", path, once=once, json=body) if once else self.call("POST", path, body=body))
 
     def patch(self, path: str, body: Json) -> Json:
         return _object(self.call("PATCH", path, body=body))
@@ -81,11 +112,12 @@ class Api:
         if not link:
             return None
         path = urlsplit(link)
-        try:
+
+        def fetch() -> bytes | None:
             with _client().stream("GET", f"{self.base}{path.path}?{path.query}") as response:
                 return _limited(response, most) if response.is_success else None
-        except httpx.HTTPError as error:
-            raise ApiError(0, "UNREACHABLE", "The file could not be fetched from the API. Try again.") from error
+
+        return self._asked(fetch)
 
     def picture(self, path: str, **query: Any) -> bytes:
         """A picture that the API draws, as PNG. ApiError says why not."""
@@ -102,13 +134,23 @@ class Api:
     def _send(self, method: str, path: str, **options: Any) -> ApiResponse:
         return _read(self._answered(method, path, **options))
 
-    def _answered(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def _answered(self, method: str, path: str, *, once: str = "", **options: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.key}"} | ({"X-Tenant-ID": self.tenant} if self.tenant else {})
+        if self.viewer:
+            headers["X-On-Behalf-Of"] = quote(self.viewer)
+        headers |= {"Idempotency-Key": once} if once else {}
+        return self._asked(partial(_client().request, method, self.base + path, headers=headers, **options))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What `ask` brings, in another thread. ApiError without an answer, and after one that was not answered."""
+        silent = ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.")
+        if self.silence.lasts:
+            raise silent
         try:
-            sent = _threads().submit(_client().request, method, self.base + path, headers=headers, **options)
-            return patiently(sent, self.notice)
+            return patiently(_threads().submit(ask), self.notice)
         except httpx.TimeoutException as error:
-            raise ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.") from error
+            self.silence.lasts = True
+            raise silent from error
         except httpx.HTTPError as error:
             raise ApiError(0, "UNREACHABLE", f"The API at {self.base} cannot be reached. Is it running?") from error
         except (UnicodeError, ValueError) as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import re
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,8 @@ import streamlit
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from streamlit.starlette import App
+
+from ui import returning
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -57,12 +61,61 @@ class SecurityHeaders:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        secure = scope["type"] == "http" and _by_https(scope)
+
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self._headers)
+                headers = MutableHeaders(scope=message)
+                headers.update(self._headers)
+                if secure:
+                    _only_by_https(headers)
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
 
 
-app = App(Path(__file__).with_name("app.py"), middleware=[Middleware(SecurityHeaders)])
+def _by_https(scope: Scope) -> bool:
+    """Whether the browser came by https, to this server or to the proxy before it."""
+    told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+    return scope["scheme"] == "https" or told[:1] == [b"https"]
+
+
+def _only_by_https(headers: MutableHeaders) -> None:
+    """Cookies, which hold the person's token, are not sent in the clear then; Streamlit leaves that open."""
+    cookies = headers.getlist("set-cookie")
+    del headers["set-cookie"]
+    for cookie in cookies:
+        headers.append("set-cookie", cookie if "; secure" in cookie.lower() else f"{cookie}; Secure")
+
+
+FOR_PAGES = ("httpx", "pandas", "altair")
+"""What the first page with a table and a chart needs beyond Streamlit; to import it takes a second."""
+
+
+def _prepare() -> None:
+    """Beside the start of the server, which answers meanwhile."""
+    for name in FOR_PAGES:
+        importlib.import_module(name)
+
+
+threading.Thread(target=_prepare, name="prepare", daemon=True).start()
+
+
+class Return:
+    """Leads who comes from the identity provider to the page that they had opened (`ui.returning`)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def led_back(message: Message) -> None:
+            leads = message["type"] == "http.response.start" and message["status"] == 302
+            if leads and (address := returning.take(returning.browser_of(scope["headers"]))):
+                MutableHeaders(scope=message)["Location"] = address
+            await send(message)
+
+        comes = scope["type"] == "http" and scope["path"].endswith(returning.CALLBACK)
+        await self._app(scope, receive, led_back if comes else send)
+
+
+app = App(Path(__file__).with_name("app.py"), middleware=[Middleware(SecurityHeaders), Middleware(Return)])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -19,17 +20,25 @@ UNBOUND = frozenset({"namespaces:write", "admin"})
 """Rights that a key bound to a namespace or a tenant cannot use."""
 _WHO = "who"
 _SEEN = "namespace"
+_TENANT = "tenant_chosen"
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A signed-in person: their API, the name and rights of their key, and the namespace and tenant it is bound to."""
+    """A signed-in person: their API, the name and rights of their key, and the namespace and tenant it is bound to.
+
+    With OpenID Connect the key is the person's own token, `key_name` their name.
+    """
 
     api: Api
     key_name: str
     scopes: frozenset[str]
     namespace: str | None
     tenant: str | None
+    role: str | None = None
+    """Of a person who signed in by OpenID Connect; None with a key."""
+    sees_all: bool = True
+    """Whether what looks beyond one user, such as activity and evaluations, is answered."""
 
     def may(self, scope: str) -> bool:
         """Whether the key has this right; what it may not do is not offered."""
@@ -46,9 +55,55 @@ def sign_in(key: str, tenant: str = "") -> Person:
     """Ask the API who this key is, and remember it for this browser session alone. ApiError if it is no key."""
     api = Api(api_address(), key.strip(), tenant.strip(), waiting.notice)
     known = api.get("/v1/keys/current")["key"]
-    person = Person(api, known["name"], frozenset(known["scopes"]), known["namespaceId"], known["tenantId"])
+    role = known.get("role")
+    sees_all = not (known.get("principal") or known.get("principalRequired")) if role is None else role != "viewer"
+    bounds = known["namespaceId"], known["tenantId"]
+    person = Person(api, known["name"], frozenset(known["scopes"]), *bounds, role, sees_all)
     st.session_state[_WHO] = person
     return person
+
+
+def own_key_ended(who: Person) -> bool:
+    """Whether the key of this session is not valid any more. ApiError without an answer."""
+    try:
+        who.api.get("/v1/keys/current")
+    except ApiError as error:
+        if not unauthorized(error):
+            raise
+        return True
+    return False
+
+
+def offers_openid() -> bool:
+    """Whether the installation names an identity provider for this app."""
+    return "is_logged_in" in st.user
+
+
+def token() -> str | None:
+    """The token of the person who signed in at the identity provider with this browser, whether it is still valid or
+    not; None if nobody did. It lies in the browser's cookies, so that it outlives a refresh."""
+    if not offers_openid() or not st.user.is_logged_in:
+        return None
+    return next(iter(st.user.tokens.values()), None)
+
+
+def sign_in_by_token() -> ApiError | None:
+    """Sign in whoever the identity provider has signed in, if anybody; the refusal where the API does not take it."""
+    held = token()
+    if held is None:
+        return None
+    try:
+        sign_in(held, st.session_state.get(_TENANT) or "")
+    except ApiError as error:
+        return error
+    return None
+
+
+def choose_tenant(name: str) -> None:
+    """Look at another tenant from now on; who signed in by OpenID Connect was not asked for one."""
+    who = person()
+    st.session_state[_WHO] = replace(who, api=replace(who.api, tenant=name.strip()))
+    st.session_state[_TENANT] = name.strip()
 
 
 def person() -> Person:
@@ -59,14 +114,22 @@ def person() -> Person:
     return found
 
 
+def silence() -> AbstractContextManager[None]:
+    """A run of a page, or of a part of it that runs by itself: see `client.Silence`."""
+    found = st.session_state.get(_WHO)
+    return found.api.silence if isinstance(found, Person) else nullcontext()
+
+
 def is_signed_in() -> bool:
     return isinstance(st.session_state.get(_WHO), Person)
 
 
 def sign_out() -> None:
-    """Forget the key and everything that was seen with it."""
+    """Forget the key and everything that was seen with it; at the identity provider, too, where it signed in."""
     st.session_state.clear()
     st.query_params.clear()
+    if token() is not None:
+        st.logout()
 
 
 def namespaces(who: Person) -> list[dict[str, Any]]:

@@ -67,6 +67,6 @@ def sign_in(app: AppTest, api_key: str, tenant: str = "") -> None:
 def shown(app: AppTest) -> str:
     """All that a person can read, tables included."""
     parts: list[Any] = [*app.markdown, *app.caption, *app.error, *app.warning, *app.info, *app.success, *app.title]
-    parts += [*app.text, *app.subheader, *app.metric]
+    parts += [*app.text, *app.header, *app.subheader, *app.metric]
     texts = [str(getattr(part, "value", "")) + str(getattr(part, "label", "")) for part in parts]
     return "\n".join([*texts, *(str(table.value.to_dict()) for table in app.dataframe)])

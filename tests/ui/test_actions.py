@@ -86,23 +86,23 @@ def metadata(app: AppTest, held: Held) -> None:
 
 def text(app: AppTest, held: Held) -> None:
     typed(app, "Text", "Seals sleep.")
-    click(app, "Ingest")
+    click(app, "Start")
 
 
 def new_key(app: AppTest, held: Held) -> None:
     typed(app, "Name", "Website")
-    click(app, "Make the key")
+    click(app, "Create API key")
 
 
 def new_tenant(app: AppTest, held: Held) -> None:
     typed(app, "New tenant", "carol")
-    click(app, "Make it known")
+    click(app, "Add tenant")
 
 
 def forget(app: AppTest, held: Held) -> None:
-    choose(app, "Forget a tenant", "alice")
+    choose(app, "Remove tenant", "alice")
     app.run()
-    click(app, "Forget alice")
+    click(app, "Remove alice")
 
 
 def new_namespace(app: AppTest, held: Held) -> None:
@@ -125,9 +125,8 @@ def change_namespace(app: AppTest, held: Held) -> None:
 
 
 def file(app: AppTest, held: Held) -> None:
-    app.selectbox(key="ingest_kind").set_value("LOCAL_FILE").run()
-    app.file_uploader[0].set_value(("notes.txt", b"Seals sleep.", "text/plain"))
-    click(app, "Ingest")
+    app.file_uploader[0].set_value([("notes.txt", b"Seals sleep.", "text/plain")])
+    click(app, "Start")
 
 
 def revocation(app: AppTest, held: Held) -> None:
@@ -136,16 +135,16 @@ def revocation(app: AppTest, held: Held) -> None:
 
 
 Act = Callable[[AppTest, Held], Any]
-CHANGE = {"document": "{document}", "tab": "Change"}
+CHANGE = {"document": "{document}", "tab": "Edit"}
 ACTIONS: dict[str, tuple[str, dict[str, str], Act]] = {
     "confirm removals": ("connections", {}, removal),
     "change the interval": ("connections", {}, interval),
     "connect": ("connections", {}, connect),
-    "authorize again": ("connections", {}, lambda app, held: click(app, "Authorize again")),
+    "authorize again": ("connections", {}, lambda app, held: click(app, "Reconnect")),
     "revoke a connection": ("connections", {}, revocation),
     "ingest now": ("connections", {}, lambda app, held: click(app, "Ingest now")),
-    "ingest a text": ("runs", {"start": "yes"}, text),
-    "ingest a file": ("runs", {"start": "yes"}, file),
+    "add a text": ("add_content", {"source": "TEXT"}, text),
+    "add a file": ("add_content", {}, file),
     "retry": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Retry failed documents")),
     "cancel": ("runs", {"run": "{run}"}, lambda app, held: click(app, "Cancel this run")),
     "resync": ("documents", CHANGE, lambda app, held: click(app, "Resync this document")),
@@ -212,7 +211,7 @@ def test_a_revocation_says_what_becomes_of_how_many_documents(app, org, held, fa
     asked.set_value(fate).run()
     click(seen, "Revoke for good")
     assert not seen.exception
-    assert "REVOKED" in shown(seen)
+    assert ":material/block: Revoked" in shown(seen)
     rows = org.db.rows(
         "select deleted_at from documents where name like '%%.txt' and partition_id = (select"
         " partition_id from connections where id = %(id)s)",
@@ -270,7 +269,7 @@ def test_a_filter_is_built_key_by_key_and_stands_in_the_address(app, org, space)
     assert "2 documents found" in shown(seen)
     for key, values in (("topic", "seals, birds"), ("year", "2025")):
         typed(seen, "Metadata key", key)
-        typed(seen, "Any of the values (commas between)", values)
+        typed(seen, "Values (comma-separated)", values)
         click(seen, "Add")
     assert not seen.exception
     told = seen.query_params["filter"]
@@ -382,10 +381,10 @@ def test_what_was_packed_together_leads_to_each_other(app, org, held):
         "update documents set archive_id = %(archive)s where id = %(id)s", {"archive": held.document, "id": member}
     )
     inside = app(org.api_key, "documents", namespace=held.namespace, document=member)
-    assert "Packed into another document: open that one" in {link.value for link in inside.get("page_link")}
+    assert "Parent archive" in {link.value for link in inside.get("page_link")}
     seen = app(org.api_key, "documents", namespace=held.namespace, document=held.document)
     links = {link.value: link.proto.query_string for link in seen.get("page_link")}
-    assert f"archive={held.document}" in links["1 document packed into this one"]
+    assert f"archive={held.document}" in links["1 document in this archive"]
     found = app(org.api_key, "documents", namespace=held.namespace, archive=held.document)
     assert "letter.txt" in shown(found)
     assert "stays.txt" not in shown(found)
@@ -435,9 +434,9 @@ def test_advice_fits_what_was_asked_for(app, org):
     assert "Nothing found." in plain
     assert "filter" not in plain.partition("Nothing found.")[2].partition("\n")[0]
     filtered = shown(app(org.api_key, "search", namespace=empty, q="seals", columns="keyword", filter='{"team": "x"}'))
-    assert "Take the metadata filter away." in filtered
+    assert "Take the filter away." in filtered
     both = {"filter": '{"team": "x"}', "least": "0.5"}
-    assert "Lower the minimum score or take the metadata filter away." in shown(
+    assert "Lower the minimum score or take the filter away." in shown(
         app(org.api_key, "search", namespace=empty, q="seals", columns="keyword", **both)
     )
     assert "No run is PROCESSING now." in shown(app(org.api_key, "runs", namespace=empty, status="PROCESSING"))

@@ -9,6 +9,7 @@ import pytest
 from retrieval import ids
 from retrieval.ports import Scope
 from tests.library import Library
+from tests.ui.test_evaluations import run_of
 from ui.client import Api
 
 MOST = 200
@@ -115,3 +116,34 @@ def test_an_old_namespace_opens_by_its_link(app, org, full):
     box = next(box for box in seen.selectbox if box.label == "Namespace")
     assert box.value == full["namespace"]
     assert len(box.options) == 51
+
+
+@pytest.mark.decision("H272")
+def test_a_large_question_set_is_read_in_parts(app, org, full, monkeypatch):
+    """300 questions, and a run over them: neither page reads more than it shows."""
+    questions = [{"query": f"q{number}", "relevant": [{"externalId": str(number)}]} for number in range(300)]
+    body = {"namespaceId": full["namespace"], "name": "many", "questions": questions}
+    evaluation = org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]["id"]
+    run_of(org, full["namespace"], evaluation, {"questions": [ranked(one["query"]) for one in questions]})
+    loaded: set[str] = set()
+    real = Api._send
+
+    def watch(api: Api, method: str, path: str, **options: Any) -> Any:
+        answer = real(api, method, path, **options)
+        loaded.update(rows_of(answer.data))
+        return answer
+
+    monkeypatch.setattr(Api, "_send", watch)
+    for tab in ("Questions", "Results", "History"):
+        seen = app(org.api_key, "evaluations", namespace=full["namespace"])
+        loaded.clear()
+        seen.query_params["evaluation"], seen.query_params["tab"] = evaluation, tab
+        seen.run()
+        assert not seen.exception
+        assert not seen.error
+        assert max(len(table.value) for table in seen.dataframe) <= 50, tab
+        assert len(loaded) <= MOST, tab
+
+
+def ranked(query: str) -> dict[str, Any]:
+    return {"query": query, "ranks": {"base": [1], "new": [2]}}

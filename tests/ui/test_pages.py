@@ -7,8 +7,8 @@ import pytest
 from retrieval.accounts import api_keys
 from tests.ui.conftest import HOSTILE, shown, sign_in
 
-PAGES = ("overview", "namespaces", "runs", "documents", "search", "connections", "keys")
-OF_A_NAMESPACE = ("overview", "runs", "documents", "search", "connections")
+PAGES = ("overview", "namespaces", "runs", "documents", "search", "evaluations", "connections", "keys")
+OF_A_NAMESPACE = ("overview", "runs", "documents", "search", "evaluations", "connections")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -142,7 +142,7 @@ def test_hostile_text_is_shown_as_text(app, org, space):
     hostile = next(document for document in found["documents"] if document["name"] == HOSTILE)
     seen = app(org.api_key, "documents", namespace=space, document=hostile["id"])
     assert not seen.exception
-    markdown = "\n".join(str(part.value) for part in [*seen.markdown, *seen.subheader, *seen.caption, *seen.error])
+    markdown = "\n".join(str(part.value) for part in [*seen.markdown, *seen.header, *seen.caption, *seen.error])
     assert "<script>" not in markdown
     assert "](javascript" not in markdown
     assert "![y]" not in markdown
@@ -151,9 +151,9 @@ def test_hostile_text_is_shown_as_text(app, org, space):
 def test_a_link_opens_the_tab_that_it_names_and_asks_for_nothing_else(app, org, space):
     limits = app(org.api_key, "keys")
     assert "Requests this minute" in shown(limits) + "".join(bar.proto.text for bar in limits.get("progress"))
-    assert "Make the key" not in {button.label for button in limits.button}
+    assert "Create API key" not in {button.label for button in limits.button}
     made = app(org.api_key, "keys", tab="API keys")
-    assert "Make the key" in {button.label for button in made.button}
+    assert "Create API key" in {button.label for button in made.button}
     assert made.query_params["tab"] in ("API keys", ["API keys"])
     assert not made.get("progress")
     other = app(org.api_key, "keys", tab="No such tab")

@@ -46,20 +46,17 @@ def link(who: session.Person) -> None:
     if _ASKED not in st.session_state:
         return
 
-    @st.fragment(run_every=LIVE_SECONDS)
+    @frame.live(LIVE_SECONDS)
     def waiting() -> None:
-        with frame.trouble():
-            asked = st.session_state.get(_ASKED)
-            if not isinstance(asked, PendingAuthorization):
-                return
-            if time.monotonic() - asked.at > GOOD_SECONDS or _state(who, asked.connection) != asked.state:
-                del st.session_state[_ASKED]
-                st.rerun(scope="app")
-            left, right = st.columns([3, 1], vertical_alignment="center")
-            left.info("Allow the access at the service: the card below follows by itself. The link lasts ten minutes.")
-            right.link_button(
-                "Open the service", asked.url, type="primary", icon=":material/open_in_new:", width="stretch"
-            )
+        asked = st.session_state.get(_ASKED)
+        if not isinstance(asked, PendingAuthorization):
+            return
+        if time.monotonic() - asked.at > GOOD_SECONDS or _state(who, asked.connection) != asked.state:
+            del st.session_state[_ASKED]
+            st.rerun(scope="app")
+        left, right = st.columns([3, 1], vertical_alignment="center")
+        left.info("Allow the access at the service: the card below follows by itself. The link lasts ten minutes.")
+        right.link_button("Open the service", asked.url, type="primary", icon=":material/open_in_new:", width="stretch")
 
     waiting()
 

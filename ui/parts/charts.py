@@ -1,10 +1,11 @@
-"""The few pictures: a run's funnel and stage times, counts over time, parts of a score. Altair, themed by Streamlit."""
+"""The few pictures: a run's funnel and stage times, counts over time. Altair, themed by Streamlit."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import altair as alt
@@ -20,6 +21,10 @@ COLORS = {
     "gray": "#8a94a6",
     "violet": "#8562d8",
 }
+
+
+_EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
+"""A Monday: weeks begin with it."""
 
 
 def funnel(progress: Mapping[str, int]) -> None:
@@ -78,22 +83,70 @@ def counts(rows: Sequence[Mapping[str, Any]], *, name: str, colors: Mapping[str,
     st.altair_chart(_with_numbers(bars, "count:Q"), width="stretch")
 
 
+STEPS_OF_TIME = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 360, 1440, 10080))
+"""What one bar may stand for."""
+BARS = (12, 30)
+"""How many bars there are at least and, up to 30 weeks, at most."""
+
+
 def over_time(rows: Sequence[Mapping[str, Any]], *, colors: Mapping[str, str]) -> None:
-    """Stacked bars of `count` by `kind` over `time` (ISO 8601), by the minute, hour or day as the span asks for."""
-    unit, style = _unit([str(row["time"]) for row in rows])
+    """Stacked bars of `count` by `kind` over `time` (ISO 8601), with a place for each step of time, UTC."""
+    slots = buckets([datetime.fromisoformat(str(row["time"])) for row in rows])
+    step = slots[1] - slots[0]
+    counted: Counter[tuple[datetime, str]] = Counter()
+    for row in rows:
+        at = slots[0] + (datetime.fromisoformat(str(row["time"])) - slots[0]) // step * step
+        counted[at, str(row["kind"])] += row["count"]
+    style = "%d %b" if step >= timedelta(days=1) else "%d %b %H:%M" if slots[0].date() != slots[-1].date() else "%H:%M"
+    points = [
+        {"time": slot.strftime(style), "order": place, "kind": kind, "count": counted[slot, kind]}
+        for place, slot in enumerate(slots)
+        for kind in colors
+    ]
+    _columns(points, colors, "")
+
+
+def by_day(rows: Sequence[Mapping[str, Any]], what: str, start: date, end: date) -> None:
+    """A bar of `count` for each `day` (ISO 8601) from the first to the last, empty ones too; `what` is counted."""
+    known = {str(row["day"]): row["count"] for row in rows}
+    days = [start + timedelta(days=number) for number in range((end - start).days + 1)]
+    points = [
+        {"time": day.strftime("%d %b"), "order": place, "kind": what, "count": known.get(day.isoformat(), 0)}
+        for place, day in enumerate(days)
+    ]
+    _columns(points, {what: "blue"}, what)
+
+
+def buckets(times: Sequence[datetime]) -> list[datetime]:
+    """The beginnings of steps of one length that hold all these times, 12 at least; the last one holds the newest."""
+    first, last = min(times).astimezone(UTC), max(times).astimezone(UTC)
+    least, most = BARS
+    step = next((one for one in STEPS_OF_TIME if (last - first) / one < most - 1), STEPS_OF_TIME[-1])
+    end = _EPOCH + (last - _EPOCH) // step * step
+    start = min(_EPOCH + (first - _EPOCH) // step * step, end - (least - 1) * step)
+    return [start + number * step for number in range((end - start) // step + 1)]
+
+
+def _columns(points: Sequence[Mapping[str, Any]], colors: Mapping[str, str], title: str) -> None:
+    """Stacked columns of `count` by `kind` at each `time`, in the order of `order`; a legend for several kinds."""
     chart = (
-        alt.Chart(_data(rows))
+        alt.Chart(_data(points))
         .mark_bar()
         .encode(
-            x=alt.X("time:T", timeUnit=unit, title=None, axis=alt.Axis(format=style, labelOverlap=True)),
-            y=alt.Y("sum(count):Q", title=None, axis=alt.Axis(tickMinStep=1)),
+            x=alt.X(
+                "time:O",
+                sort=alt.SortField("order"),
+                title=None,
+                axis=alt.Axis(labelAngle=0, labelOverlap="greedy", labelSeparation=8),
+            ),
+            y=alt.Y("count:Q", title=title or None, axis=alt.Axis(tickMinStep=1, format="~s")),
             color=alt.Color(
                 "kind:N",
                 title=None,
                 scale=alt.Scale(domain=list(colors), range=[COLORS[c] for c in colors.values()]),
-                legend=alt.Legend(orient="top"),
+                legend=alt.Legend(orient="top") if len(colors) > 1 else None,
             ),
-            tooltip=[alt.Tooltip("time:T", timeUnit=unit, format=style), "kind:N", "sum(count):Q"],
+            tooltip=["time:O", "kind:N", alt.Tooltip("count:Q", format=",")],
         )
         .properties(height=200)
     )
@@ -116,74 +169,6 @@ def latency(rows: Sequence[Mapping[str, Any]]) -> None:
         .properties(height=200)
     )
     st.altair_chart(chart, width="stretch")
-
-
-def score_parts(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Per result (`rank`) the weighted parts of its score, stacked."""
-    chart = (
-        alt.Chart(_data(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X("part:Q", title="score", stack=True, scale=alt.Scale(domain=[0, 1])),
-            y=alt.Y("rank:O", title=None),
-            color=alt.Color(
-                "kind:N",
-                title=None,
-                scale=alt.Scale(domain=["meaning", "words"], range=[COLORS["blue"], COLORS["orange"]]),
-                legend=alt.Legend(orient="top"),
-            ),
-            tooltip=["rank:O", "kind:N", alt.Tooltip("part:Q", format=".3f")],
-        )
-    )
-    st.altair_chart(chart, width="stretch")
-
-
-def rank_moves(rows: Sequence[Mapping[str, Any]], searches: Sequence[str]) -> None:
-    """A line for each `chunk` from its `rank` in one of the searches to that in the next."""
-    most = max(row["rank"] for row in rows)
-    lines = (
-        alt.Chart(_data(rows))
-        .mark_line(point=alt.OverlayMarkDef(size=90, filled=True), strokeWidth=2)
-        .encode(
-            x=alt.X("search:N", sort=list(searches), title=None, axis=alt.Axis(labelAngle=0, orient="top")),
-            y=alt.Y("rank:Q", scale=alt.Scale(reverse=True, domain=[0.5, most + 0.5], nice=False), title="rank"),
-            color=alt.Color("chunk:N", legend=None),
-            tooltip=["name:N", "search:N", "rank:Q"],
-        )
-        .properties(height=min(120 + 18 * most, 480))
-    )
-    st.altair_chart(lines, width="stretch")
-
-
-def search_steps(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The steps of each search, one after the other, in milliseconds."""
-    bars = (
-        alt.Chart(_data(rows))
-        .mark_bar(cornerRadius=2)
-        .encode(
-            x=alt.X("milliseconds:Q", title=None, stack=True),
-            y=alt.Y("search:N", sort=None, title=None),
-            color=alt.Color(
-                "step:N",
-                sort=None,
-                title=None,
-                scale=alt.Scale(range=[COLORS[name] for name in ("blue", "violet", "gray", "orange", "green")]),
-                legend=alt.Legend(orient="top"),
-            ),
-            order=alt.Order("order:Q"),
-            tooltip=["search:N", "step:N", "milliseconds:Q"],
-        )
-        .properties(height=alt.Step(26))
-    )
-    st.altair_chart(bars, width="stretch")
-
-
-def _unit(times: Sequence[str]) -> tuple[Any, str]:
-    """What one bar stands for, and how its time is written."""
-    span = datetime.fromisoformat(max(times)) - datetime.fromisoformat(min(times))
-    if span <= timedelta(hours=2):
-        return "yearmonthdatehoursminutes", "%H:%M"
-    return ("yearmonthdatehours", "%d %b %H:%M") if span <= timedelta(days=3) else ("yearmonthdate", "%d %b")
 
 
 def _data(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -9,6 +9,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import page_image, status
+from ui.parts.labels import count
 
 PAGE = 50
 AROUND = 1500
@@ -53,7 +54,7 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
     with left:
         st.html(STYLE + marked(_text(who, document), chosen, neighbours))
         st.caption(
-            f"characters {chosen['start']} to {chosen['end']} · {chosen['tokens']} tokens"
+            f"characters {chosen['start']:,} to {chosen['end']:,} · {count(chosen['tokens'], 'token')}"
             + (f" · page {chosen['page']}" if chosen["page"] else "")
             + " · orange: shared with the chunk before or after"
         )

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import streamlit as st
 
-from ui import session
+from ui import returning, session
 from ui.client import ApiError
 from ui.parts.text import plain
 
 _REFUSED = "sign_in_refused"
 
 
-def sign_in_form() -> None:
-    """Asks for an API key; the page that was linked to opens once it is given."""
+def sign_in_form(refusal: ApiError | None = None) -> None:
+    """Asks for an API key, or leads to the identity provider; the page that was linked to opens once a key is given.
+
+    `refusal`: why the API does not take the token of the person whom the identity provider has signed in.
+    """
     _, middle, _ = st.columns([1, 2, 1])
-    with middle, st.form("sign-in"):
-        st.subheader("Retrieval Service")
+    if session.offers_openid():
+        with middle:
+            st.header("Retrieval Service")
+            _openid(refusal)
+            with st.expander("Use an API key"):
+                _key_form()
+        return
+    with middle:
+        _key_form("Retrieval Service")
+
+
+def _openid(refusal: ApiError | None) -> None:
+    """The way to the identity provider, and why it leads there again."""
+    if refusal is not None and refusal.status == 401:
+        reason = "has ended" if refusal.reason == "expired_token" else "is not accepted"
+        st.warning(f"Your sign-in {reason}. {plain(refusal.message)}", icon=":material/lock_clock:")
+    elif refusal is not None:
+        show(refusal)
+    st.button("Sign in with single sign-on", key="openid", type="primary", width="stretch", on_click=_to_provider)
+    if refusal is not None and session.token() is not None:
+        st.button("Sign in as somebody else", key="openid_other", width="stretch", on_click=session.sign_out)
+    st.caption(f"API: {session.api_address()}. You are led to your organization's sign-in page and back.")
+
+
+def _to_provider() -> None:
+    """To the identity provider, and from there back to this page."""
+    returning.remember(st.context.cookies.get(returning.COOKIE), st.context.url, st.query_params.to_dict())
+    st.login()
+
+
+def _key_form(title: str = "") -> None:
+    with st.form("sign-in"):
+        if title:
+            st.header(title)
         st.text_input("API key", type="password", autocomplete="current-password", key="sign_in_key")
         st.text_input("Tenant", help="Leave empty for the scope without a tenant.", key="sign_in_tenant")
         st.caption(f"API: {session.api_address()}. The key stays in this browser session and is forgotten with it.")
@@ -35,7 +70,7 @@ def _sign_in() -> None:
     key, tenant = (st.session_state.get(typed, "") for typed in ("sign_in_key", "sign_in_tenant"))
     if not key.strip():
         st.session_state[_REFUSED] = (
-            "Type an API key. `retrieval up` prints one; an administrator makes others under Keys."
+            "Type an API key. `retrieval up` prints one; an administrator creates others under Keys and limits."
         )
         return
     try:
@@ -51,21 +86,34 @@ STYLE = """<style>
 [data-testid="stElementToolbar"] button[aria-label="Download as CSV"] {display: none}
 [data-testid="stMainBlockContainer"] {padding-top: 3.5rem; max-width: 76rem}
 [data-testid="stPageLink"] p {white-space: normal}
+div[data-testid="stCaptionContainer"] {opacity: .8}
+button[data-testid^="stBaseButton-primary"]:not(:disabled) {
+background-color: #2456c9; border-color: #2456c9; color: #fff}
+button[data-testid^="stBaseButton-primary"]:not(:disabled):hover {background-color: #1c46a8}
 @media (max-width: 640px) {
 [data-testid="stMainBlockContainer"] {padding-left: 1rem; padding-right: 1rem}
 [data-testid="stColumn"]:has(> div > [data-testid="stElementContainer"] > [data-testid="stMetric"]) {
 min-width: calc(50% - .5rem); flex: 1 1 calc(50% - .5rem)}
 }
 </style>"""
-"""A table's own export writes formulas as they are; the buttons below the tables do not."""
+"""A table's own export writes formulas as they are; the buttons below the tables do not. Captions and primary buttons
+are told apart from what is behind them at 4.5:1 at least, in both themes."""
 
 
 def sidebar(who: session.Person) -> None:
     """Who is signed in, and the way out."""
-    st.html(STYLE)
     with st.sidebar:
-        st.caption(f"Signed in with the key “{plain(who.key_name)}”" + _where(who))
+        if who.role is None:
+            st.caption(f"Signed in with the key “{plain(who.key_name)}”" + _where(who))
+        else:
+            st.caption(f"Signed in as {plain(who.key_name)} ({plain(who.role)})" + _where(who))
+        if who.role is not None and who.tenant is None:
+            st.text_input("Tenant", value=who.api.tenant, key="tenant_typed", on_change=_choose_tenant)
         st.button("Sign out", icon=":material/logout:", on_click=session.sign_out, width="stretch")
+
+
+def _choose_tenant() -> None:
+    session.choose_tenant(st.session_state.get("tenant_typed", ""))
 
 
 def _where(who: session.Person) -> str:
@@ -111,19 +159,45 @@ def not_here() -> None:
 
 @contextmanager
 def trouble() -> Iterator[None]:
-    """Shows a refusal of the API in words with its code; an ended key leads back to the sign-in form."""
+    """Shows a refusal of the API in words with its code; an ended key leads back to the sign-in form.
+
+    An API that lets one request within time out is sent no other.
+    """
     try:
-        yield
+        with session.silence():
+            yield
     except ApiError as error:
         if session.unauthorized(error):
             st.session_state.clear()
+            if session.token() is not None:
+                sign_in_form(error)
+                return
             st.warning("Your key is not valid any more. Sign in again; this page opens where you left it.")
             sign_in_form()
         else:
             show(error)
 
 
+def live(every: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Of a part of a page: it runs by itself, every so many seconds if they are given, and says its own trouble."""
+
+    def decorate(part: Callable[[], None]) -> Callable[[], None]:
+        @st.fragment(run_every=every)
+        def guarded() -> None:
+            with trouble():
+                part()
+
+        return guarded
+
+    return decorate
+
+
 def show(error: ApiError) -> None:
     """One refusal: what is wrong, where, and the code to look up."""
+    st.error(words(error), icon=":material/error:")
+
+
+def words(error: ApiError) -> str:
+    """The same as Markdown."""
     where = f" Field: `{error.field}`." if error.field else ""
-    st.error(f"{plain(error.message)}{where}  \n`{error.code}`", icon=":material/error:")
+    return f"{plain(error.message)}{where}  \n`{error.code}`"

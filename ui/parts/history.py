@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import status
+from ui.parts import status, tables
 from ui.parts.labels import ago, number, size, title
 
 PAGE = 20
@@ -19,19 +19,16 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
     if not entries:
         status.empty("No job run holds this document any more.", "Its content stays as it is.")
         return
-    seen = st.dataframe(
+    row = tables.clicked(
         [_row(entry) for entry in entries],
-        hide_index=True,
-        width="stretch",
-        on_select="rerun",
-        selection_mode="single-row",
-        key=f"history-{document['id']}",
-        column_config={"Status": status.column(), "Chunks": st.column_config.TextColumn(alignment="right")},
+        f"history-{document['id']}",
+        Status=status.column(),
+        Chunks=st.column_config.TextColumn(alignment="right"),
     )
     more = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
-    st.caption("Search shows one version, whole. Choose a row to open its run." + more)
-    if (chosen := seen["selection"]["rows"]) and who.may("ingest:read"):
-        place = {"namespace": namespace, "run": entries[chosen[0]]["ingestJobRun"]["id"]}
+    st.caption("Search shows one version, whole. Click a row to open its run." + more)
+    if row is not None and who.may("ingest:read"):
+        place = {"namespace": namespace, "run": entries[row]["ingestJobRun"]["id"]}
         st.switch_page("views/runs.py", query_params=place)
 
 

@@ -1,119 +1,168 @@
-"""One form per kind of ingestion; what the API answers leads to the run."""
+"""The fields of each source of content, and the requests that they ask for."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from ui import session
-from ui.client import ApiError, Json
-from ui.parts import frame
-from ui.parts.labels import sources, title
+from ui.client import Json
+from ui.parts import account_tree, status
+from ui.parts.additions import Item
+from ui.parts.labels import count, sources, title
 
-OCR = {"Text layer only": "BASIC_PARSER", "Recognise scans and pictures": "STANDARD_OCR"}
+PARSING = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
+PARSING_HELP = "OCR reads scans and pictures too. It takes seconds a page."
+FILES = 500
+"""Files of one drop."""
+WHOLE = "add_folder"
+_ROUND = "add_round"
+"""Of the session: counts what was started, so that each start leaves empty fields."""
 
 
-def show(who: session.Person, namespace: str) -> None:
-    """The choice of kind, and its form."""
-    kind = st.selectbox("From", list(sources()), format_func=title, key="ingest_kind")
-    with st.form("ingest", border=False):
-        wanted = _fields(who, namespace, kind)
-        metadata = st.text_input("Metadata (JSON object)", placeholder='{"team": "docs"}')
-        with st.expander("Chunks"):
-            left, right = st.columns(2)
-            chunk_size = left.number_input("Size in tokens", 1, 8191, 1000)
-            overlap = right.number_input("Overlap in tokens", 0, 8190, 200)
-        if st.form_submit_button("Ingest", type="primary", icon=":material/upload:"):
-            chunks = {"chunkSize": int(chunk_size), "chunkOverlap": int(overlap)}
-            _send(who, namespace, wanted, metadata, chunks)
+class Unfit(Exception):
+    """What was typed cannot be sent; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a form asks for: the config of its kind, or a file and how to read it."""
+class Options:
+    """What goes with every source."""
 
-    kind: str
-    config: Json
-    file: Any = None
-    ocr: str = ""
+    metadata: str
+    chunks: Json
+
+    def extra(self) -> Json:
+        """Unfit unless the metadata is a JSON object, or empty."""
+        if not self.metadata.strip():
+            return {}
+        try:
+            found = json.loads(self.metadata)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise Unfit('The metadata is no JSON object. One is, for example, {"team": "docs"}.')
+        return {"metadata": found}
 
 
-def _fields(who: session.Person, namespace: str, kind: str) -> Wanted:
-    """The fields of a kind."""
+def fresh() -> None:
+    """Empty the fields."""
+    st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
+
+
+def options() -> Options:
+    """The fields that every source has."""
+    with st.expander("Metadata and chunks", icon=":material/tune:"):
+        metadata = st.text_input("Metadata (JSON object)", placeholder='{"team": "docs"}')
+        left, right = st.columns(2)
+        size = left.number_input("Chunk size (tokens)", 1, 8191, 1000)
+        overlap = right.number_input("Chunk overlap (tokens)", 0, 8190, 200)
+    return Options(metadata, {"chunkSize": int(size), "chunkOverlap": int(overlap)})
+
+
+def fields(kind: str) -> dict[str, Any]:
+    """The fields of a source that needs no connection."""
+    mark = f"{kind}-{st.session_state.get(_ROUND, 0)}"
     match kind:
         case "TEXT":
-            name = st.text_input("Name", help="The same name again replaces the document.")
-            text = st.text_area("Text", height=160)
-            return Wanted(kind, {"text": text, **({"name": name} if name else {})})
+            name = st.text_input("Name", help="The same name again replaces the document.", key=f"name-{mark}")
+            return {"name": name, "text": st.text_area("Text", height=160, key=f"text-{mark}")}
         case "LOCAL_FILE":
-            file = st.file_uploader("File", help="PDF, Office, HTML, mail, images, archives and text.")
-            ocr = st.radio("Reading", list(OCR), horizontal=True)
-            return Wanted(kind, {}, file, OCR[ocr or "Text layer only"])
+            whole = bool(st.session_state.get(WHOLE))
+            files = st.file_uploader(
+                "Drop a folder here, or choose one" if whole else "Drop files here, or choose them",
+                accept_multiple_files="directory" if whole else True,
+                help="PDF, Office, HTML, mail, images, archives and text. One that fails does not hold up the others.",
+                key=f"files-{mark}-{whole}",
+            )
+            parsing = st.radio("Parsing", list(PARSING), horizontal=True, help=PARSING_HELP)
+            return {"files": files, "parsing": PARSING[parsing or "Text only"]}
         case "URLS_LIST":
-            typed = st.text_area("URLs, one a line", height=120)
-            return Wanted(kind, {"urls": [line.strip() for line in typed.splitlines() if line.strip()]})
+            return {"urls": st.text_area("URLs, one a line", height=120, key=f"urls-{mark}")}
         case "SITEMAP":
-            url = st.text_input("Address of the sitemap", placeholder="https://docs.example.com/sitemap.xml")
-            paths, links = _paths(), st.number_input("Pages at most", 1, 10_000, 1000)
-            return Wanted(kind, {"url": url, **paths, "maxLinks": int(links)})
-        case "WEBSITE":
-            url = st.text_input("Start page", placeholder="https://docs.example.com")
-            left, right = st.columns(2)
-            depth = left.slider("Links deep", 1, 5, 3)
-            links = right.number_input("Pages at most", 1, 10_000, 100)
-            return Wanted(kind, {"url": url, **_paths(), "maxDepth": depth, "maxLinks": int(links)})
+            url = st.text_input("Sitemap URL", placeholder="https://docs.example.com/sitemap.xml", key=f"url-{mark}")
+            return {"url": url, **_paths(), "maxLinks": int(st.number_input("Maximum pages", 1, 10_000, 1000))}
         case _:
-            return Wanted(kind, {"connectionId": _connection(who, namespace, kind)})
+            url = st.text_input("Start URL", placeholder="https://docs.example.com", key=f"url-{mark}")
+            left, right = st.columns(2)
+            depth = left.slider("Maximum depth (links)", 1, 5, 3)
+            links = right.number_input("Maximum pages", 1, 10_000, 100)
+            return {"url": url, **_paths(), "maxDepth": depth, "maxLinks": int(links)}
 
 
 def _paths() -> Json:
     left, right = st.columns(2)
-    take = left.text_input("Only addresses that contain (commas between)")
-    leave = right.text_input("No addresses that contain")
+    take = left.text_input("Include paths (comma-separated)", placeholder="/docs, /blog")
+    leave = right.text_input("Exclude paths (comma-separated)")
     split = {"includePaths": take, "excludePaths": leave}
     return {name: [part.strip() for part in typed.split(",") if part.strip()] for name, typed in split.items() if typed}
 
 
-def _connection(who: session.Person, namespace: str, kind: str) -> str:
+def items(namespace: str, kind: str, typed: dict[str, Any], chosen: Options) -> list[Item]:
+    """What is to be sent, one item a file. Unfit says what is missing."""
+    path, extra = f"/v1/ingest/{sources()[kind].path}", chosen.extra()
+    if kind == "LOCAL_FILE":
+        return _files(namespace, path, typed, chosen, extra)
+    config, name = {key: value for key, value in typed.items() if value not in ("", None)}, title(kind)
+    if kind == "TEXT":
+        if not typed["text"].strip():
+            raise Unfit("Type a text first.")
+        name = typed["name"] or name
+    elif kind == "URLS_LIST":
+        config = {"urls": [line.strip() for line in typed["urls"].splitlines() if line.strip()]}
+        if not config["urls"]:
+            raise Unfit("Type at least one URL.")
+        name = count(len(config["urls"]), "URL")
+    elif "url" in typed:
+        if not typed["url"].strip():
+            raise Unfit("Type the URL first.")
+        name = typed["url"]
+    request = {"source": kind, "config": config | extra, "chunkConfig": chosen.chunks}
+    return [Item(name, path, body={"namespaceId": namespace, "ingestConfig": request})]
+
+
+def _files(namespace: str, path: str, typed: dict[str, Any], chosen: Options, extra: Json) -> list[Item]:
+    files = typed["files"] or []
+    if not files:
+        raise Unfit("Choose a file first, or drop some.")
+    if len(files) > FILES:
+        raise Unfit(f"{len(files):,} files are too many for one drop; it takes {FILES:,}.")
+    for name, number in Counter(file.name for file in files).items():
+        if number > 1:
+            raise Unfit(
+                f"{number} files are called {name}: one would replace the other. Rename one, or choose their folder"
+                " as a whole."
+            )
+    form = {"namespaceId": namespace, "source": "FILE", "chunkConfig": json.dumps(chosen.chunks)}
+    form |= {"ocrConfig": json.dumps({"strategy": typed["parsing"]})}
+    form |= {"metadata": json.dumps(extra["metadata"])} if extra else {}
+    # Within a folder a file's name is its path: two of one name in different folders are two documents.
+    own = [form | ({"externalId": file.name} if "/" in file.name else {}) for file in files]
+    return [Item(file.name, path, form=said, file=file) for file, said in zip(files, own, strict=True)]
+
+
+def connection(who: session.Person, namespace: str, kind: str) -> dict[str, Any] | None:
+    """The choice of a connection, and of what of its account is taken.
+
+    None where there is no connection, or its account cannot be listed.
+    """
     found: list[Json] = []
     if who.may("connections:read"):
         found = who.api.get("/v1/connections", namespaceId=namespace, connector=kind, pageSize=100)["connections"]
     active = {one["id"]: one["name"] for one in found if one["status"] == "ACTIVE"}
     if not active:
-        st.caption(f"There is no active {title(kind)} connection in this namespace: make one under Connections.")
-        return ""
-    return str(st.selectbox("Connection", list(active), format_func=lambda one: active[one]))
-
-
-def _send(who: session.Person, namespace: str, wanted: Wanted, metadata: str, chunks: Json) -> None:
-    try:
-        extra = json.loads(metadata) if metadata.strip() else None
-    except ValueError:
-        st.error('The metadata is not JSON. It is an object, such as {"team": "docs"}.')
-        return
-    try:
-        if wanted.kind == "LOCAL_FILE":
-            file = wanted.file
-            if file is None:
-                st.error("Choose a file first.")
-                return
-            form = {"namespaceId": namespace, "source": "FILE", "chunkConfig": json.dumps(chunks)}
-            form |= {"ocrConfig": json.dumps({"strategy": wanted.ocr})}
-            form |= {"metadata": json.dumps(extra)} if extra is not None else {}
-            data = who.api.upload(
-                f"/v1/ingest/{sources()[wanted.kind].path}", form, file.name, file.getvalue(), file.type or ""
-            ).data
-        else:
-            config = wanted.config | ({"metadata": extra} if extra is not None else {})
-            request = {"source": wanted.kind, "config": config, "chunkConfig": chunks}
-            data = who.api.post(
-                f"/v1/ingest/{sources()[wanted.kind].path}", {"namespaceId": namespace, "ingestConfig": request}
-            )
-    except ApiError as error:
-        frame.show(error)
-        return
-    session.remember(run=data["ingestJobRunId"], start=None, cursor=None, status=None)
-    st.rerun()
+        status.empty(
+            f"No active {title(kind)} connection.",
+            "Connect an account first; a person allows the access in the browser.",
+            go=("connections", f"Connect {title(kind)}"),
+        )
+        return None
+    linked = session.parameter("connection")
+    place = list(active).index(linked) if linked in active else 0
+    chosen = str(st.selectbox("Connection", list(active), index=place, format_func=lambda one: active[one]))
+    session.remember(connection=chosen)
+    wanted = account_tree.show(who, namespace, chosen, kind)
+    return None if wanted is None else {"connectionId": chosen, **wanted}

@@ -11,20 +11,22 @@ from ui.parts import services
 Color = Literal["red", "orange", "blue", "green", "gray", "violet"]
 
 STATUS: dict[str, tuple[str, Color, str]] = {
-    "QUEUED": ("waits", "gray", "schedule"),
-    "BACKLOG": ("waits", "gray", "schedule"),
-    "QUEUED_FOR_RESYNC": ("waits for resync", "gray", "schedule"),
-    "PRE_PROCESSING": ("finding out", "blue", "travel_explore"),
-    "PROCESSING": ("works", "blue", "sync"),
-    "SUCCESS": ("searchable", "green", "check_circle"),
-    "COMPLETED": ("completed", "green", "check_circle"),
-    "SUCCEEDED": ("succeeded", "green", "check_circle"),
-    "COMPLETED_WITH_FAILURES": ("with failures", "orange", "warning"),
-    "FAILED": ("failed", "red", "error"),
-    "CANCELLED": ("cancelled", "gray", "cancel"),
-    "PENDING": ("not yet authorized", "orange", "hourglass_empty"),
-    "ACTIVE": ("active", "green", "check_circle"),
-    "REVOKED": ("revoked", "gray", "block"),
+    "QUEUED": ("Queued", "gray", "schedule"),
+    "BACKLOG": ("Backlog", "gray", "schedule"),
+    "QUEUED_FOR_RESYNC": ("Queued for resync", "gray", "schedule"),
+    "PRE_PROCESSING": ("Discovering", "blue", "travel_explore"),
+    "PROCESSING": ("Processing", "blue", "sync"),
+    "SUCCESS": ("Indexed", "green", "check_circle"),
+    "COMPLETED": ("Completed", "green", "check_circle"),
+    "SUCCEEDED": ("Succeeded", "green", "check_circle"),
+    "COMPLETED_WITH_FAILURES": ("Completed with failures", "orange", "warning"),
+    "FAILED": ("Failed", "red", "error"),
+    "CANCELLED": ("Cancelled", "gray", "cancel"),
+    "PENDING": ("Pending authorization", "orange", "hourglass_empty"),
+    "ACTIVE": ("Active", "green", "check_circle"),
+    "REVOKED": ("Revoked", "gray", "block"),
+    "DISABLED": ("Disabled", "gray", "block"),
+    "DELIVERED": ("Delivered", "green", "check_circle"),
 }
 """Status to word, colour and icon; the same everywhere."""
 
@@ -63,16 +65,27 @@ def moment(value: dict[str, Any] | None) -> datetime | None:
     return datetime.fromisoformat(value["isoString"]) if value else None
 
 
-def ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
-    """How long ago, as people say it."""
-    then = moment(value)
-    if then is None:
-        return "never"
-    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
+def span(seconds: float) -> str:
+    """A length of time in its largest unit, as people say it."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return f"{max(0, int(seconds))} s ago"
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+def lasting(value: dict[str, Any], now: datetime | None = None) -> str:
+    """How long it has lasted since then."""
+    return span(((now or datetime.now(UTC)) - datetime.fromisoformat(value["isoString"])).total_seconds())
+
+
+def span_until(value: dict[str, Any], now: datetime | None = None) -> str:
+    """How long it is until then."""
+    return span((datetime.fromisoformat(value["isoString"]) - (now or datetime.now(UTC))).total_seconds())
+
+
+def ago(value: dict[str, Any] | None, now: datetime | None = None) -> str:
+    """How long ago, as people say it."""
+    return f"{lasting(value, now)} ago" if value else "never"
 
 
 def size(of: int | None) -> str:
@@ -115,9 +128,15 @@ def count(many: int, one: str) -> str:
     return f"{many:,} {one}" if many == 1 else f"{many:,} {one}s"
 
 
+def word(status: str) -> str:
+    """A status of the contract in the words of the app."""
+    known = STATUS.get(status)
+    return known[0] if known else status
+
+
 def counted(data: dict[str, Any]) -> str:
     """How many documents there are, and how many of each status."""
     groups = data["statsByStatus"]
     total = sum(entry["totalCount"] for entry in groups)
-    each = " · ".join(f"{entry['totalCount']:,} {entry['status']}" for entry in groups)
+    each = " · ".join(f"{entry['totalCount']:,} {word(entry['status']).lower()}" for entry in groups)
     return f"{count(total, 'document')}: {each}" if groups else count(0, "document")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -10,28 +12,72 @@ from ui import session
 from ui.client import Json
 
 
+@dataclass(frozen=True, slots=True)
+class JsonInput:
+    """A field for a JSON object that is kept in the page's address under `name`, and follows it: Back works."""
+
+    name: str
+    label: str
+    example: str
+
+    @property
+    def _state(self) -> str:
+        return f"filter_{self.name}"
+
+    def restore(self) -> None:
+        """What the address says, where it is another than the one that this field has written."""
+        linked = session.parameter(self.name) or ""
+        if self._state not in st.session_state or linked != st.session_state.get(f"{self._state}_linked"):
+            st.session_state[self._state] = linked
+            st.session_state[f"{self._state}_linked"] = linked
+
+    def show(self) -> Json | None:
+        """What is typed; None, and why, if it is no object."""
+        typed = st.text_input(self.label, placeholder=self.example, key=self._state).strip()
+        st.session_state[f"{self._state}_linked"] = typed
+        session.remember(**{self.name: typed})
+        wanted = read(typed)
+        if wanted is None:
+            st.error(f"{self.label}: this is not a JSON object, such as {self.example}.")
+        return wanted
+
+    def read(self) -> Json | None:
+        """What is typed now, before the field is drawn."""
+        return read(st.session_state.get(self._state, ""))
+
+    def write(self, wanted: Json) -> None:
+        """Put an object into the field, before it is drawn."""
+        st.session_state[self._state] = json.dumps(wanted, ensure_ascii=False) if wanted else ""
+
+
 def show(name: str) -> Json | None:
     """The filter, empty if nothing is asked; None, and why, if it cannot be used; `name`: where in the address."""
+    field = _field(name)
+    field.restore()
     state = f"filter_{name}"
-    if state not in st.session_state:
-        st.session_state[state] = session.parameter(name) or ""
     key, values, add = st.columns([2, 3, 1], vertical_alignment="bottom")
     key.text_input("Metadata key", placeholder="team", key=f"{state}_key")
-    values.text_input("Any of the values (commas between)", placeholder="docs, sales", key=f"{state}_values")
-    add.button("Add", icon=":material/add:", key=f"{state}_add", width="stretch", on_click=_add, args=(state,))
-    typed = st.text_input("Metadata filter, as JSON: every key must match", placeholder='{"team": "docs"}', key=state)
-    session.remember(**{name: typed.strip()})
-    wanted = read(typed)
-    if wanted is None:
-        st.error('The filter is not a JSON object, such as {"team": "docs"} or {"team": ["docs", "sales"]}.')
-    return wanted
+    values.text_input("Values (comma-separated)", placeholder="docs, sales", key=f"{state}_values")
+    add.button("Add", icon=":material/add:", key=f"{state}_add", width="stretch", on_click=_add, args=(name,))
+    return field.show()
+
+
+def restore(name: str) -> None:
+    """Follow the address before the filter is drawn."""
+    _field(name).restore()
+
+
+def add(name: str, key: str, values: Sequence[object]) -> None:
+    """One more key to the filter, before it is drawn."""
+    if (before := _field(name).read()) is not None and key and values:
+        _field(name).write({**before, key: values[0] if len(values) == 1 else list(values)})
 
 
 def read(typed: str) -> Json | None:
     """What was typed as an object; None if it is no such thing."""
     try:
         wanted = json.loads(typed) if typed.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return wanted if isinstance(wanted, dict) else None
 
@@ -42,6 +88,10 @@ def with_key(wanted: Json, key: str, values: str) -> Json:
     return {**wanted, key: known[0] if len(known) == 1 else known} if key and known else wanted
 
 
+def _field(name: str) -> JsonInput:
+    return JsonInput(name, "Metadata filter, as JSON: every key must match", '{"team": ["docs", "sales"]}')
+
+
 def _value(part: str) -> object:
     try:
         value = json.loads(part)
@@ -50,10 +100,11 @@ def _value(part: str) -> object:
     return part if isinstance(value, dict | list) else value
 
 
-def _add(state: str) -> None:
+def _add(name: str) -> None:
+    state = f"filter_{name}"
     key, values = st.session_state[f"{state}_key"].strip(), st.session_state[f"{state}_values"]
     before = read(st.session_state[state])
     if before is None or not key or not values.strip():
         return
-    st.session_state[state] = json.dumps(with_key(before, key, values), ensure_ascii=False)
+    _field(name).write(with_key(before, key, values))
     st.session_state[f"{state}_key"] = st.session_state[f"{state}_values"] = ""

@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, services
+from ui.parts import described, frame, services
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -20,15 +20,10 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "S3_COMPATIBLE": ("bucket", "region", "endpoint", "accessKeyId", "secretAccessKey"),
 }
 VECTORS: Mapping[str, tuple[str, ...]] = {"PGVECTOR": (), "PINECONE": ("indexHost", "apiKey")}
-MODELS: Mapping[str, tuple[str, ...]] = {
-    "LOCAL": ("all-MiniLM-L6-v2", "wordllama-l2-supercat-256"),
-    "OPENAI": ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002"),
-    "COHERE": ("embed-v4.0", "embed-english-v3.0", "embed-multilingual-v3.0", "embed-english-light-v3.0"),
-    "JINA": ("jina-embeddings-v3", "jina-embeddings-v4"),
-}
 TOLD = {"LOCAL": " · on this service's own disk", "PGVECTOR": " · in this service's own PostgreSQL"}
 """What the values without an account mean."""
-SCRAPERS = ("BUILTIN", "FIRECRAWL", "JINA", "SCRAPINGBEE", "none")
+NONE = "none"
+SCRAPERS = ("BUILTIN", "FIRECRAWL", "JINA", "SCRAPINGBEE", NONE)
 REEMBEDS = frozenset({"vectorStorageConfig", "embeddingModelConfig"})
 """What the stored vectors depend on."""
 SECRET = frozenset({"secretAccessKey", "accessKeyId", "apiKey", "clientSecret"})
@@ -40,6 +35,7 @@ TITLES = {
     "vectorStorageConfig": "Vector store",
     "embeddingModelConfig": "Embedding model",
     "webScraperConfig": "Web scraper",
+    "rerankConfig": "Reranker",
 }
 LABELS = {
     "clientId": "Client ID",
@@ -53,7 +49,11 @@ LABELS = {
     "bucket": "Bucket",
     "region": "Region",
     "endpoint": "Endpoint",
+    "model": "Model",
+    "url": "URL",
+    "path": "Folder",
 }
+"""Fields of configurations as people read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class _Choice:
     provider: str
     model: str
     scraper: str
+    reranker: str
 
 
 def show(who: session.Person, space: Json | None) -> Json | None:
@@ -88,6 +89,10 @@ def show(who: session.Person, space: Json | None) -> Json | None:
         places["embeddingModelConfig"] = st.container()
         body |= _scraper(choice, space)
         places["webScraperConfig"] = st.container()
+        body |= _reranker(choice, space)
+        places["rerankConfig"] = st.container()
+        body |= _language(space)
+        places["keywordLanguage"] = st.container()
         known = services.known().values()
         with st.expander(f"OAuth apps for connections ({', '.join(one.title for one in known)})"):
             for service in known:
@@ -156,16 +161,22 @@ def _choices(space: Json | None) -> _Choice:
     vectors = _select(two, "Vector store", list(VECTORS), before.get("vectorStorageConfig"), "provider")
     model = before.get("embeddingModelConfig") or {}
     left, right = st.columns(2)
-    providers = list(MODELS)
+    models = described.models()
+    providers = sorted(models, key=lambda name: name != "LOCAL")
     provider = left.selectbox("Provider", providers, index=providers.index(model.get("provider", "LOCAL")))
-    known = [*MODELS[provider]]
+    known = [*models[provider]]
     if model.get("provider") == provider and model["model"] not in known:
         known.append(model["model"])
     chosen = right.selectbox("Model", known, index=known.index(model["model"]) if model.get("model") in known else 0)
-    scraper = (before.get("webScraperConfig") or {}).get("provider", "none" if space else "BUILTIN")
-    return _Choice(
-        files, vectors, provider, chosen, st.selectbox("Web scraper", SCRAPERS, index=SCRAPERS.index(scraper))
+    scraper = (before.get("webScraperConfig") or {}).get("provider", NONE if space else "BUILTIN")
+    three, four = st.columns(2)
+    scraper = three.selectbox("Web scraper", SCRAPERS, index=SCRAPERS.index(scraper))
+    rerankers = [NONE, *described.rerankers()]
+    stored = (before.get("rerankConfig") or {}).get("provider", NONE)
+    reranker = four.selectbox(
+        "Reranker", rerankers, index=rerankers.index(stored), help="A model that reads the best results again."
     )
+    return _Choice(files, vectors, provider, chosen, scraper, reranker)
 
 
 def _select(place: DeltaGenerator, label: str, kinds: list[str], stored: Json | None, field: str) -> str:
@@ -223,7 +234,7 @@ def _scraper(choice: _Choice, space: Json | None) -> Json:
     """The scraper by its area; null takes it away."""
     stored = (space or {}).get("webScraperConfig") or {}
     provider = choice.scraper
-    if provider == "none":
+    if provider == NONE:
         return {"webScraperConfig": None} if stored else {}
     key = ""
     if provider != "BUILTIN":
@@ -232,6 +243,38 @@ def _scraper(choice: _Choice, space: Json | None) -> Json:
     if provider == stored.get("provider") and not key:
         return {}
     return {"webScraperConfig": {"provider": provider, **({"apiKey": key} if key else {})}}
+
+
+def _reranker(choice: _Choice, space: Json | None) -> Json:
+    """The reranker by its area; null takes it away. A key that was not typed is sent masked, and is kept."""
+    stored = (space or {}).get("rerankConfig") or {}
+    provider = choice.reranker
+    if provider == NONE:
+        return {"rerankConfig": None} if stored else {}
+    st.markdown(f"**{TITLES['rerankConfig']}: {provider}**")
+    fields = described.rerankers()[provider]
+    before = space if stored.get("provider") == provider else None
+    typed = {field: _field("rerankConfig", field, before, optional=not needed) for field, needed in fields.items()}
+    if before and _as_stored(typed, stored):
+        return {}
+    kept = {field: stored[field] for field in fields if before and field in SECRET and field in stored}
+    sent = {field: value for field, value in typed.items() if value}
+    return {"rerankConfig": {"provider": provider, **kept, **sent}}
+
+
+def _language(space: Json | None) -> Json:
+    """The language of keyword search; null has each document read in its own."""
+    stored = (space or {}).get("keywordLanguage")
+    options = list(dict.fromkeys(["", *([stored] if stored else []), *described.languages()]))
+    chosen = st.selectbox(
+        "Keyword language",
+        options,
+        index=options.index(stored or ""),
+        format_func=lambda one: one.capitalize() or "Each document's own",
+        key=f"{_place(space)}.keywordLanguage",
+        help="What words are reduced to their stems by, for all documents.",
+    )
+    return {} if (chosen or None) == stored else {"keywordLanguage": chosen or None}
 
 
 def _app(service: services.Service, space: Json | None) -> Json:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, status
+from ui.parts import charts, previews, queued, status, tables
 from ui.parts.labels import MOVING, ago, count, title
 from ui.parts.text import csv_bytes, plain
 
@@ -28,38 +28,41 @@ def show(who: session.Person, namespace: str, run: Json) -> None:
     for notice in run["notices"]:
         told = plain(notice["reason"]) + (f" ({notice['count']:,})" if notice["count"] else "")
         st.warning(told, icon=":material/notification_important:")
+    if run.get("dryRun"):
+        if run.get("report"):
+            previews.numbers([run["report"]])
+        return
     left, right = st.columns(2)
     with left:
-        st.markdown("**How far the documents are**")
+        st.markdown("**Progress**")
         charts.funnel(run["progress"])
     with right:
-        st.markdown("**Where the time went**")
+        st.markdown("**Stage durations**")
         if run["timings"]:
             charts.stage_times(run["timings"])
         else:
-            st.caption("No step has ended yet.")
+            st.caption("No stage has ended." if run["outcome"] else "No stage has ended yet.")
     _left_out(run["progress"])
     _documents(who, namespace, run)
 
 
 def _head(run: Json) -> None:
     progress, found = run["progress"], run["progress"]["found"]
-    st.subheader(plain(run["name"]) or title(run["source"]))
+    st.header(plain(run["name"]) or title(run["source"]))
     with st.container(horizontal=True, vertical_alignment="center"):
         status.badge(run["outcome"] or run["status"])
-        st.caption(f"{title(run['source'])} · accepted {ago(run['createdAt'])} · `{run['id']}`")
+        kind = title(run["source"]) + (" (dry run)" if run.get("dryRun") else "")
+        st.caption(f"{kind} · created {ago(run['createdAt'])} · `{run['id']}`")
     if run["status"] in MOVING:
         ended = _ended(run)
         known = sum(len(group) for group in run["documents"].values())
         found = max(found, known, ended)  # what failed while a site was walked does not count as found
         done = ended / found if found else 0.0
-        st.progress(
-            done, text=f"{ended:,} of {found:,} documents at their end" if found else "Finding out what to do …"
-        )
-    facts = [("removed", "gone at the source and removed"), ("awaitingConfirmation", "waiting to be removed")]
+        st.progress(done, text=f"{ended:,} of {found:,} documents at their end" if found else "Discovering …")
+    facts = [("removed", "deleted at source and removed"), ("awaitingConfirmation", "waiting to be removed")]
     told = [f"{progress[name]:,} {what}" for name, what in facts if progress.get(name)]
-    if run.get("queuePosition"):
-        told.append(f"place {run['queuePosition']:,} in its queue")
+    if run["status"] == "QUEUED":
+        told.append(queued.told(run))
     if told:
         st.caption(" · ".join(told))
 
@@ -95,24 +98,18 @@ def _documents(who: session.Person, namespace: str, run: Json) -> None:
         {"status": [one["status"]], "document": names.get(one["id"], one["id"]), "error": one["error"] or ""}
         for one in entries
     ]
-    seen = st.dataframe(
+    row = tables.clicked(
         rows,
-        hide_index=True,
-        width="stretch",
-        on_select="rerun",
-        selection_mode="single-row",
-        key="run_documents",
-        column_config={
-            "document": st.column_config.TextColumn("Document", width=300),
-            "status": status.column(),
-            "error": st.column_config.TextColumn("Error", width="large"),
-        },
+        "run_documents",
+        document=st.column_config.TextColumn("Document", width=300),
+        status=status.column(),
+        error=st.column_config.TextColumn("Error", width="large"),
     )
     if total > len(entries):
         st.caption(f"The first {count(len(entries), 'document')} of {total:,}, failed and unfinished ones first.")
-    if (chosen := seen["selection"]["rows"]) and who.may("documents:read"):
+    if row is not None and who.may("documents:read"):
         st.session_state.pop("run_documents", None)
-        place = {"namespace": namespace, "document": entries[chosen[0]]["id"]}
+        place = {"namespace": namespace, "document": entries[row]["id"]}
         st.switch_page("views/documents.py", query_params=place)
     kept = [{**row, "id": one["id"]} for row, one in zip(rows, entries, strict=True)]
     file = csv_bytes(kept, ["status", "document", "id", "error"])

@@ -10,9 +10,8 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
+from ui.parts import described
 
-KEPT_SECONDS = 300
-"""After so long the document is read again: an API that was replaced may know more services."""
 _INGEST = "/v1/ingest/"
 
 
@@ -43,9 +42,9 @@ def known() -> Mapping[str, Service]:
     return found
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, show_spinner=False)
-def _read(address: str) -> Mapping[str, Service]:  # noqa: ARG001  (what it is kept by)
-    return dict(read(session.person().api.described()))
+@st.cache_resource(ttl=described.KEPT_SECONDS, show_spinner=False)
+def _read(address: str) -> Mapping[str, Service]:
+    return dict(read(described.document(address)))
 
 
 def read(document: Json) -> Iterator[tuple[str, Service]]:

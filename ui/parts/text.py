@@ -17,6 +17,11 @@ def plain(text: str) -> str:
     return _MARKUP.sub(r"\\\1", " ".join(str(text).split()))
 
 
+def code(text: str) -> str:
+    """For a place that reads Markdown: a name as it is, no address of it a link."""
+    return "`" + " ".join(str(text).replace("`", "'").split()) + "`" if str(text).strip() else ""
+
+
 def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
     """A CSV file that no spreadsheet runs: what would start a formula gets an apostrophe before it."""
     out = io.StringIO()

@@ -7,19 +7,11 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import authorization, frame, pager, removals, services, status
+from ui.parts.intervals import INTERVALS, name_of
 from ui.parts.labels import ago, count, title
 from ui.parts.text import plain
 
 PAGE = 20
-INTERVALS = {
-    None: "only when it is asked for",
-    15: "every 15 minutes",
-    60: "every hour",
-    360: "every 6 hours",
-    1440: "every day",
-    10080: "every week",
-}
-"""Minutes between two ingestions, in words."""
 FATES = {"KEEP": "Keep them searchable, without a connection", "DELETE": "Remove them from search and from every store"}
 """What becomes of a revoked connection's documents."""
 REVOKING = "revoking"
@@ -55,14 +47,14 @@ def _connect(who: session.Person, namespace: str) -> None:
         # A bound key is not shown the apps: then each may be tried.
         ready = [name for name, service in services.known().items() if space.get(service.app, True)]
         if not ready:
-            st.info(
-                "This namespace has no app of a content service yet. Add its client id and secret under Namespaces."
-            )
+            st.info("This namespace has no OAuth app yet: add the Client ID and Client secret of one.")
+            place = {"namespace": namespace, "open": "yes"}
+            st.page_link("views/namespaces.py", label="Add an OAuth app", icon=":material/key:", query_params=place)
             return
         with st.form("connect", border=False):
             connector = st.selectbox("Service", ready, format_func=title)
             name = st.text_input("Name", placeholder="Team drive")
-            every = st.selectbox("Ingested again", list(INTERVALS), format_func=_interval)
+            every = st.selectbox("Sync schedule", list(INTERVALS), format_func=name_of)
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
                 body: Json = {"namespaceId": namespace, "name": name or title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": every} if every else {}
@@ -81,19 +73,15 @@ def _card(who: session.Person, namespace: str, connection: Json) -> None:
         _actions(who, namespace, connection)
 
 
-def _interval(minutes: int | None) -> str:
-    return INTERVALS.get(minutes, f"every {minutes} minutes")
-
-
 def _schedule(who: session.Person, namespace: str, connection: Json) -> None:
     """How often it is ingested again, and the choice of another interval, which is kept at once."""
     now, key = connection["syncIntervalMinutes"], connection["id"]
     if not who.may("connections:write") or connection["status"] == "REVOKED":
-        st.caption(f"Ingested again: {_interval(now)}")
+        st.caption(f"Sync schedule: {name_of(now)}")
         return
     known = list(INTERVALS) if now in INTERVALS else [now, *INTERVALS]
     wanted = st.selectbox(
-        "Ingested again", known, index=known.index(now), format_func=_interval, key=f"interval-{key}-{now}"
+        "Sync schedule", known, index=known.index(now), format_func=name_of, key=f"interval-{key}-{now}"
     )
     if wanted == now:
         return
@@ -122,7 +110,7 @@ def _actions(who: session.Person, namespace: str, connection: Json) -> None:
         _choice(key, service.choice)
     if not who.may("connections:write") or state == "REVOKED":
         return
-    wanted = again.button("Authorize again", key=f"again-{key}", width="stretch")
+    wanted = again.button("Reconnect", key=f"again-{key}", width="stretch")
     if wanted and authorization.ask(who, lambda: who.api.patch(f"/v1/connections/{key}", body)):
         st.rerun()
     if revoke.button("Revoke", key=f"revoking-{key}", width="stretch"):

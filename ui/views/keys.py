@@ -1,4 +1,4 @@
-"""Keys and limits: API keys made and revoked, tenants, and what the organization uses of what it may."""
+"""Keys and limits: API keys created and revoked, tenants, and what the organization uses of what it may."""
 
 from __future__ import annotations
 
@@ -8,24 +8,9 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, pager, status, tabs
+from ui.parts import described, frame, key_rotation, pager, status, tabs
 from ui.parts.labels import ago, size
 from ui.parts.text import plain
-
-SCOPES = (
-    "namespaces:read",
-    "namespaces:write",
-    "documents:read",
-    "documents:write",
-    "ingest:read",
-    "ingest:write",
-    "search",
-    "connections:read",
-    "connections:write",
-    "webhooks:read",
-    "webhooks:write",
-    "admin",
-)
 
 PAGE = 50
 
@@ -44,7 +29,7 @@ def _limits(who: session.Person) -> None:
     documents, chunks, stored = st.columns(3)
     documents.metric("Documents", f"{usage['documents']:,}", border=True)
     chunks.metric("Chunks", f"{usage['chunks']:,}", border=True)
-    stored.metric("Content, as sent", size(usage["storageBytes"]), border=True)
+    stored.metric("Storage used", size(usage["storageBytes"]), border=True)
 
 
 def _bar(title: str, use: Json) -> None:
@@ -55,15 +40,15 @@ def _bar(title: str, use: Json) -> None:
 def _keys(who: session.Person) -> None:
     spaces = {space["id"]: space["name"] for space in session.namespaces(who)}
     with st.form("new-key"):
-        st.markdown("**New key**")
+        st.markdown("**New API key**")
         name = st.text_input("Name", placeholder="Website")
-        scopes = st.multiselect("What it may do", SCOPES, default=["search"])
+        scopes = st.multiselect("Scopes", described.scopes(), default=["search"])
         left, right = st.columns(2)
         namespace = left.selectbox(
             "Only in the namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "any")
         )
         tenant = right.text_input("Only for the tenant", help="Empty: any tenant.")
-        if st.form_submit_button("Make the key", type="primary", icon=":material/add:"):
+        if st.form_submit_button("Create API key", type="primary", icon=":material/add:"):
             body: Json = {"name": name, "scopes": scopes}
             body |= {"namespaceId": namespace} if namespace else {}
             body |= {"tenantId": tenant} if tenant else {}
@@ -76,6 +61,7 @@ def _keys(who: session.Person) -> None:
                 st.code(made["apiKey"], language=None)
     data = who.api.get("/v1/keys", pageSize=PAGE, cursor=session.parameter("keys"))
     keys = data["keys"]
+    key_rotation.show(keys)
     for key in [key for key in keys if not key["revokedAt"]]:
         _key(who, key, spaces)
     revoked = [key for key in keys if key["revokedAt"]]
@@ -88,14 +74,18 @@ def _keys(who: session.Person) -> None:
 
 def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:
     with st.container(border=True):
-        left, right = st.columns([4, 1], vertical_alignment="center")
+        left, middle, right = st.columns([4, 1, 1], vertical_alignment="center")
         bound = [str(spaces.get(key["namespaceId"], key["namespaceId"]))] if key["namespaceId"] else []
         bound += [f"tenant {key['tenantId']}"] if key["tenantId"] else []
+        bound += [f"user {key['principal']}"] if key.get("principal") else []
         left.markdown(
             f"**{plain(key['name'])}** · ends in `{key['hint']}`"
             + (f" · only {plain(', '.join(bound))}" if bound else "")
         )
-        left.caption(f"{', '.join(key['scopes'])} · made {ago(key['createdAt'])}")
+        left.caption(f"{', '.join(key['scopes'])} · created {ago(key['createdAt'])}")
+        with middle:
+            key_rotation.button(who, key)
+        key_rotation.of(key)
         with right.popover("Revoke", width="stretch"):
             st.write("It is refused from now on, for good.")
             if st.button("Revoke for good", type="primary", key=f"revoke-{key['id']}"):
@@ -111,7 +101,7 @@ def _tenants(who: session.Person) -> None:
     with st.form("new-tenant", border=False):
         left, right = st.columns([3, 1], vertical_alignment="bottom")
         name = left.text_input("New tenant", help="Letters, digits, hyphens and underscores, at most 64.")
-        if right.form_submit_button("Make it known", width="stretch"):
+        if right.form_submit_button("Add tenant", width="stretch"):
             try:
                 who.api.post("/v1/tenants", {"id": name})
             except ApiError as error:
@@ -124,11 +114,11 @@ def _tenants(who: session.Person) -> None:
             "The first ingestion with an X-Tenant-ID header makes a tenant known, if the organization allows it.",
         )
         return
-    rows = [{"Tenant": tenant["id"], "Known since": ago(tenant["createdAt"])} for tenant in tenants]
+    rows = [{"Tenant": tenant["id"], "Added": ago(tenant["createdAt"])} for tenant in tenants]
     st.dataframe(rows, hide_index=True, width="stretch")
     pager.show(data, name="tenants", start="Oldest", further="Newer")
-    gone = st.selectbox("Forget a tenant", ["", *(tenant["id"] for tenant in tenants)])
-    if gone and st.button(f"Forget {plain(gone)}", help="Requests with it are refused; its data stays."):
+    gone = st.selectbox("Remove tenant", ["", *(tenant["id"] for tenant in tenants)])
+    if gone and st.button(f"Remove {plain(gone)}", help="Requests with it are refused; its data stays."):
         try:
             who.api.delete(f"/v1/tenants/{gone}")
         except ApiError as error:

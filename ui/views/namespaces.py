@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, namespace_form, pager, services, status
+from ui.parts import frame, namespace_form, pager, services, status, tables
 from ui.parts.labels import ago, count
 from ui.parts.text import plain
 
@@ -17,10 +17,11 @@ WAYS = (
     ("search", "Search lab", "search", "search"),
 )
 AREAS = {
-    "fileStorageConfig": "files",
-    "vectorStorageConfig": "vectors",
-    "embeddingModelConfig": "embedding model",
-    "webScraperConfig": "web pages",
+    "fileStorageConfig": "File storage",
+    "vectorStorageConfig": "Vector store",
+    "embeddingModelConfig": "Embedding model",
+    "webScraperConfig": "Web scraper",
+    "rerankConfig": "Reranker",
 }
 
 
@@ -53,16 +54,9 @@ def _list(who: session.Person) -> None:
         return
     st.caption(f"{count(len(spaces), 'namespace')} on this page, newest first")
     rows = [{"Name": space["name"], **_summary(space), "Id": space["id"]} for space in spaces]
-    seen = st.dataframe(
-        rows,
-        hide_index=True,
-        width="stretch",
-        on_select="rerun",
-        selection_mode="single-row",
-        key="namespaces_table",
-    )
-    if picked := seen["selection"]["rows"]:
-        session.remember(namespace=rows[picked[0]]["Id"], open="yes")
+    row = tables.clicked(rows, "namespaces_table")
+    if row is not None:
+        session.remember(namespace=rows[row]["Id"], open="yes")
         st.rerun()
     pager.show(data)
 
@@ -72,10 +66,10 @@ def _summary(space: Json) -> Json:
     if "createdAt" not in space:
         return {}
     return {
-        "Files": space["fileStorageConfig"]["type"],
-        "Vectors": space["vectorStorageConfig"]["provider"],
+        "File storage": space["fileStorageConfig"]["type"],
+        "Vector store": space["vectorStorageConfig"]["provider"],
         "Model": f"{space['embeddingModelConfig']['provider']} {space['embeddingModelConfig']['model']}",
-        "Web pages": (space["webScraperConfig"] or {}).get("provider") or "",
+        "Web scraper": (space["webScraperConfig"] or {}).get("provider") or "",
         "Created": ago(space["createdAt"]),
     }
 
@@ -89,7 +83,7 @@ def _back() -> None:
 
 def _create(who: session.Person) -> None:
     _back()
-    st.subheader("New namespace")
+    st.header("New namespace")
     made = namespace_form.show(who, None)
     if made is not None:
         session.remember(new=None, open="yes", namespace=made["id"])
@@ -99,13 +93,13 @@ def _create(who: session.Person) -> None:
 def _one(who: session.Person, space: Json) -> None:
     session.seen(space["id"])
     _back()
-    st.subheader(plain(space["name"]))
+    st.header(plain(space["name"]))
     times = f" · created {ago(space['createdAt'])} · changed {ago(space['updatedAt'])}" if "createdAt" in space else ""
     st.caption(f"`{space['id']}`{times}")
-    shown, change, delete = st.tabs(["Configuration", "Change", "Delete"])
+    shown, edit, delete = st.tabs(["Configuration", "Edit", "Delete"])
     with shown:
         _configuration(who, space)
-    with change:
+    with edit:
         if not who.may("namespaces:write"):
             st.caption("This key may not change namespaces: it lacks the scope namespaces:write, or is bound.")
         elif namespace_form.show(who, space) is not None:
@@ -122,20 +116,30 @@ def _configuration(who: session.Person, space: Json) -> None:
         for page, label, icon, _ in (way for way in WAYS if who.may(way[3])):
             st.page_link(f"views/{page}.py", label=label, icon=f":material/{icon}:", query_params=place)
     rows = [
-        {"For": title, "By": str(config.get("type") or config.get("provider") or "app"), "With": _details(config)}
+        {
+            "Component": title,
+            "Provider": str(config.get("type") or config.get("provider") or "OAuth app"),
+            "Settings": _details(config),
+        }
         for area, title in (AREAS | {one.app: one.title for one in services.known().values()}).items()
         if (config := space.get(area))
     ]
     if not rows:
         st.caption("A key that is bound to a namespace or a tenant is not shown the configuration.")
         return
+    if language := space.get("keywordLanguage"):
+        rows.append({"Component": "Keyword search", "Provider": "PostgreSQL", "Settings": f"Language {language}"})
     st.dataframe(rows, hide_index=True, width="stretch")
     st.caption("Secrets are absent or masked: the service never shows one again.")
 
 
 def _details(config: Json) -> str:
     flat = {**config, **(config.get("credentials") or {})}
-    told = (f"{name} {value}" for name, value in flat.items() if name not in ("type", "provider", "credentials"))
+    told = (
+        f"{namespace_form.LABELS.get(name, name)} {value}"
+        for name, value in flat.items()
+        if name not in ("type", "provider", "credentials")
+    )
     return ", ".join(told)
 
 

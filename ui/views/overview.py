@@ -10,7 +10,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import charts, frame, parallel, removals, status
-from ui.parts.labels import STATUS, ago, count, counted, milliseconds, size, title
+from ui.parts.labels import STATUS, count, counted, lasting, milliseconds, size, title, word
 from ui.parts.text import plain
 
 LIVE_SECONDS = 5.0
@@ -26,10 +26,9 @@ def main() -> None:
     who = session.person()
     namespace = frame.head(who, "Overview")
 
-    @st.fragment(run_every=LIVE_SECONDS)
+    @frame.live(LIVE_SECONDS)
     def live() -> None:
-        with frame.trouble():
-            _show(who, namespace)
+        _show(who, namespace)
 
     live()
 
@@ -41,15 +40,18 @@ def _show(who: session.Person, namespace: str) -> None:
         st.caption(counted(stats))  # a line of text stands there long before the browser has drawn a number or a chart
     _numbers(known)
     if stats is not None and not stats["statsByStatus"]:
-        status.empty("This namespace is empty.", "Start an ingestion on the Runs page; a text takes about two seconds.")
+        status.empty("This namespace is empty.", "Add content: a text is searchable about two seconds later.")
+        if who.may("ingest:write"):
+            place = {"namespace": namespace}
+            st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=place)
         return
     _attention(namespace, known)
     left, right = st.columns(2)
     if stats is not None:
         with left:
             st.markdown("**Documents by status**")
-            rows = [{"status": one["status"], "count": one["totalCount"]} for one in stats["statsByStatus"]]
-            charts.counts(rows, name="status", colors={name: color for name, (_, color, _) in STATUS.items()})
+            rows = [{"status": word(one["status"]), "count": one["totalCount"]} for one in stats["statsByStatus"]]
+            charts.counts(rows, name="status", colors={name: color for name, color, _ in STATUS.values()})
         with right:
             st.markdown("**Documents by source**")
             rows = [{"source": title(one["source"]), "count": one["totalCount"]} for one in stats["statsBySource"]]
@@ -60,11 +62,11 @@ def _show(who: session.Person, namespace: str) -> None:
     left, right = st.columns(2)
     if brought:
         with left:
-            st.markdown(f"**Documents over time**, of the newest {count(len(runs), 'run')}")
-            charts.over_time(brought, colors={"searchable": "green", "failed": "red"})
+            st.markdown(f"**Documents over time** (UTC), of the newest {count(len(runs), 'run')}")
+            charts.over_time(brought, colors={"indexed": "green", "failed": "red"})
     if times:
         with right:
-            st.markdown("**Searches by their time**, in 24 hours")
+            st.markdown("**Search latency**, last 24 hours")
             charts.latency(times)
 
 
@@ -78,7 +80,7 @@ def _questions(who: session.Person, namespace: str) -> dict[str, Callable[[], Js
     return {
         "stats": (lambda: who.api.post("/v1/documents", asked)) if reads else None,
         "runs": (lambda: get("/v1/ingest-job-runs", pageSize=RUNS, **place)) if runs else None,
-        "activity": (lambda: get("/v1/activity", **place)) if runs else None,
+        "activity": (lambda: get("/v1/activity", **place)) if runs and who.sees_all else None,
         "usage": (lambda: get("/v1/usage")) if owns else None,
         "connections": (lambda: get("/v1/connections", pageSize=CONNECTIONS, **place)) if connects else None,
         "removals": (lambda: removals.count_of(who, namespace)) if reads and connects else None,
@@ -93,13 +95,13 @@ def _numbers(known: Known) -> None:
         cells[0].metric("Documents", f"{sum(by_status.values()):,}", border=True)
     if activity is not None:
         runs, searches = activity["runs"], activity["searches"]
-        cells[1].metric("Runs under way", runs["queued"] + runs["preProcessing"] + runs["processing"], border=True)
+        cells[1].metric("Active runs", runs["queued"] + runs["preProcessing"] + runs["processing"], border=True)
         cells[2].metric("Tokens embedded", f"{activity['tokens']:,}", border=True)
         cells[3].metric("Failed in 24 hours", f"{activity['documentsFailedLastDay']:,}", border=True)
         more = st.columns(4)
         more[0].metric("Searches in 24 hours", f"{searches['count']:,}", border=True)
-        more[1].metric("Half of them within", milliseconds(searches["p50"]), border=True)
-        more[2].metric("95 of 100 within", milliseconds(searches["p95"]), border=True)
+        more[1].metric("Latency p50", milliseconds(searches["p50"]), border=True)
+        more[2].metric("Latency p95", milliseconds(searches["p95"]), border=True)
         if usage := known["usage"]:
             _requests(usage, more[3])
 
@@ -124,15 +126,14 @@ def _attention(namespace: str, known: Known) -> None:
     failed = next((one["totalCount"] for one in (stats or {}).get("statsByStatus", []) if one["status"] == "FAILED"), 0)
     if failed:
         found.append((f"{count(failed, 'failed document')}: see why", "documents", {"status": "FAILED"}))
-    oldest = activity["runs"]["oldestQueuedAt"] if activity else None
-    if oldest and not (age := ago(oldest)).endswith(" s ago"):
-        found.append((f"A run waits since {age}: is a worker running?", "runs", {"status": "QUEUED"}))
+    if stuck := _stuck(activity):
+        found.append(stuck)
     broken = (plain(one["name"]) for one in connections["connections"] if one["status"] == "FAILED")
-    found.extend((f"The connection “{name}” failed: authorize it again", "connections", {}) for name in broken)
+    found.extend((f"The connection “{name}” failed: reconnect it", "connections", {}) for name in broken)
     uneasy = (one for one in connections["connections"] if one["status"] == "ACTIVE" and one["statusReason"])
     found.extend((f"The connection “{plain(one['name'])}” has trouble: see why", "connections", {}) for one in uneasy)
     if waiting := (known["removals"] or {}).get("total"):
-        found.append((f"{count(waiting, 'document')} gone at the source: confirm the removal", "connections", {}))
+        found.append((f"{count(waiting, 'document')} deleted at source: pending confirmation", "connections", {}))
     usage = known["usage"] or {}
     for name, what in LIMITS.items():
         use = usage.get(name, {"used": 0, "limit": 1})
@@ -148,12 +149,22 @@ def _attention(namespace: str, known: Known) -> None:
             st.page_link(f"views/{page}.py", label=label, icon=":material/arrow_forward:", query_params=query)
 
 
+def _stuck(activity: Json | None) -> tuple[str, str, dict[str, str]] | None:
+    """A run that has been queued for a minute or more while no other is worked on, and the way to the reason."""
+    runs: Json = activity["runs"] if activity else {}
+    oldest = runs.get("oldestQueuedAt")
+    if not oldest or runs["preProcessing"] + runs["processing"] or (age := lasting(oldest)).endswith(" s"):
+        return None
+    page = "queue" if session.person().may("admin") else "runs"
+    return f"A run has been queued for {age} and none is in progress: see why", page, {}
+
+
 def _history(runs: list[Json]) -> list[Json]:
-    """Documents that ended, by the time at which their run was accepted."""
+    """Documents that ended, by the time at which their run was created."""
     return [
-        {"time": run["createdAt"]["isoString"], "kind": word, "count": run["progress"][kind]}
+        {"time": run["createdAt"]["isoString"], "kind": name, "count": run["progress"][kind]}
         for run in runs
-        for kind, word in (("upserted", "searchable"), ("failed", "failed"))
+        for kind, name in (("upserted", "indexed"), ("failed", "failed"))
         if run["progress"][kind]
     ]
 

@@ -1,4 +1,4 @@
-"""Job runs: a live table, one run in detail, and the start of a new ingestion."""
+"""Job runs: a live table that can be searched, and one run in detail."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError
-from ui.parts import frame, ingest_forms, pager, removals, run_detail, status
-from ui.parts.labels import MOVING, OUTCOMES, ago, count, seconds, title
+from ui.parts import frame, pager, queued, removals, retrying, run_detail, status, tables
+from ui.parts.added import done
+from ui.parts.labels import MOVING, OUTCOMES, STATUS, ago, count, moment, seconds, sources, title, word
 from ui.parts.text import csv_bytes
 
 PAGE = 50
 LIVE_SECONDS = 2.0
-RARE = frozenset({"Removed", "To confirm", "Prefect"})
+SEARCH_SECONDS = 10.0
+"""Between two looks at runs that are searched for: of many runs that takes the API seconds."""
+RARE = frozenset({"Queued for", "Removed", "To confirm", "Prefect"})
 """Columns that are shown only where one of the rows has something there."""
+
+
+ALL = "all"
+STATES = (ALL, "QUEUED", "PRE_PROCESSING", "PROCESSING", *OUTCOMES)
+FILTERS = ("status", "source", "q")
 
 
 def main() -> None:
     who = session.person()
     namespace = frame.head(who, "Runs")
-    if who.may("ingest:write"):
-        with st.expander(
-            "Start an ingestion", icon=":material/add_circle:", expanded=session.parameter("start") == "yes"
-        ):
-            ingest_forms.show(who, namespace)
     run = session.parameter("run")
     if run:
         one(who, namespace, run)
@@ -34,18 +37,11 @@ def main() -> None:
 
 
 def listing(who: session.Person, namespace: str) -> None:
-    """The newest runs of the namespace, page by page; moves by itself while something runs."""
-    left, right = st.columns([2, 1], vertical_alignment="bottom")
-    wanted = left.pills(
-        "Status",
-        ["all", "QUEUED", "PRE_PROCESSING", "PROCESSING", *OUTCOMES],
-        default=session.parameter("status") or "all",
-        key="runs_status",
-    )
-    session.remember(status=None if wanted in (None, "all") else wanted)
-    live = right.toggle("Live", value=True, help="Look again every two seconds.")
+    """The newest runs of the namespace that match, page by page; moves by itself while something runs."""
+    live = _filters(who)
+    searched = session.parameter("q") or session.parameter("status") in OUTCOMES
 
-    @st.fragment(run_every=LIVE_SECONDS if live else None)
+    @frame.live((SEARCH_SECONDS if searched else LIVE_SECONDS) if live else None)
     def table() -> None:
         asked = session.parameter("status")
         data = who.api.get(
@@ -53,43 +49,89 @@ def listing(who: session.Person, namespace: str) -> None:
             namespaceId=namespace,
             status=None if asked in OUTCOMES else asked,
             outcome=asked if asked in OUTCOMES else None,
+            source=session.parameter("source"),
+            q=session.parameter("q"),
             cursor=session.parameter("cursor"),
             pageSize=PAGE,
         )
         _table(data)
 
-    with frame.trouble():
-        table()
+    table()
+
+
+def _filters(who: session.Person) -> bool:
+    """Search by name, source and status, kept in the page's address; whether the table is to move."""
+    before = {name: session.parameter(name) for name in FILTERS}
+    name, source, live = st.columns([3, 2, 1], vertical_alignment="bottom")
+    q = name.text_input(
+        "Search", before["q"] or "", placeholder="Name, URL, account or id", key="runs_q", max_chars=200
+    )
+    kinds = [ALL, *sources()]
+    chosen = source.selectbox(
+        "Source",
+        kinds,
+        index=kinds.index(before["source"]) if before["source"] in kinds else 0,
+        format_func=lambda one: "all sources" if one == ALL else title(one),
+        key="runs_source",
+    )
+    moves = live.toggle("Live", value=True, help="Refresh every two seconds, or ten while you search.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        wanted = st.pills(
+            "Status",
+            STATES,
+            default=before["status"] if before["status"] in STATES else ALL,
+            key="runs_status",
+            format_func=_said,
+        )
+        if who.may("ingest:write"):
+            st.page_link(
+                "views/add_content.py",
+                label="Add content",
+                icon=":material/add_circle:",
+                query_params={"namespace": session.parameter("namespace") or ""},
+            )
+    now = {
+        "status": None if wanted in (None, ALL) else wanted,
+        "source": None if chosen == ALL else chosen,
+        "q": q.strip() or None,
+    }
+    session.remember(**now)
+    if now != before:
+        session.remember(cursor=None)
+    return bool(moves)
+
+
+def _said(state: str) -> str:
+    return word(state) if state in STATUS else state.capitalize()
 
 
 def _table(data: dict[str, Any]) -> None:
     runs = data["ingestJobRuns"]
     if not runs:
-        if wanted := session.parameter("status"):
-            status.empty(f"No run is {wanted} now.", "Choose “all” above to see every run.")
+        if any(session.parameter(name) for name in ("q", "source")):
+            status.empty("No run matches.", "Search for less, or choose all sources and every status.")
+        elif wanted := session.parameter("status"):
+            status.empty(f"No run is {wanted} now.", "Choose “All” above to see every run.")
         else:
-            status.empty("No runs here.", "Start an ingestion above: a text, a file, pages of a website.")
+            status.add_content("No runs here.")
         pager.show(data)
         return
     st.caption(f"{count(len(runs), 'run')} on this page, newest first")
     rows = [_row(run) for run in runs]
     shown = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
-    seen = st.dataframe(
+    row = tables.clicked(
         [{name: row[name] for name in shown} for row in rows],
-        hide_index=True,
-        width="stretch",
-        on_select="rerun",
-        selection_mode="single-row",
-        key="runs_table",
-        column_config={
-            "Status": status.column(),
-            "Done": st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
-            "Documents": st.column_config.NumberColumn(format="localized"),
-            "Prefect": st.column_config.LinkColumn(display_text="open"),
-        },
+        "runs_table",
+        links=("Prefect",),
+        Status=status.column(),
+        Name=st.column_config.TextColumn(width=260),
+        Duration=st.column_config.TextColumn(help="From its creation to its end, the queue included."),
+        Progress=st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
+        Documents=st.column_config.NumberColumn(format="localized"),
+        Prefect=st.column_config.LinkColumn(display_text="open"),
     )
-    if chosen := seen["selection"]["rows"]:
-        session.remember(run=runs[chosen[0]]["id"])
+    if row is not None:
+        session.remember(run=runs[row]["id"])
         st.rerun(scope="app")
     named = [{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)]
     with st.container(horizontal=True):
@@ -100,21 +142,26 @@ def _table(data: dict[str, Any]) -> None:
 
 def _row(run: dict[str, Any]) -> dict[str, Any]:
     progress = run["progress"]
-    ended = progress["upserted"] + progress["failed"]
-    finished = run["outcome"] not in (None, "CANCELLED")
     return {
         "Status": [run["outcome"] or run["status"]],
         "Name": run["name"],
-        "Source": title(run["source"]),
-        "Done": 100 if finished else min(99, int(100 * ended / progress["found"])) if progress["found"] else 0,
+        "Source": title(run["source"]) + (" (dry run)" if run.get("dryRun") else ""),
+        "Progress": done(run),
+        "Queued for": queued.since(run["createdAt"]) if run["status"] == "QUEUED" else "",
         "Documents": progress["found"],
         "Failed": progress["failed"],
         "Removed": progress["removed"],
         "To confirm": progress["awaitingConfirmation"],
-        "Time": seconds(sum(run["timings"].values()) or None),
-        "Started": ago(run["createdAt"]),
+        "Duration": _duration(run),
+        "Created": ago(run["createdAt"]),
         "Prefect": run["prefectUrl"],
     }
+
+
+def _duration(run: dict[str, Any]) -> str:
+    """The run's own: its steps' times are those of a batch, which other runs have too."""
+    began, ended = moment(run["createdAt"]), moment(run["updatedAt"])
+    return seconds((ended - began).total_seconds()) if run["outcome"] and began and ended else ""
 
 
 def one(who: session.Person, namespace: str, run_id: str) -> None:
@@ -126,20 +173,19 @@ def one(who: session.Person, namespace: str, run_id: str) -> None:
         removals.lead(who, namespace, first["connection"]["id"])
     moving = first["status"] in MOVING
 
-    @st.fragment(run_every=LIVE_SECONDS if moving else None)
+    @frame.live(LIVE_SECONDS if moving else None)
     def live() -> None:
-        with frame.trouble():
-            run = fetched.pop() if fetched else run_detail.fetch(who, namespace, run_id)
-            if moving and run["status"] not in MOVING:
-                st.rerun(scope="app")
-            run_detail.show(who, namespace, run)
+        run = fetched.pop() if fetched else run_detail.fetch(who, namespace, run_id)
+        if moving and run["status"] not in MOVING:
+            st.rerun(scope="app")
+        run_detail.show(who, namespace, run)
 
     live()
 
 
 def _actions(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
     """The way back, and what can be done about the run; a refusal is shown below the buttons."""
-    wanted = ""
+    wanted = False
     with st.container(horizontal=True):
         if st.button("All runs", icon=":material/arrow_back:"):
             session.remember(run=None)
@@ -149,20 +195,30 @@ def _actions(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
             st.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:")
         writes, ended = who.may("ingest:write"), run["status"] not in MOVING
         if writes and not ended and st.button("Cancel this run", icon=":material/cancel:"):
-            wanted = "cancel"
-        if writes and run["documents"]["failed"] and st.button("Retry failed documents", icon=":material/replay:"):
-            wanted = "retry"
+            wanted = True
     if wanted:
-        _act(who, namespace, run["id"], wanted)
+        _cancel(who, namespace, run["id"])
+    if writes and run["documents"]["failed"]:
+        _retry(who, namespace, run)
 
 
-def _act(who: session.Person, namespace: str, run_id: str, verb: str) -> None:
+def _retry(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
+    """The failed documents again, as they were or with other settings."""
+    with st.container(border=True):
+        st.markdown(f"**Failed: {count(run['progress']['failed'], 'document')}**")
+        changes = retrying.controls(frozenset({run["source"]}), run["id"])
+        pressed = st.button("Retry failed documents", type="primary", icon=":material/replay:")
+    if pressed and (new := retrying.again(who, namespace, run["id"], changes)):
+        session.remember(run=new)
+        st.rerun()
+
+
+def _cancel(who: session.Person, namespace: str, run_id: str) -> None:
     try:
-        answered = who.api.post(f"/v1/ingest-job-runs/{run_id}/{verb}", {"namespaceId": namespace})
+        who.api.post(f"/v1/ingest-job-runs/{run_id}/cancel", {"namespaceId": namespace})
     except ApiError as error:
         frame.show(error)
         return
-    session.remember(run=answered["id"])
     st.rerun()
 
 

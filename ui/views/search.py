@@ -1,4 +1,4 @@
-"""The search lab: one query in columns side by side, how the ranks move, where scores and time come from."""
+"""The search lab: one query in columns side by side, how the ranks move, why something is not found, what is right."""
 
 from __future__ import annotations
 
@@ -9,45 +9,58 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, metadata_filter, search_reasons, search_results, snippets, status, tabs
+from ui.parts import (
+    frame,
+    parallel,
+    search_filters,
+    search_options,
+    search_reasons,
+    search_request,
+    search_results,
+    search_why,
+    see_as,
+    snippets,
+    status,
+    tabs,
+)
 from ui.parts.labels import count, milliseconds
-from ui.parts.search_results import TITLES
-
-KINDS = tuple(TITLES)
-MOST = 50
-"""Results of a column: three of them are 150 rows."""
+from ui.parts.search_request import MODES, MOST, Wanted, chosen, number
 
 
 def main() -> None:
-    who = session.person()
+    who = see_as.person()
     namespace = frame.head(who, "Search lab")
-    query, wanted = _form()
+    wanted = _form(who, namespace)
     if wanted is None:
         return
-    if not query:
+    if not wanted.query:
         status.empty(
-            "Nothing to search for yet.", "Type a question or a few words; the same query runs in each column."
+            "Nothing to search for yet.", "Type a question or a few words; the same query runs in each search mode."
         )
         return
     started = time.perf_counter()
-    found = {kind: _search(who, namespace, query, wanted, kind) for kind in wanted["columns"]}
-    shown = {kind: data for kind, data in found.items() if data is not None}
-    if not shown:
+    found = _searched(who, wanted)
+    if not found:
         return
-    documents = {hit["document"]["id"] for data in shown.values() for hit in data["results"]}
+    documents = {hit["document"]["id"] for data in found.values() for hit in data["results"]}
     spent = milliseconds((time.perf_counter() - started) * 1000)
     st.caption(f"{count(len(documents), 'document')} found in {spent}")
     pages = {
-        "Results": partial(search_results.show, who, namespace, query, shown, _advice(wanted)),
-        "Ranks, scores and times": partial(search_reasons.show, shown, wanted["weight"]),
-        "As curl or Python": partial(_code, who, namespace, query, wanted),
+        "Results": partial(search_results.show, who, wanted, found, _advice(wanted)),
+        "Why not found?": partial(search_why.show, who, session.person(), wanted),
+        "Ranks, scores and times": partial(search_reasons.show, found, wanted),
+        "API snippet": partial(_code, who, wanted),
     }
     tabs.show("search_tabs", pages)
 
 
-def _advice(wanted: Json) -> str:
+def _advice(wanted: Wanted) -> str:
     """What may bring results where there are none: only what was asked for can be taken back."""
-    limits = [("Lower the minimum score", wanted["threshold"]), ("take the metadata filter away", wanted["metadata"])]
+    limits = [
+        ("lower the minimum score", wanted.least),
+        ("take the filter away", wanted.filter),
+        ("stop seeing as another person", wanted.viewer),
+    ]
     given = [word for word, value in limits if value]
     if not given:
         return "See under Documents whether this namespace has searchable documents, or ask in other words."
@@ -55,86 +68,74 @@ def _advice(wanted: Json) -> str:
     return f"{advice[0].upper()}{advice[1:]}."
 
 
-def _code(who: session.Person, namespace: str, query: str, wanted: Json) -> None:
+def _code(who: session.Person, wanted: Wanted) -> None:
     """The last column's search, to be run elsewhere."""
-    path, body = _request(namespace, query, wanted, wanted["columns"][-1])
+    path, body = search_request.request(wanted, wanted.modes[-1])
     body.pop("explain")
     snippets.show(who, path, body)
 
 
-def _form() -> tuple[str, Json | None]:
+def _form(who: session.Person, namespace: str) -> Wanted | None:
     """The query and how to search, kept in the page's address; None where they cannot be used."""
     query = st.text_input("Query", value=session.parameter("q") or "", placeholder="What do you want to know?")
     left, middle, right = st.columns([2, 2, 1])
-    linked = [kind for kind in (session.parameter("columns") or "").split(",") if kind in KINDS]
-    columns = left.segmented_control(
-        "Columns",
-        KINDS,
+    modes = left.segmented_control(
+        "Search modes",
+        list(MODES),
         selection_mode="multi",
-        default=linked or ["semantic", "hybrid"],
-        format_func=lambda kind: TITLES[kind],
+        default=chosen("columns", MODES) or ["semantic", "hybrid"],
+        format_func=MODES.__getitem__,
     )
-    weight = middle.slider("Weight of meaning in hybrid", 0.0, 1.0, _number("weight", 0.5), 0.05)
-    top = right.number_input("Results", 1, MOST, int(max(_number("top", 10), 1)))
-    filtered = bool(session.parameter("filter") or session.parameter("least"))
-    with st.expander("Filter and threshold", icon=":material/filter_alt:", expanded=filtered):
-        metadata = metadata_filter.show("filter")
-        threshold = st.slider("Minimum score", 0.0, 1.0, _number("least", 0.0), 0.05)
-    session.remember(
-        q=query,
-        columns=",".join(columns),
-        weight=f"{weight:g}",
-        top=str(int(top)),
-        least=f"{threshold:g}" if threshold else None,
+    weight = middle.slider("Semantic weight", 0.0, 1.0, number("weight", 0.5, 0, 1), 0.05)
+    top = right.number_input("Top K", 1, MOST, int(number("top", 10, 1, MOST)))
+    filters = search_filters.show(who, namespace)
+    options = search_options.show(who, namespace)
+    session.remember(q=query, columns=",".join(modes), weight=f"{weight:g}", top=str(int(top)))
+    if filters is None:
+        return None
+    if not modes:
+        st.info("Choose at least one search mode.")
+        return None
+    ordered = tuple(mode for mode in MODES if mode in modes)
+    metadata, where = filters
+    return Wanted(
+        namespace,
+        query.strip(),
+        ordered,
+        weight,
+        int(top),
+        metadata=metadata,
+        where=where,
+        viewer=see_as.name(),
+        **options,
     )
-    if metadata is None:
-        return query, None
-    if not columns:
-        st.info("Choose at least one column.")
-        return query, None
-    ordered = [kind for kind in KINDS if kind in columns]
-    return query.strip(), {
-        "columns": ordered,
-        "weight": weight,
-        "topK": int(top),
-        "threshold": threshold,
-        "metadata": metadata,
-    }
 
 
-def _number(name: str, default: float) -> float:
+def _searched(who: session.Person, wanted: Wanted) -> dict[str, Json]:
+    """The answers by mode, asked for at once; a refusal is shown, and once if all are refused alike."""
+    answers = parallel.ask({mode: partial(_search, who, wanted, mode) for mode in wanted.modes})
+    refused: dict[str, ApiError] = {}
+    found: dict[str, Json] = {}
+    for mode, answer in answers.items():
+        if answer is None:
+            continue
+        error = answer.get("refused")
+        if isinstance(error, ApiError):
+            refused.setdefault(f"{error.code} {error.message}", error)
+        else:
+            found[mode] = answer
+    for error in refused.values():
+        frame.show(error)
+    return found
+
+
+def _search(who: session.Person, wanted: Wanted, mode: str) -> Json:
     try:
-        return min(max(float(session.parameter(name) or default), 0.0), float(MOST) if name == "top" else 1.0)
-    except ValueError:
-        return default
-
-
-def _request(namespace: str, query: str, wanted: Json, kind: str) -> tuple[str, Json]:
-    body: Json = {
-        "namespaceId": namespace,
-        "query": query,
-        "topK": wanted["topK"],
-        "scoreThreshold": wanted["threshold"],
-        "explain": True,
-    }
-    if wanted["metadata"]:
-        body["filter"] = {"metadata": wanted["metadata"]}
-    if kind == "semantic":
-        return "/v1/search", body
-    weight = 0.0 if kind == "keyword" else wanted["weight"]
-    body["hybridConfig"] = {"semanticWeight": round(weight, 6), "keywordWeight": round(1 - weight, 6)}
-    return "/v1/search/hybrid", body
-
-
-def _search(who: session.Person, namespace: str, query: str, wanted: Json, kind: str) -> Json | None:
-    path, body = _request(namespace, query, wanted, kind)
-    try:
-        return who.api.post(path, body)
+        return who.api.post(*search_request.request(wanted, mode))
     except ApiError as error:
         if session.unauthorized(error):
             raise
-        frame.show(error)
-        return None
+        return {"refused": error}
 
 
 main()

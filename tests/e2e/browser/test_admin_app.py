@@ -87,7 +87,7 @@ def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, ad
     made = org.client.get("/v1/namespaces").json()["data"]["namespaces"][0]
     assert _scraper_key(org, made["id"]) == "fc-first-secret-1111"
 
-    page.get_by_role("tab", name="Change").click()
+    page.get_by_role("tab", name="Edit").click()
     typed(page.get_by_placeholder("stored; type a new one").first, "fc-second-secret-2222")
     page.get_by_role("button", name="Test and save").press("Enter")
     expect(page.get_by_text("Saved.")).to_be_visible()

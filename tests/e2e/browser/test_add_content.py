@@ -1,0 +1,76 @@
+"""Adding content with real hands: twenty files in one drop, a scan among them that is read by OCR in two clicks."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+from playwright.sync_api import Browser, Page, expect
+
+SECONDS = 60_000
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+@pytest.fixture
+def pile(tmp_path: Path) -> list[Path]:
+    """Eighteen notes, a scan, and a file that is no PDF."""
+    for number in range(18):
+        (tmp_path / f"note {number:02}.txt").write_text(f"The harbour seal number {number} dives for thirty minutes.")
+    sheet = Image.new("L", (1000, 300), 255)
+    ImageDraw.Draw(sheet).text((40, 100), "Owls hunt at night", fill=0, font=ImageFont.load_default(size=80))
+    drawn = io.BytesIO()
+    sheet.save(drawn, "PDF", resolution=100)
+    (tmp_path / "scan.pdf").write_bytes(drawn.getvalue())
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and nothing else")
+    return sorted(tmp_path.iterdir())
+
+
+@pytest.mark.decision("H262")
+def test_twenty_files_in_one_drop(browser: Browser, service, pile: list[Path], album: Path) -> None:
+    expect.set_options(timeout=SECONDS)
+    page = browser.new_page(viewport={"width": 1440, "height": 1000})
+    page.set_default_timeout(SECONDS)
+    page.goto(f"{service.info['ui']}/add_content?namespace={service.namespace}")
+    page.get_by_label("API key").fill(service.info["apiKey"])
+    page.get_by_label("API key").press("Enter")
+    page.locator("input[type=file]").set_input_files(pile)
+    expect(page.get_by_text("note 00.txt").first).to_be_visible()
+    _reach(page, "Start")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("20 of 20 items at their end")).to_be_visible(timeout=2 * SECONDS)
+    expect(page.get_by_text("only pictures or blank pages")).to_be_visible()
+    expect(page.get_by_text("Failed: 2 documents")).to_be_visible()
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+    page.screenshot(path=album / "added-1440.png", full_page=True)
+    page.get_by_text("OCR", exact=True).click()
+    page.get_by_role("button", name="Retry all 2").click()
+    expect(page.get_by_text("Failed: 1 document", exact=True)).to_be_visible(timeout=2 * SECONDS)
+    expect(page.get_by_text("only pictures or blank pages")).to_have_count(0)
+    address = page.url
+    page.close()
+    assert "scan.pdf" in {hit["document"]["name"] for hit in service.search("owls hunt at night", topK=3)}
+
+    again = browser.new_page(viewport={"width": 390, "height": 900})
+    again.set_default_timeout(SECONDS)
+    again.goto(address)
+    again.get_by_label("API key").fill(service.info["apiKey"])
+    again.get_by_label("API key").press("Enter")
+    expect(again.get_by_text("20 of 20 items at their end")).to_be_visible()
+    overflow = again.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow <= 0
+    again.close()
+
+
+def _reach(page: Page, name: str) -> None:
+    """The button by Tab alone, from the radio before it."""
+    page.get_by_role("radio", name="Text only").focus()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        focused = page.evaluate("document.activeElement.innerText || ''")
+        if re.search(rf"\b{name}$", focused.strip()):
+            return
+    raise AssertionError(f"Tab does not lead to {name}")

@@ -1,0 +1,86 @@
+# ruff: noqa: F811
+"""The Documents page in a real browser: found by a piece of the name, opened by a click on its row, a site deleted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from retrieval.ports import Scope
+from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
+from tests.e2e.browser.test_admin_app import SECONDS, admin_app, signed_in  # noqa: F401
+from tests.library import Library
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(scope="session")
+def api_database(fresh_database) -> str:
+    """A database for these tests alone."""
+    return str(fresh_database("documents_page"))
+
+
+@pytest.fixture
+def filled(org) -> str:
+    """A namespace with pages of two sites and files."""
+    namespace = str(org.namespace())
+    library = Library(org.db, Scope(org.id, namespace, ""), None)
+    for number in range(12):
+        site = "docs.example.org" if number % 3 else "shop.example.org"
+        url = f"https://{site}/page-{number}"
+        library.put([f"Page {number}."], name=f"Guide {number}", external_id=url, document_type="URL", source="WEBSITE")
+    for name in ("annual report 2025.pdf", "harbour-seal.pdf", "notes.txt"):
+        library.put([f"Text of {name}."], name=name, document_type="FILE", source="LOCAL_FILE")
+    return namespace
+
+
+def click_row(page: Page, row: int) -> None:
+    """A click into the name of the table, which is drawn on a canvas: rows are 35 pixels high, below a header of 35."""
+    table = page.get_by_test_id("stDataFrame").first
+    expect(table).to_be_visible()
+    box = table.bounding_box()
+    assert box
+    page.mouse.click(box["x"] + 132 + 40, box["y"] + 35 + 35 * row + 17)
+
+
+@pytest.mark.decision("H267")
+def test_a_document_is_found_and_opened_by_a_click_and_a_site_is_deleted(
+    browser: Browser,
+    base: str,
+    admin_app,
+    org,
+    filled: str,
+) -> None:
+    expect.set_options(timeout=SECONDS)
+    page = signed_in(browser, admin_app(base), org.api_key, f"documents?namespace={filled}")
+    find = page.get_by_label("Find documents")
+    find.fill("SEAL")
+    find.press("Enter")
+    expect(page.get_by_text("1 document:")).to_be_visible()
+    click_row(page, 0)
+    expect(page.get_by_role("heading", name="harbour-seal.pdf")).to_be_visible()
+    expect(page).to_have_url(re.compile("document=doc_"))
+    link = page.url
+
+    page.get_by_role("button", name="All documents").click()
+    expect(page.get_by_label("Find documents")).to_have_value("SEAL")
+    page.get_by_label("Find documents").fill("")
+    page.get_by_label("Find documents").press("Enter")
+    expect(page.get_by_text("15 documents:")).to_be_visible()
+    site = page.get_by_label("Site", exact=True)
+    site.click()
+    site.press_sequentially("docs")
+    site.press("Enter")
+    expect(page.get_by_text("8 documents:")).to_be_visible()
+    page.get_by_role("button", name="Delete 8 documents").click()
+    expect(page.get_by_role("listitem").filter(has_text="Guide 11")).to_be_visible()
+    page.get_by_role("button", name="Delete for good").click()
+    expect(page.get_by_text("8 documents deleted successfully")).to_be_visible()
+
+    page.goto(link)
+    page.get_by_label("API key").fill(org.api_key)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="harbour-seal.pdf")).to_be_visible()
+    page.close()

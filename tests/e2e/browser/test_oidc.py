@@ -1,0 +1,164 @@
+"""Sign-in to the admin app by OpenID Connect, by hands: the provider, a refresh, the end of a token, sign-out."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from pydantic import SecretStr
+
+from local import addresses, environment, roles, ui_sign_in
+from local.roles import PROJECT
+from retrieval.accounts import api_keys, organizations
+from retrieval.setting_values import OidcRole
+from retrieval.settings import Settings
+from tests.api.conftest import api_db, api_settings, ring  # noqa: F401
+from tests.api.support import Organization, client_of, serve
+from tests.standins import oidc_provider
+from tests.standins.oidc_provider import Provider
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+SECONDS = 60_000
+PEOPLE = {
+    "ada": {"name": "Ada Lovelace", "email": "ada@example.com", "email_verified": True, "groups": ["staff"]},
+    "root": {"name": "Grace Hopper", "email": "grace@example.com", "email_verified": True, "groups": ["admins"]},
+    "mallory": {"name": "Mallory", "email": "mallory@example.com", "email_verified": True, "groups": ["others"]},
+}
+
+
+@pytest.fixture(scope="session")
+def api_database(fresh_database) -> str:
+    """A database for these tests alone."""
+    return str(fresh_database("oidc"))
+
+
+@pytest.fixture(scope="module")
+def place(api_settings, api_db, api_database, ring, tmp_path_factory) -> Iterator[SimpleNamespace]:  # noqa: F811
+    """A provider, an API that believes it, and the admin app before both, started as `retrieval up` starts it."""
+    home: Path = tmp_path_factory.mktemp("oidc")
+    owner = organizations.create(api_db, "people")
+    with oidc_provider.serving(Provider(people=PEOPLE)) as provider:
+        port = addresses.settle({"RETRIEVAL_UI_PORT": ("127.0.0.1", 0)})["RETRIEVAL_UI_PORT"]
+        app = f"http://127.0.0.1:{port}"
+        provider.redirect_uris = {f"{app}/oauth2callback"}
+        said = {
+            "home": home,
+            "ui_port": port,
+            "oidc_issuer": provider.issuer,
+            "oidc_client_id": provider.client_id,
+            "oidc_client_secret": SecretStr(provider.client_secret),
+            "oidc_principal_claim": "email",
+            "oidc_roles": [
+                OidcRole(group="admins", role="admin", organization=owner.id),
+                OidcRole(group="staff", role="viewer", organization=owner.id),
+            ],
+        }
+        settings = api_settings.model_copy(update=said)
+        with serve(settings, api_database, ring) as base:
+            ui_sign_in.write(settings, app)
+            variables = environment.for_ui(base)
+            assert provider.client_secret not in str(variables)
+            with (home / "ui.log").open("wb") as log:
+                command = roles.commands(Settings(home=home, ui_port=port))["ui"]
+                started = subprocess.Popen(command, cwd=PROJECT, env=variables, stdout=log, stderr=subprocess.STDOUT)
+            try:
+                _wait(app, home / "ui.log")
+                client = client_of(base, api_keys.create(api_db, ring, owner.id, "app").api_key)
+                organization = Organization(owner.id, client, "", api_db, ring, base)
+                space = organization.namespace()
+                yield SimpleNamespace(app=app, provider=provider, home=home, space=space)
+                client.close()
+            finally:
+                started.terminate()
+                started.wait(10)
+
+
+def _wait(app: str, log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            if httpx.get(f"{app}/_stcore/health", trust_env=False).is_success:
+                return
+        except httpx.HTTPError:
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def page(browser: Browser) -> Page:
+    expect.set_options(timeout=SECONDS)
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.set_default_timeout(SECONDS)
+    return opened
+
+
+def sign_in(page: Page, place: SimpleNamespace, who: str, path: str = "") -> None:
+    page.goto(place.app + path)
+    page.get_by_role("button", name="Sign in with single sign-on").click()
+    page.get_by_role("link", name=f"Continue as {who}").click()
+
+
+@pytest.mark.decision("H277")
+def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: SimpleNamespace) -> None:
+    sign_in(page, place, "ada")
+    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)")).to_be_visible()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.get_by_role("link", name="Keys and limits")).to_have_count(0)
+    page.get_by_role("link", name="Search lab").click()
+    expect(page.get_by_role("heading", name="Search lab")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)")).to_be_visible()
+    expect(page.get_by_role("heading", name="Search lab")).to_be_visible()
+    cookies = {one["name"]: one for one in page.context.cookies()}
+    assert cookies["_streamlit_user_tokens"]["httpOnly"]
+    assert "GET /keys" in place.provider.requests
+
+
+@pytest.mark.decision("H314")
+def test_a_link_opens_what_it_names_after_the_sign_in(page: Page, place: SimpleNamespace) -> None:
+    link = f"/documents?namespace={place.space}&q=caf%C3%A9+%26+bar"
+    sign_in(page, place, "ada", link)
+    expect(page.get_by_role("heading", name="Documents", exact=True)).to_be_visible()
+    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)")).to_be_visible()
+    assert f"/documents?namespace={place.space}" in page.url
+    assert parse_qs(urlsplit(page.url).query)["q"] == ["café & bar"]
+
+
+@pytest.mark.decision("H277")
+def test_signing_out_ends_the_session_at_the_provider_too(page: Page, place: SimpleNamespace) -> None:
+    """After somebody without a role was told so, and became somebody else."""
+    sign_in(page, place, "mallory")
+    expect(page.get_by_text("none of your groups may use this service")).to_be_visible()
+    page.get_by_role("button", name="Sign in as somebody else").click()
+    expect(page.get_by_role("button", name="Sign in as somebody else")).to_have_count(0)
+    sign_in(page, place, "root")
+    expect(page.get_by_text("Signed in as Grace Hopper (admin)")).to_be_visible()
+    expect(page.get_by_role("link", name="Keys and limits")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("button", name="Sign in with single sign-on")).to_be_visible()
+    assert place.provider.requests.count("GET /logout") == 2
+    assert not [one for one in page.context.cookies() if "user" in one["name"]]
+
+
+@pytest.mark.decision("H277")
+def test_an_ended_token_leads_back_to_the_sign_in(page: Page, place: SimpleNamespace) -> None:
+    place.provider.seconds = -60
+    try:
+        sign_in(page, place, "ada")
+        expect(page.get_by_text("Your sign-in has ended. The token has expired.")).to_be_visible()
+    finally:
+        place.provider.seconds = 300
+    page.get_by_role("button", name="Sign in with single sign-on").click()
+    page.get_by_role("link", name="Continue as ada").click()
+    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)")).to_be_visible()
+    said = (place.home / "ui.log").read_text()
+    assert place.provider.client_secret not in said
+    assert "eyJ" not in said
+    assert (place.home / "ui" / "secrets.toml").stat().st_mode & 0o077 == 0

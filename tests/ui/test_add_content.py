@@ -1,0 +1,335 @@
+"""Adding content: many files at once, previewed, followed, what failed changed and run again; nothing is made up."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retrieval import ids
+from retrieval.ports import Scope
+from tests.library import Library
+from tests.ui.conftest import shown
+from tests.ui.test_actions import click, typed
+from ui.client import Api, ApiError, ApiResponse
+from ui.parts import account_tree, added, queued
+from ui.parts.account_tree import Tree
+
+
+def runs(org, space: str) -> list[dict[str, Any]]:
+    data = org.client.get("/v1/ingest-job-runs", params={"namespaceId": space}).json()["data"]
+    return list(data["ingestJobRuns"])
+
+
+def drop(app, *files: tuple[str, bytes]):
+    """Files, and Start."""
+    app.file_uploader[0].set_value([(name, content, "text/plain") for name, content in files])
+    return click(app, "Start")
+
+
+def fails(org, run: str, error: str) -> None:
+    for table in ("run_documents", "documents"):
+        org.db.rows(
+            f"update {table} set status = 'FAILED', error = %(error)s where job_run_id = %(run)s",
+            {"run": run, "error": error},
+        )
+    org.db.rows("update job_runs set status = 'COMPLETED', finished_at = now() where id = %(run)s", {"run": run})
+
+
+def told(app) -> str:
+    """All but the tables, as it is read."""
+    return "\n".join(
+        str(part.value).replace("\\", "") for part in [*app.markdown, *app.caption, *app.error, *app.warning, *app.info]
+    )
+
+
+def linked(app) -> list[str]:
+    """The runs that the address names."""
+    found = app.query_params["runs"]
+    return (found if isinstance(found, str) else found[0]).split(",")
+
+
+def table(app):
+    return app.dataframe[0].value
+
+
+@pytest.mark.decision("H262")
+def test_twenty_files_are_sent_each_as_a_run_of_its_own_and_a_bad_one_stops_none(app, org):
+    space = org.namespace()
+    seen = app(org.api_key, "add_content", namespace=space)
+    drop(seen, *[(f"notes {n:02}.txt", f"Seal {n} dives.".encode()) for n in range(19)], ("empty.txt", b""))
+    assert not seen.exception
+    assert len(runs(org, space)) == 19
+    assert {run["name"] for run in runs(org, space)} == {f"notes {n:02}.txt" for n in range(19)}
+    assert table(seen)["Name"].iloc[0] == "empty.txt"
+    assert sum(list(status) == ["QUEUED"] for status in table(seen)["Status"]) == 19
+    assert "empty.txt" in told(seen)
+    assert "The file is empty" in told(seen)
+    assert len(linked(seen)) == 19
+    seen.switch_page("views/runs.py").run()
+    seen.query_params.clear()
+    seen.switch_page("views/add_content.py").run()
+    assert "empty.txt" in told(seen), "what was not sent is still to be seen"
+    assert len(linked(seen)) == 19
+
+
+@pytest.mark.decision("H262")
+def test_a_session_that_was_lost_tells_what_reached_the_service(app, org):
+    """The address is all that is left: of three items one was accepted."""
+    space = org.namespace()
+    run = org.text(space, "Seals dive.", name="seals")["data"]["ingestJobRunId"]
+    seen = app(org.api_key, "add_content", namespace=space, runs=run, of="3")
+    assert not seen.exception
+    assert "1 of 3 items reached the service" in told(seen)
+    assert "The other 2 were not sent" in told(seen)
+    assert list(table(seen)["Name"]) == ["seals"]
+    click(seen, "Add more")
+    assert "runs" not in seen.query_params
+    assert seen.file_uploader
+
+
+@pytest.mark.decision("H262")
+def test_an_item_that_was_refused_is_sent_again_and_is_there_once(app, org, monkeypatch):
+    """The API takes the file and its answer is lost: the same request again answers as the first did."""
+    space, real, lost = org.namespace(), Api._send, []
+
+    def lose(api: Api, method: str, path: str, **options: Any) -> Any:
+        answer = real(api, method, path, **options)
+        if method == "POST" and not lost:
+            lost.append(path)
+            raise ApiError(0, "TIMEOUT", "The API did not answer in time. Try again in a moment.")
+        return answer
+
+    seen = app(org.api_key, "add_content", namespace=space)
+    with monkeypatch.context() as patch:
+        patch.setattr(Api, "_send", lose)
+        drop(seen, ("a.txt", b"Seals dive."))
+    assert "TIMEOUT" in told(seen)
+    click(seen, "Send again")
+    assert "TIMEOUT" not in told(seen)
+    assert len(runs(org, space)) == 1
+
+
+def test_why_a_file_failed_is_told_and_it_is_retried_with_ocr_in_two_clicks(app, org):
+    space = org.namespace()
+    seen = app(org.api_key, "add_content", namespace=space)
+    drop(seen, ("scan.pdf", b"%PDF-1.4 a scan"), ("good.txt", b"Seals dive."))
+    scan = next(run["id"] for run in runs(org, space) if run["name"] == "scan.pdf")
+    fails(org, scan, "The PDF holds pictures alone: read it with OCR.")
+    seen.run()
+    assert "read it with OCR" in told(seen)
+    next(radio for radio in seen.radio if radio.label == "Parsing").set_value("OCR").run()
+    click(seen, "Retry")
+    assert not seen.exception
+    assert not seen.error, told(seen)
+    assert scan not in linked(seen)
+    (job,) = org.db.rows(
+        "select j.config from job_runs r join jobs j on j.id = r.job_id where r.id = any(%(runs)s)"
+        " and j.config ->> 'ocr' = 'STANDARD_OCR'",
+        {"runs": linked(seen)},
+    )
+    assert job["config"]["chunkSize"] == 1000
+
+
+def test_files_of_one_name_are_told_apart_or_refused(app, org):
+    """By their folders where those are known; otherwise one would replace the other."""
+    space = org.namespace()
+    seen = app(org.api_key, "add_content", namespace=space)
+    drop(seen, ("a.txt", b"One."), ("a.txt", b"Two."))
+    assert "2 files are called a" in told(seen)
+    assert runs(org, space) == []
+    next(toggle for toggle in seen.toggle if toggle.label == "Choose a whole folder").set_value(True).run()
+    drop(seen, ("x/a.txt", b"One."), ("y/a.txt", b"Two."))
+    rows = org.db.rows(
+        "select external_id, name from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(space)s order by external_id",
+        {"space": space},
+    )
+    assert [(row["external_id"], row["name"]) for row in rows] == [("x/a.txt", "a.txt"), ("y/a.txt", "a.txt")]
+
+
+@pytest.mark.parametrize(
+    ("source", "fields", "why"),
+    [
+        ("URLS_LIST", {}, "at least one URL"),
+        ("WEBSITE", {"Start URL": "x", "Metadata (JSON object)": "[1]"}, "no JSON object"),
+        ("LOCAL_FILE", {}, "Choose a file first"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_sent(app, org, source, fields, why):
+    space = org.namespace()
+    seen = app(org.api_key, "add_content", namespace=space, source=source)
+    for label, text in fields.items():
+        typed(seen, label, text)
+    click(seen, "Start")
+    assert why in told(seen)
+    assert runs(org, space) == []
+
+
+@pytest.mark.decision("D78")
+def test_a_preview_adds_nothing_and_shows_the_report(app, org):
+    space = org.namespace()
+    seen = app(org.api_key, "add_content", namespace=space, source="TEXT")
+    typed(seen, "Name", "seals")
+    typed(seen, "Text", "Seals dive for thirty minutes.")
+    click(seen, "Preview")
+    assert not seen.exception
+    (run,) = runs(org, space)
+    assert run["dryRun"]
+    assert "nothing has been added yet" in told(seen)
+    report = {"create": 1, "update": 0, "unchanged": 0, "remove": 0, "failed": 0, "pages": 0, "chunks": 1}
+    report |= {"tokensToEmbed": 1234, "embeddingCalls": 1, "estimatedSeconds": 2.0, "sampled": False}
+    report |= {"estimatedCost": {"amount": 0.5, "currency": "EUR"}}
+    org.db.rows(
+        "update job_runs set status = 'COMPLETED', to_discover = false, finished_at = now(),"
+        " progress = jsonb_build_object('report', %(report)s::jsonb) where id = %(run)s",
+        {"report": json.dumps(report), "run": run["id"]},
+    )
+    seen.run()
+    assert {metric.label: metric.value for metric in seen.metric}["Created"] == "1"
+    assert "1,234 tokens to embed" in told(seen)
+    assert "0.5000 EUR" in told(seen)
+    click(seen, "Start")
+    assert [run.get("dryRun", False) for run in runs(org, space)] == [False, True]
+
+
+@pytest.fixture
+def drive(org, monkeypatch) -> tuple[str, str]:
+    """A namespace with a Drive connection, whose account is browsed as the API would answer."""
+    namespace = org.namespace(googleDriveConfig={"clientId": "1.apps", "clientSecret": "s", "apiKey": "k"})
+    library = Library(org.db, Scope(org.id, namespace, ""), None)
+    connection = ids.connection_id()
+    org.db.rows(
+        "insert into connections (id, partition_id, name, connector, status)"
+        " values (%(id)s, %(partition)s, 'Team drive', 'GOOGLE_DRIVE', 'ACTIVE')",
+        {"id": connection, "partition": library.partition},
+    )
+    levels = {
+        None: [entry("plans", folder=True), entry("archive", folder=True), entry("readme.txt")],
+        "plans": [entry("2025", folder=True), entry("plan.md"), entry("old.md")],
+        "2025": [entry("budget.xlsx")],
+    }
+    real = Api._send
+
+    def browse(api: Api, method: str, path: str, **options: Any) -> Any:
+        if not path.endswith("/browse"):
+            return real(api, method, path, **options)
+        items = levels[options["json"].get("parentId")]
+        return ApiResponse({"items": items, "hasNextPage": False, "nextCursor": None}, "")
+
+    monkeypatch.setattr(Api, "_send", browse)
+    return namespace, connection
+
+
+def entry(name: str, *, folder: bool = False) -> dict[str, Any]:
+    kind = "FOLDER" if folder else "FILE"
+    return {
+        "id": name,
+        "name": name,
+        "path": name,
+        "kind": kind,
+        "mimeType": None,
+        "size": None if folder else 2048,
+    } | {
+        "modifiedAt": None,
+        "hasChildren": folder,
+        "selected": False,
+    }
+
+
+@pytest.mark.decision("D71")
+def test_folders_of_an_account_are_opened_and_chosen(app, org, drive):
+    space, connection = drive
+    seen = app(org.api_key, "add_content", namespace=space, source="GOOGLE_DRIVE")
+    assert not seen.exception
+    assert "Everything in the account" in told(seen)
+    next(radio for radio in seen.radio if radio.label == "Content").set_value(account_tree.SOME).run()
+    click(seen, "Start")
+    assert "Choose at least one folder or file" in told(seen)
+    click(seen, "plans")
+    assert "1 folder, 2 files" in told(seen)
+    box(seen, "Take plans").check().run()
+    box(seen, "Take old").uncheck().run()
+    assert "1 chosen, 1 left out" in told(seen)
+    assert box(seen, "Take plan").value
+    typed(seen, "Exclude, one a line", "image/*\ntmp/**")
+    click(seen, "Start")
+    assert not seen.exception
+    (job,) = org.db.rows("select config from jobs where config ->> 'connectionId' = %(id)s", {"id": connection})
+    assert job["config"]["request"]["include"] == [{"id": "plans"}]
+    assert job["config"]["request"]["exclude"] == [{"id": "old.md"}, {"mimeType": "image/*"}, {"path": "tmp/**"}]
+
+
+@pytest.mark.decision("D71")
+def test_an_account_that_cannot_be_listed_is_not_taken_as_a_whole(app, org, drive, monkeypatch):
+    real = Api._send
+
+    def away(api: Api, method: str, path: str, **options: Any) -> Any:
+        if path.endswith("/browse"):
+            raise ApiError(503, "SERVICE_UNAVAILABLE", "Google Drive has not answered in time: try again.")
+        return real(api, method, path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Api, "_send", away)
+        seen = app(org.api_key, "add_content", namespace=drive[0], source="GOOGLE_DRIVE")
+    assert "has not answered in time" in told(seen)
+    assert "Start" not in {button.label for button in seen.button}
+    click(seen, "Try again")
+    assert "Start" in {button.label for button in seen.button}
+
+
+def box(app, label: str):
+    return next(one for one in app.checkbox if one.label.replace("\\", "").startswith(label))
+
+
+def test_a_source_without_a_connection_says_where_to_make_one(app, org):
+    seen = app(org.api_key, "add_content", namespace=org.namespace(), source="BOX")
+    assert "No active Box connection" in shown(seen)
+    assert "Connect Box" in {button.label for button in seen.button}
+
+
+def test_what_is_left_out_wins_over_what_is_taken():
+    tree = Tree(mode=account_tree.SOME)
+    tree.toggle("a", "a", above=False)
+    assert tree.takes("a", above=False)
+    tree.toggle("a/b", "b", above=True)
+    assert not tree.takes("a/b", above=True)
+    assert tree.config() == {"include": [{"id": "a"}], "exclude": [{"id": "a/b"}]}
+    tree.toggle("a/b", "b", above=True)
+    tree.toggle("a", "a", above=False)
+    assert tree.config() == {}
+
+
+def run_of(**said: Any) -> dict[str, Any]:
+    progress = dict.fromkeys(("found", "fetched", "parsed", "chunked", "embedded", "upserted", "failed"), 0)
+    moment = {"isoString": "2026-11-22T12:00:00.000+00:00"}
+    base = {"outcome": None, "createdAt": moment, "queuePosition": 1, "estimatedStart": None, "notices": []}
+    return {**base, **said, "progress": {**progress, **said.get("progress", {})}}
+
+
+@pytest.mark.parametrize(
+    ("said", "percent"),
+    [
+        ({"progress": {"found": 2, "fetched": 2, "parsed": 1}}, 30),
+        ({"progress": {"found": 0}}, 0),
+        ({"outcome": "SUCCEEDED", "progress": {"found": 0}}, 100),
+        ({"outcome": "CANCELLED", "progress": {"found": 4}}, 0),
+        ({"outcome": "CANCELLED"}, 0),
+        ({"outcome": "FAILED", "progress": {"found": 1, "fetched": 1, "failed": 1}}, 20),
+    ],
+)
+def test_progress_is_of_the_documents(said, percent):
+    assert added.done(run_of(**said)) == percent
+
+
+def test_a_worker_is_asked_for_only_where_nothing_has_begun():
+    at = datetime(2026, 11, 22, 12, 5, tzinfo=UTC)
+    soon = {"isoString": "2026-11-22T12:05:30.000+00:00"}
+    assert "nothing has begun for an hour" in queued.told(run_of(), at)
+    assert "nothing has begun for an hour" not in queued.told(run_of(estimatedStart=soon), at)
+    assert "likely to begin in 30.0 s" in queued.told(run_of(estimatedStart=soon), at)
+    assert "nothing has begun for an hour" not in queued.told(run_of(), datetime(2026, 11, 22, 12, 0, 30, tzinfo=UTC))
+    waits_for_vendor = run_of(notices=[{"reason": "OpenAI has not answered.", "count": 0}])
+    assert "nothing has begun for an hour" not in queued.told(waits_for_vendor, at)

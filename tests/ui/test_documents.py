@@ -1,0 +1,177 @@
+"""The Documents page: what is found, what is said before something is done to it, and what another person sees."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retrieval.ports import Scope
+from tests.library import Library
+from tests.ui.conftest import shown
+from tests.ui.test_actions import click
+from ui.client import Api
+
+FOR_ADA = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
+
+
+@pytest.fixture
+def pages(org):
+    """A namespace with pages of two sites and three files, one of them failed, one for Ada alone."""
+    namespace = org.namespace()
+    library = Library(org.db, Scope(org.id, namespace, ""), None)
+    for number in range(3):
+        url = f"https://docs.example.org/page-{number}"
+        library.put([f"Page {number}."], name=f"Guide {number}", external_id=url, document_type="URL", source="WEBSITE")
+    library.put(name="Prices", external_id="https://shop.example.org/", document_type="URL", source="WEBSITE")
+    library.put(name="harbour-seal.pdf", document_type="FILE", source="LOCAL_FILE")
+    library.put(name="broken.pdf", status="FAILED", document_type="FILE", source="LOCAL_FILE", visible=False)
+    secret = library.put(["Ada's plan."], name="plan.txt", source="LOCAL_FILE", document_type="FILE")
+    org.db.rows(
+        "update documents set access = %(access)s::jsonb where id = %(id)s",
+        {"access": json.dumps(FOR_ADA), "id": secret},
+    )
+    return namespace
+
+
+def labels(app):
+    return [button.label for button in app.button]
+
+
+@pytest.mark.decision("H265")
+def test_a_piece_of_the_name_finds_a_document_and_stands_in_the_address(app, org, pages):
+    seen = app(org.api_key, "documents", namespace=pages)
+    seen.text_input(key="find_q").set_value("SEAL").run()
+    assert not seen.exception
+    assert "harbour-seal.pdf" in shown(seen)
+    assert "broken.pdf" not in shown(seen)
+    assert seen.query_params["q"] in ("SEAL", ["SEAL"])
+    linked = app(org.api_key, "documents", namespace=pages, q="example.org/page")
+    assert "Guide 2" in shown(linked)
+    assert "Prices" not in shown(linked)
+    seen.text_input(key="find_q").set_value("nowhere").run()
+    assert "No document matches" in shown(seen)
+    click(seen, "Clear filters")
+    assert "broken.pdf" in shown(seen)
+    assert "q" not in seen.query_params
+
+
+def test_an_id_that_is_pasted_finds_its_document(app, org, pages):
+    (row,) = org.db.rows(
+        "select d.id from documents d join partitions p on p.id = d.partition_id"
+        " where p.namespace_id = %(space)s and d.name = 'Prices'",
+        {"space": pages},
+    )
+    seen = app(org.api_key, "documents", namespace=pages, q=row["id"])
+    assert "Prices" in shown(seen)
+    assert "1 document:" in shown(seen)
+
+
+@pytest.mark.decision("H267")
+def test_a_site_is_deleted_whole_and_nothing_else_once_it_was_shown(app, org, pages):
+    seen = app(org.api_key, "documents", namespace=pages)
+    assert not [label for label in labels(seen) if "Delete" in label], "nothing is done to all without a filter"
+    seen.selectbox(key="find_site").set_value("docs.example.org").run()
+    assert "3 documents" in shown(seen)
+    assert "- Guide 2" in shown(seen)
+    seen.button(key="delete-all").click().run()
+    assert not seen.exception
+    assert "3 documents deleted successfully" in shown(seen)
+    left = org.client.post("/v1/documents", json={"namespaceId": pages, "filterConfig": {}}).json()["data"]
+    assert {one["name"] for one in left["documents"]} == {"Prices", "harbour-seal.pdf", "broken.pdf", "plan.txt"}
+
+
+@pytest.mark.decision("H267")
+def test_what_a_resync_leaves_out_is_said(app, org, pages):
+    seen = app(org.api_key, "documents", namespace=pages, status="FAILED")
+    seen.button(key="retry-all").click().run()
+    assert not seen.exception
+    assert "0 documents queued" in shown(seen)
+    assert "1 document left out" in shown(seen)
+
+
+@pytest.mark.decision("H266")
+def test_documents_and_searches_are_seen_as_another_person(app, org, pages):
+    seen = app(org.api_key, "documents", namespace=pages)
+    assert "plan.txt" in shown(seen)
+    seen.text_input(key="see_as_typed").set_value("bob@example.com").run()
+    assert not seen.exception
+    assert "You see documents and searches as" in shown(seen)
+    assert "plan.txt" not in shown(seen)
+    assert "6 documents:" in shown(seen)
+    seen.query_params["site"] = "docs.example.org"
+    seen.run()
+    assert not [label for label in labels(seen) if "Delete" in label or "Resync" in label]
+    seen.switch_page("views/search.py")
+    seen.query_params["q"] = "Ada plan"
+    seen.run()
+    assert not seen.exception
+    assert "plan.txt" not in shown(seen)
+    click(seen, "Stop")
+    assert "You see documents" not in shown(seen)
+    seen.query_params.clear()
+    seen.switch_page("views/documents.py").run()
+    assert "plan.txt" in shown(seen)
+
+
+def test_a_document_whose_access_is_unknown_needs_attention(app, org, pages):
+    org.db.rows(
+        "update documents d set access = %(nobody)s::jsonb, access_reason = 'The item lists no sharing.'"
+        " from partitions p where p.id = d.partition_id and p.namespace_id = %(space)s and d.name = 'Prices'",
+        {"nobody": json.dumps({**FOR_ADA, "users": []}), "space": pages},
+    )
+    seen = app(org.api_key, "documents", namespace=pages)
+    (link,) = [one for one in seen.get("page_link") if "Needs attention" in one.proto.label]
+    assert "access of 1 document is unknown" in link.proto.label
+    seen = app(org.api_key, "documents", namespace=pages, access="unknown")
+    assert "1 document:" in shown(seen)
+    seen.toggle(key="find_access").set_value(False).run()
+    assert "7 documents:" in shown(seen)
+    seen.query_params["access"] = "unknown"  # as the link above does, on the page that is open
+    seen.run()
+    assert "1 document:" in shown(seen)
+    (found,) = org.client.post(
+        "/v1/documents", json={"namespaceId": pages, "filterConfig": {"accessStatuses": ["UNKNOWN"]}}
+    ).json()["data"]["documents"]
+    seen = app(org.api_key, "documents", namespace=pages, document=found["id"], tab="Access")
+    assert "The item lists no sharing" in shown(seen)
+
+
+def test_who_may_see_a_document_is_said_and_changed(app, org, pages):
+    (found,) = org.client.post(
+        "/v1/documents", json={"namespaceId": pages, "filterConfig": {"text": "plan.txt"}}
+    ).json()["data"]["documents"]
+    seen = app(org.api_key, "documents", namespace=pages, document=found["id"], tab="Access")
+    assert not seen.exception
+    assert "ada@example.com" in shown(seen)
+    assert "Set by the request that ingested it" in shown(seen)
+    next(one for one in seen.text_input if one.label.startswith("Denied users")).set_value("bob, Eve")
+    click(seen, "Set access")
+    assert not seen.exception
+    kept = org.client.post(
+        "/v1/documents", json={"namespaceId": pages, "filterConfig": {"documentIds": [found["id"]]}}
+    ).json()["data"]["documents"][0]["access"]
+    assert kept == {
+        "users": ["ada@example.com"],
+        "groups": [],
+        "denied": {"users": ["bob", "eve"], "groups": []},
+        "public": False,
+    }
+
+
+def test_a_page_of_documents_asks_few_questions_and_for_one_page(app, org, pages, monkeypatch):
+    asked = []
+    real = Api._send
+
+    def ask(api, method, path, **options):
+        answer = real(api, method, path, **options)
+        asked.append((path, len((answer.data or {}).get("documents") or ())))
+        return answer
+
+    monkeypatch.setattr(Api, "_send", ask)
+    seen = app(org.api_key, "documents", namespace=pages)
+    asked.clear()
+    seen.run()
+    assert not seen.exception
+    assert sorted(path for path, _ in asked) == ["/v1/connections", *["/v1/documents"] * 3, "/v1/namespaces"]
+    assert [documents for _, documents in asked if documents] == [7], "one page of the list, and counts"

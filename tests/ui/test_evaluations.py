@@ -1,0 +1,295 @@
+"""The Evaluations page: question sets made of files, settings compared, wins and losses, gates that refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from retrieval.accounts import api_keys
+from retrieval.ingestion import reembedding
+from tests.ui.conftest import shown
+from tests.ui.test_actions import click, typed
+from tests.ui.test_pages import pictures
+from tests.ui.test_search_lab import address, questions
+from ui.parts import comparisons, question_files
+from ui.parts.question_files import Unreadable
+
+QUESTION = {"query": "Who hunts at night?", "relevant": [{"externalId": "owls"}]}
+METRICS = ("ndcgAt10", "recallAt10", "recallAt100", "mrr")
+
+
+def made(org, space, *asked) -> str:
+    body = {"namespaceId": space, "name": "Animals", "questions": list(asked) or [QUESTION]}
+    return org.client.post("/v1/evaluations", json=body).json()["data"]["evaluation"]["id"]
+
+
+def run_of(org, space, evaluation, result: dict[str, Any] | None = None) -> str:
+    """A run of two settings, at its end if there is a result."""
+    settings = [{"name": name, "semanticWeight": 0.5, "keywordWeight": 0.5} for name in ("base", "new")]
+    body = {"namespaceId": space, "settings": settings}
+    run = org.client.post(f"/v1/evaluations/{evaluation}/runs", json=body).json()["data"]["run"]["id"]
+    if result is not None:
+        org.db.rows(
+            "update evaluation_runs set status = 'COMPLETED', finished_at = now(), result = %(result)s"
+            " where id = %(id)s returning id",
+            {"id": run, "result": json.dumps({**result, "settings": measured(settings)})},
+        )
+    return run
+
+
+def measured(settings) -> list[dict[str, Any]]:
+    """The second is better in all that is measured."""
+    values = [
+        {"value": 0.4, "ci95": [0.35, 0.45], "deltaCi95": None},
+        {"value": 0.5, "ci95": [0.45, 0.55], "deltaCi95": [0.05, 0.15]},
+    ]
+    return [
+        {**one, "metrics": {**dict.fromkeys(METRICS, value), "spanRecallAt10": None}, "latencyMs": {"p50": 5, "p95": 9}}
+        for one, value in zip(settings, values, strict=True)
+    ]
+
+
+def ranked_questions() -> list[dict[str, Any]]:
+    """A win, a loss and a question that both answer alike."""
+    return [
+        {"query": "won", "ranks": {"base": [None], "new": [1]}},
+        {"query": "lost", "ranks": {"base": [1], "new": [2]}},
+        {"query": "even", "ranks": {"base": [3], "new": [3]}},
+    ]
+
+
+def opened(app, org, space, evaluation, **more: str) -> AppTest:
+    found: AppTest = app(org.api_key, "evaluations", namespace=space, evaluation=evaluation, **more)
+    assert not found.exception
+    assert not found.error, shown(found)
+    return found
+
+
+@pytest.mark.decision("H273")
+def test_a_question_set_is_made_of_beirs_files(app, org, space):
+    seen = app(org.api_key, "evaluations", namespace=space)
+    assert "No question set yet" in shown(seen)
+    click(seen, "New question set")
+    typed(seen, "Name", "Support")
+    lines = [{"_id": "1", "text": "Who hunts?"}, {"_id": "2", "text": "Who dives?"}, {"_id": "3", "text": "Nobody?"}]
+    queries = "\n".join(map(json.dumps, lines)).encode()
+    judged = b"query-id\tcorpus-id\tscore\n1\towls\t2\n2\tseals\t1\n2\tgone\t0\n"
+    seen.file_uploader[0].set_value([("queries.jsonl", queries, "text/plain"), ("test.tsv", judged, "text/plain")])
+    click(seen, "Create question set")
+    assert not seen.exception
+    assert "Created with 2 questions." in shown(seen)
+    assert "1 question without a judged document left out." in shown(seen)
+    assert "1 document of the answers are not in" not in shown(seen)
+    kept = questions(org, space, address(seen, "evaluation"))
+    assert kept == [
+        {"query": "Who hunts?", "relevant": [{"externalId": "owls", "grade": 2}]},
+        {"query": "Who dives?", "relevant": [{"externalId": "seals"}]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("queries.jsonl", b"{", "queries.jsonl, line 1 is not a JSON object"),
+        ("queries.jsonl", b"\xff", "not text in UTF-8"),
+        ("queries.jsonl", b'{"_id": "1", "text": "q"}', "is the file of judgements missing"),
+        ("qrels.tsv", b"a\tb\n1\t2\tx", "line 2: not the ids"),
+        ("queries.jsonl", b'{"query": "q", "relevant": [{}]}', "INVALID_REQUEST"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused_in_words(app, org, space, name, content, why):
+    seen = app(org.api_key, "evaluations", namespace=space, new="yes")
+    typed(seen, "Name", "Broken")
+    seen.file_uploader[0].set_value((name, content, "text/plain"))
+    click(seen, "Create question set")
+    assert not seen.exception
+    assert why in shown(seen).replace("\\", "")
+    assert not org.client.get("/v1/evaluations", params={"namespaceId": space}).json()["data"]["evaluations"]
+
+
+def test_settings_are_compared_and_the_run_opens(app, org, space):
+    evaluation = made(org, space)
+    seen = opened(app, org, space, evaluation)
+    click(seen, "Compare settings")
+    assert not seen.exception
+    run = address(seen, "run")
+    assert address(seen, "tab") == "Results"
+    path = f"/v1/evaluations/{evaluation}/runs/{run}"
+    started = org.client.get(path, params={"namespaceId": space}).json()["data"]["run"]
+    assert [(one["name"], one["semanticWeight"]) for one in started["settings"]] == [
+        ("semantic", 1.0),
+        ("hybrid", 0.5),
+        ("keyword", 0.0),
+    ]
+    assert "Queued: it begins when a worker is free." in "".join(bar.proto.text for bar in seen.get("progress"))
+    org.db.rows(
+        "update evaluation_runs set status = 'RUNNING', progress = '{\"asked\": 1, \"total\": 3}' where id = %(id)s"
+        " returning id",
+        {"id": run},
+    )
+    assert "1 of 3 searches" in "".join(bar.proto.text for bar in seen.run().get("progress"))
+    org.db.rows(
+        "update evaluation_runs set status = 'FAILED', error = 'The model is away.', finished_at = now()"
+        " where id = %(id)s returning id",
+        {"id": run},
+    )
+    assert "The model is away" in shown(seen.run())
+
+
+@pytest.mark.decision("H273")
+def test_a_run_tells_intervals_wins_and_losses(app, org, space):
+    evaluation = made(org, space)
+    run_of(org, space, evaluation, {"questions": ranked_questions()})
+    seen = opened(app, org, space, evaluation, tab="Results")
+    text = shown(seen)
+    assert "0.400 [0.350, 0.450]" in text
+    assert "0.500 [0.450, 0.550]" in text
+    assert "Latency p95" in text
+    assert "1 / 1 / 1" in text
+    assert "better" in text
+    assert "+0.100 [+0.050, +0.150] against base" in text.replace("\\", "")
+    changes = seen.dataframe[1].value.to_dict("records")
+    assert [(one["Question"], one[""]) for one in changes] == [("won", "▲ win"), ("lost", "▼ loss"), ("even", "=")]
+    assert pictures(seen) == 2
+    over_time = opened(app, org, space, evaluation, tab="History")
+    assert pictures(over_time) == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"), [(0.01, 0.2, "better"), (-0.2, -0.01, "worse"), (-0.1, 0.1, "no clear difference")]
+)
+def test_only_an_interval_without_zero_is_a_difference(low, high, word):
+    row = {"setting": "new", "value": (low + high) / 2, "low": low, "high": high}
+    assert comparisons.verdict(row, "MRR", "base").split("[")[1].startswith(word)
+
+
+def test_a_row_of_the_table_is_a_setting_and_nothing_empty_is_sent():
+    row = dict.fromkeys(comparisons.COLUMNS)
+    assert comparisons.setting({**row, "Name": " a ", "Semantic weight": 0.3}) == {
+        "name": "a",
+        "semanticWeight": 0.3,
+        "keywordWeight": 0.7,
+    }
+    assert comparisons.setting({**row, "Name": "c", "Semantic weight": 0, "Top K": math.nan}) == {
+        "name": "c",
+        "semanticWeight": 0.0,
+        "keywordWeight": 1.0,
+    }
+    full = {"Name": "b", "Semantic weight": 1, "Top K": 5, "Per document": 2, "Reranking": True, "Half-life (days)": 30}
+    assert comparisons.setting({**row, **full}) == {
+        "name": "b",
+        "semanticWeight": 1.0,
+        "keywordWeight": 0.0,
+        "topK": 5,
+        "perDocument": 2,
+        "rerank": True,
+        "recency": {"halfLifeDays": 30.0, "weight": 0.2},
+    }
+
+
+def test_questions_are_added_renamed_and_deleted(app, org, space):
+    evaluation = made(org, space)
+    seen = opened(app, org, space, evaluation, tab="Questions")
+    assert "Who hunts at night?" in shown(seen)
+    area = next(one for one in seen.text_area if one.label.startswith("Or questions"))
+    area.set_value('{"query": "Who dives?", "relevant": {"seals": 3}}')
+    click(seen, "Add")
+    assert not seen.exception
+    assert "Added: 2 questions now." in shown(seen)
+    assert questions(org, space, evaluation)[1]["relevant"] == [{"externalId": "seals", "grade": 3}]
+    seen = opened(app, org, space, evaluation, tab="Edit")
+    typed(seen, "Name", "Beasts")
+    seen.run()
+    click(seen, "Save name")
+    assert "Renamed. “Beasts”: 2 questions." in shown(seen)
+    seen.checkbox[0].check().run()
+    click(seen, "Delete question set")
+    assert not seen.exception
+    assert "“Beasts” is deleted." in shown(seen)
+    assert "No question set yet" in shown(seen)
+
+
+@pytest.mark.decision("H273")
+def test_a_gate_that_refused_is_shown_with_its_figures(app, org, space):
+    evaluation = made(org, space)
+    figures = f"ndcgAt10 is 0.3000 over 1 questions of {evaluation}; the gate asks for 0.4000 at least."
+    told = f"The new generation was refused, and nothing has changed: {figures}"
+    org.db.rows(
+        "insert into job_runs (id, job_id, partition_id, source, status, finished_at, progress)"
+        " select 'ijr_' || %(id)s, job_id, partition_id, 'REEMBED', 'COMPLETED', now(), %(progress)s from job_runs r"
+        " join partitions p on p.id = r.partition_id where p.namespace_id = %(space)s limit 1 returning id",
+        {
+            "id": evaluation,
+            "space": space,
+            "progress": json.dumps({"verdict": {"passed": False, "told": told, "questions": 1}}),
+        },
+    )
+    for more in ({}, {"evaluation": evaluation, "tab": "Gate"}):
+        seen = app(org.api_key, "evaluations", namespace=space, **more)
+        assert not seen.exception
+        assert "ndcgAt10 is 0.3000" in shown(seen).replace("\\", "")
+
+
+@pytest.mark.decision("H313")
+def test_another_model_is_tried_behind_a_gate_and_cancelled(app, org, space):
+    evaluation = made(org, space)
+    seen = opened(app, org, space, evaluation, tab="Gate")
+    next(box for box in seen.selectbox if box.label == "Passes if it is").set_value("minimum")
+    next(box for box in seen.number_input if box.label == "Value").set_value(0.4)
+    click(seen, "Embed again behind the gate")
+    assert not seen.exception
+    assert not seen.error, shown(seen)
+    assert "Begun: the new vectors are made now" in shown(seen)
+    assert "The namespace is being embedded again." in shown(seen)
+    assert "Embed again behind the gate" not in {button.label for button in seen.button}
+    row = org.db.row("select pending from namespaces where id = %(id)s", {"id": space})
+    gate = json.loads(org.ring.open(row["pending"], row=reembedding.row_name(space, "pending")))["gate"]
+    assert gate == {"evaluationId": evaluation, "metric": "ndcgAt10", "minimum": 0.4, "notWorseThan": None}
+    click(seen, "Cancel it and its gate")
+    assert not seen.exception
+    assert "Cancelled: the old vectors stay" in shown(seen)
+    assert "Embed again behind the gate" in {button.label for button in seen.button}
+
+
+def test_a_gate_that_cannot_be_measured_is_refused_in_words(app, org, space):
+    """No question of the set judges a span; and who may not change the namespace is offered no form."""
+    evaluation = made(org, space)
+    seen = opened(app, org, space, evaluation, tab="Gate")
+    next(box for box in seen.selectbox if box.label == "Metric").set_value("spanRecallAt10")
+    click(seen, "Embed again behind the gate")
+    assert "No question of the evaluation judges a span" in shown(seen)
+    assert "The namespace is being embedded again." not in shown(seen)
+    reader = api_keys.create(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
+    seen = app(reader.api_key, "evaluations", namespace=space, evaluation=evaluation, tab="Gate")
+    assert not seen.exception
+    assert "it lacks the scope namespaces:write" in shown(seen)
+
+
+def test_who_may_only_search_reads_and_compares(app, org, space):
+    evaluation = made(org, space)
+    reader = api_keys.create(org.db, org.ring, org.id, "r", scopes=["namespaces:read", "search"])
+    seen = app(reader.api_key, "evaluations", namespace=space)
+    assert not seen.exception
+    assert "New question set" not in {button.label for button in seen.button}
+    seen = app(reader.api_key, "evaluations", namespace=space, evaluation=evaluation)
+    assert not seen.exception
+    assert "Compare settings" in {button.label for button in seen.button}
+    gone = app(reader.api_key, "evaluations", namespace=space, evaluation="eval_of_somebody_else")
+    assert "does not exist here any more" in shown(gone)
+
+
+def test_a_file_of_judgements_may_have_three_or_four_columns():
+    lines = (
+        b'{"_id": "1", "text": "q"}\n{"query": "r", "relevant": [{"documentId": "doc_1"}], "filter": {"metadata": {}}}'
+    )
+    for content in (b"1\t0\ta\t5\n", b"query\tdoc\tgrade\n1\ta\t5\n"):
+        found, left = question_files.read({"q.jsonl": lines, "qrels.txt": content})
+        assert left == 0
+        assert found[0] == {"query": "q", "relevant": [{"externalId": "a", "grade": 4}]}
+        assert found[1]["filter"] == {"metadata": {}}
+    with pytest.raises(Unreadable):
+        question_files.read({"q.jsonl": b'{"query": 5}'})

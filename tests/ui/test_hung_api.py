@@ -1,0 +1,141 @@
+"""An API that hangs, from the first request or in the middle of a page: said in words, after a single wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any
+
+import httpx
+import pytest
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.testing.v1 import AppTest
+
+from local.roles import PROJECT
+from retrieval.accounts import api_keys
+from tests.api.conftest import base, org  # noqa: F401
+from tests.ui.conftest import SECONDS, shown
+from ui import client, session
+from ui.client import Api
+from ui.parts import described, waiting
+
+WAIT = 60.0
+"""Seconds that a page has to say that it waits; of a machine that does much else."""
+VIEWS = sorted(one.stem for one in Path(client.__file__).with_name("views").glob("[a-z]*.py"))
+
+
+class Hanging(httpx.BaseTransport):
+    """Answers a number of requests as the API does. The others time out, once the page has said that it waits."""
+
+    def __init__(self) -> None:
+        self.told = Event()
+        self._lock, self._real = Lock(), httpx.HTTPTransport()
+        self.hang_after(0)
+
+    def hang_after(self, answers: int) -> None:
+        self.answers, self.asked, self.waits = answers, 0, 0
+        self.timed_out = False
+        self.told.clear()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            self.asked += 1
+            answered = self.asked <= self.answers
+        if answered:
+            return self._real.handle_request(request)
+        self.told.wait(WAIT)
+        self.timed_out = True
+        raise httpx.ReadTimeout("No answer.", request=request)
+
+    def close(self) -> None:
+        self._real.close()
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
+    """What stands between the app and the API. Counts how often a page waits again after a request that timed out."""
+    found, notice, real = Hanging(), waiting.notice, Api._asked
+
+    @contextmanager
+    def told() -> Iterator[None]:
+        with notice():
+            if is_page():
+                found.told.set()
+            yield
+
+    def asks(asked: Api, ask: Any) -> Any:
+        found.waits += is_page() and found.timed_out and not asked.silence.lasts
+        return real(asked, ask)
+
+    monkeypatch.setattr(waiting, "notice", told)
+    monkeypatch.setattr(Api, "_asked", asks)
+    monkeypatch.setattr(client, "SLOW_SECONDS", 0.02)
+    with httpx.Client(transport=found, timeout=WAIT) as http:
+        monkeypatch.setattr(client, "_client", lambda: http)
+        yield found
+
+
+def is_page() -> bool:
+    """Whether this is the thread in which a page is built."""
+    return get_script_run_ctx(suppress_warning=True) is not None
+
+
+def opened(org: Any, base: str, page: str, namespace: str) -> AppTest:  # noqa: F811
+    """A page on which somebody is signed in, not yet run."""
+    scopes = frozenset(str(scope) for scope in api_keys.SCOPES)
+    found = AppTest.from_file(str(PROJECT / "ui" / "app.py"), default_timeout=SECONDS)
+    found.session_state["who"] = session.Person(Api(base, org.api_key, "", waiting.notice), "k", scopes, None, None)
+    found.query_params["namespace"] = namespace
+    return found
+
+
+def test_every_page_of_the_navigation_is_walked() -> None:
+    """A page more is a page more here."""
+    source = Path(client.__file__).with_name("app.py").read_text()
+    assert all(f'("{page}", ' in source for page in VIEWS)
+
+
+@pytest.mark.decision("H310")
+@pytest.mark.parametrize("page", VIEWS)
+def test_a_page_says_that_the_api_hangs_and_waits_once(org, base, space, api, page, monkeypatch) -> None:  # noqa: F811
+    monkeypatch.setenv("RETRIEVAL_API_URL", base)
+    seen = opened(org, base, page, space)
+    api.hang_after(0)
+    answers = 0
+    while True:
+        described.document.clear()
+        seen.switch_page(f"views/{page}.py").run()
+        assert not seen.exception, answers
+        if api.asked <= answers:
+            break
+        assert api.told.is_set(), answers
+        assert api.waits == 0, answers
+        assert "The API did not answer in time" in shown(seen), answers
+        answers += 1
+        api.hang_after(answers)
+    assert answers > 0, "a page that asks nothing shows nothing"
+    assert "The API did not answer in time" not in shown(seen), "once it answers again, the page is there"
+
+
+def test_a_live_part_says_it_too_and_recovers(org, base, space, api, monkeypatch) -> None:  # noqa: F811
+    """The table of runs is read again by itself: trouble of that is told in words, and not by Python's own."""
+    monkeypatch.setenv("RETRIEVAL_API_URL", base)
+    seen = opened(org, base, "runs", space)
+    api.hang_after(1)
+    seen.switch_page("views/runs.py").run()
+    assert not seen.exception
+    assert "TIMEOUT" in shown(seen)
+    api.hang_after(9)
+    seen.run()
+    assert "QUEUED" in shown(seen)
+
+
+def test_a_run_within_a_run_ends_with_it() -> None:
+    silence = client.Silence()
+    with silence:
+        with silence:
+            silence.lasts = True
+        assert silence.lasts
+    assert not silence.lasts

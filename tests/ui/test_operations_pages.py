@@ -1,0 +1,99 @@
+"""The pages of operations: the queue, schedules, webhooks, usage and audit, and what is done there."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval import ids
+from retrieval.ports import Scope
+from tests.library import Library
+from tests.ui.conftest import shown
+from tests.ui.test_actions import click, typed
+
+PAGES = ("queue", "schedules", "webhooks", "usage", "audit")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_empty_page_says_what_to_do_next(app, org, page):
+    org.namespace()
+    seen = app(org.api_key, page)
+    assert not seen.exception
+    assert not seen.error, [error.value for error in seen.error]
+    assert seen.info or page == "audit", shown(seen)
+
+
+def test_the_queue_says_what_waits_and_why(app, org):
+    namespace = org.namespace()
+    org.text(namespace, "waits for a worker", name="waiting")
+    seen = app(org.api_key, "queue")
+    assert not seen.exception
+    numbers = {metric.label: metric.value for metric in seen.metric}
+    assert (numbers["Queued"], numbers["Workers online"]) == ("1", "0")
+    assert "No worker is online" in shown(seen)
+
+
+def test_a_schedule_shows_its_next_run(app, org):
+    namespace = org.namespace(googleDriveConfig={"clientId": "1.apps", "clientSecret": "s", "apiKey": "k"})
+    library = Library(org.db, Scope(org.id, namespace, ""), None)
+    org.db.rows(
+        "insert into connections (id, partition_id, name, connector, status, sync_minutes)"
+        " values (%(id)s, %(partition)s, 'Team drive', 'GOOGLE_DRIVE', 'ACTIVE', 60)",
+        {"id": ids.connection_id(), "partition": library.partition},
+    )
+    seen = app(org.api_key, "schedules", namespace=namespace)
+    assert not seen.exception
+    (row,) = seen.dataframe[0].value.to_dict("records")
+    assert (row["Connection"], row["Sync schedule"]) == ("Team drive", "Every hour")
+    assert row["Due"].startswith("in ")
+
+
+def test_a_webhook_is_added_rotated_and_tested(app, org):
+    seen = app(org.api_key, "webhooks")
+    typed(seen, "URL", "https://93.184.216.34/hook")
+    click(seen, "Add webhook")
+    assert not seen.exception
+    assert not seen.error, [error.value for error in seen.error]
+    first = next(code.value for code in seen.code if code.value.startswith("whsec_"))
+    (hook,) = org.client.get("/v1/webhooks").json()["data"]["webhooks"]
+    assert hook["events"] == ["*"]
+    click(seen, "Rotate secret")
+    second = next(code.value for code in seen.code if code.value.startswith("whsec_"))
+    assert second != first
+    click(seen, "Send a test")
+    sent = org.client.get(f"/v1/webhooks/{hook['id']}/deliveries").json()["data"]["deliveries"]
+    assert [one["type"] for one in sent] == ["WEBHOOK_TEST"]
+    seen.run()
+    assert "WEBHOOK_TEST" in shown(seen)
+    assert first not in shown(seen)
+    assert second not in shown(seen)
+
+
+def test_usage_is_told_by_day_with_its_cost(app, org):
+    namespace = org.namespace()
+    org.db.rows(
+        "insert into token_usage (organization_id, day, namespace_id, tenant, provider, model, tokens) values"
+        " (%(org)s, (now() at time zone 'utc')::date, %(space)s, '', 'OPENAI', 'text-embedding-3-small', 2000000)",
+        {"org": org.id, "space": namespace},
+    )
+    seen = app(org.api_key, "usage")
+    assert not seen.exception
+    numbers = {metric.label: metric.value for metric in seen.metric}
+    assert numbers["Tokens embedded"] == "2,000,000"
+    seen.selectbox(key="usage_by").set_value("namespace").run()
+    assert namespace in shown(seen)
+    assert seen.query_params["by"] in ("namespace", ["namespace"])
+
+
+@pytest.mark.decision("H280")
+def test_the_audit_log_is_narrowed_by_its_filters(app, org):
+    assert org.client.post("/v1/tenants", json={"id": "carol"}).status_code == 200
+    assert org.client.delete("/v1/tenants/nobody").status_code == 404
+    seen = app(org.api_key, "audit")
+    assert len(seen.dataframe[0].value) == 2
+    seen.selectbox(key="audit_outcome").set_value("REFUSED").run()
+    (row,) = seen.dataframe[0].value.to_dict("records")
+    assert (row["Object"], row["Outcome"]) == ("tenant", "Refused (404)")
+    seen.text_input(key="audit_object").set_value("carol").run()
+    assert "No entries." in shown(seen)
+    click(seen, "Clear filters")
+    assert len(seen.dataframe[0].value) == 2

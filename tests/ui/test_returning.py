@@ -1,0 +1,62 @@
+"""After the identity provider people are where they were: their own page, once, and nowhere outside of the app."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from ui import returning
+from ui.server import Return
+
+PAGE = "http://app.example/documents"
+
+
+def landing(browser: str | None, path: str = returning.CALLBACK) -> str:
+    """Where a browser is led that comes by this path."""
+    routes = [Route(one, lambda _: RedirectResponse("/", 302)) for one in (returning.CALLBACK, "/auth/logout")]
+    client = TestClient(Starlette(routes=routes, middleware=[Middleware(Return)]))
+    cookies = {} if browser is None else {"Cookie": f"other=1; {returning.COOKIE}={browser}"}
+    return client.get(path, headers=cookies, follow_redirects=False).headers["location"]
+
+
+@pytest.mark.decision("H314")
+def test_each_browser_returns_to_its_own_page_once():
+    returning.remember("2|ada", PAGE, {"namespace": "ns_1", "q": "a & b"})
+    returning.remember("2|bob", "http://app.example/base/runs", {})
+    assert landing("2|ada", "/auth/logout") == "/"
+    assert landing(None) == "/"
+    assert landing("2|mallory") == "/"
+    assert landing("2|ada") == "/documents?namespace=ns_1&q=a+%26+b"
+    assert landing("2|bob") == "/base/runs"
+    assert landing("2|ada") == "/"
+
+
+@pytest.mark.parametrize(
+    ("browser", "url", "query"),
+    [
+        ("b", "http://app.example//evil.example/x", {}),
+        ("b", "http://app.example/\\evil.example", {}),
+        ("b", "http://app.example/x\r\nSet-Cookie: a=b", {}),
+        ("b", PAGE, {"q": "x" * 5_000}),
+        ("b", None, {}),
+        (None, PAGE, {}),
+        ("", PAGE, {}),
+    ],
+)
+def test_what_is_no_page_of_the_app_is_not_kept(browser, url, query):
+    returning.remember(browser, url, query)
+    assert landing(browser) == "/"
+
+
+def test_what_is_kept_ends_and_is_bounded(monkeypatch):
+    monkeypatch.setattr(returning, "MOST", 2)
+    for browser in ("1", "2", "3"):
+        returning.remember(browser, PAGE, {})
+    assert [landing(browser) for browser in ("1", "2", "3")] == ["/", "/documents", "/documents"]
+    returning.remember("1", PAGE, {})
+    monkeypatch.setattr(returning, "SECONDS", -1.0)
+    assert landing("1") == "/"

@@ -1,0 +1,213 @@
+"""An account of a content service as a tree: folders open level by level, each entry can be taken or left out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame, services
+from ui.parts.labels import count, size
+from ui.parts.text import plain
+
+ALL, SOME = "Everything", "Chosen folders and files"
+DEEPEST = 8
+"""Levels that are indented; what lies deeper stands below each other."""
+_TOP = ""
+_TYPE = re.compile(r"(application|audio|font|image|message|model|text|video)/[\w!#$&^.+*-]+")
+
+
+@dataclass(slots=True)
+class Level:
+    """What of a folder has been listed so far."""
+
+    entries: list[Json] = field(default_factory=list)
+    cursor: str | None = None
+
+    def told(self) -> str:
+        folders = sum(one["kind"] == "FOLDER" for one in self.entries)
+        parts = [count(folders, "folder")] if folders else []
+        parts += [count(len(self.entries) - folders, "file")] if len(self.entries) > folders else []
+        return ("empty" if not parts else ", ".join(parts)) + (" and more" if self.cursor else "")
+
+
+@dataclass(slots=True)
+class Tree:
+    """Of one connection: levels by the id of their folder, and what is taken and left out, by id."""
+
+    levels: dict[str, Level] = field(default_factory=dict)
+    opened: set[str] = field(default_factory=set)
+    include: dict[str, str] = field(default_factory=dict)
+    exclude: dict[str, str] = field(default_factory=dict)
+    mode: str = ALL
+    trouble: ApiError | None = None
+    """Why the account could not be listed just now."""
+
+    def takes(self, entry: str, *, above: bool) -> bool:
+        """Whether an entry is taken, whose folder is taken or not."""
+        return entry not in self.exclude and (above or entry in self.include)
+
+    def toggle(self, entry: str, name: str, *, above: bool) -> None:
+        """Take what was left out, leave out what was taken."""
+        if self.takes(entry, above=above):
+            if entry in self.include:
+                del self.include[entry]
+            if above:
+                self.exclude[entry] = name
+        elif entry in self.exclude:
+            del self.exclude[entry]
+        else:
+            self.include[entry] = name
+
+    def config(self) -> dict[str, list[Json]]:
+        """`include` and `exclude` of an ingestion."""
+        take = [{"id": one} for one in self.include] if self.mode == SOME else []
+        leave = [{"id": one} for one in self.exclude]
+        return {name: chosen for name, chosen in (("include", take), ("exclude", leave)) if chosen}
+
+
+def show(who: session.Person, namespace: str, connection: str, kind: str) -> dict[str, Any] | None:
+    """The tree and fields for paths and types. The `include` and `exclude` that they ask for, `unchosen` if nothing is
+    chosen yet; None where the account cannot be listed: nobody is to take all of it for want of a choice."""
+    tree = st.session_state.setdefault(f"tree-{connection}", Tree())
+    if not tree.levels:
+        _load(who, namespace, connection, tree, _TOP)
+    if not tree.levels:
+        _tell(tree)
+        st.button("Try again", icon=":material/replay:")
+        return None
+    tree.mode = st.radio("Content", [ALL, SOME], key=f"content-{connection}", horizontal=True)
+
+    @frame.live()
+    def browse() -> None:
+        with st.container(border=True, height=420):
+            _level(who, namespace, connection, tree, _TOP, 0, above=tree.mode == ALL)
+        _tell(tree)
+        st.caption(_summary(tree))
+
+    browse()
+    config = tree.config()
+    service = services.known().get(kind)
+    with st.expander("By path or type", icon=":material/rule:"):
+        about = service.choice.path if service and service.choice else ""
+        left, right = st.columns(2)
+        take = left.text_area("Include, one a line", key=f"include-{connection}", help=about, height=100)
+        leave = right.text_area("Exclude, one a line", key=f"exclude-{connection}", help=about, height=100)
+    for name, typed in (("include", take), ("exclude", leave)):
+        named = [_named(line.strip()) for line in (typed or "").splitlines() if line.strip()]
+        if named:
+            config[name] = [*config.get(name, []), *named]
+    return {**config, **({"unchosen": True} if tree.mode == SOME and "include" not in config else {})}
+
+
+def _named(line: str) -> Json:
+    return {"mimeType": line} if _TYPE.fullmatch(line) else {"path": line}
+
+
+def _summary(tree: Tree) -> str:
+    left = f", {len(tree.exclude):,} left out" if tree.exclude else ""
+    if tree.mode == ALL:
+        return f"Everything in the account{left}. The preview counts the documents."
+    if not tree.include:
+        return "Nothing is chosen yet."
+    return f"{len(tree.include):,} chosen{left}. The preview counts the documents."
+
+
+def _tell(tree: Tree) -> None:
+    if tree.trouble is not None:
+        frame.show(tree.trouble)
+
+
+def _load(who: session.Person, namespace: str, connection: str, tree: Tree, folder: str) -> None:
+    """The next part of a folder, or why there is none."""
+    tree.trouble = None
+    level = tree.levels.get(folder)
+    body = {"namespaceId": namespace, "parentId": folder or None, "cursor": level.cursor if level else None}
+    try:
+        with st.spinner("Listing …"):
+            path = f"/v1/connections/{connection}/browse"
+            data = who.api.post(path, {name: value for name, value in body.items() if value})
+    except ApiError as error:
+        tree.trouble = error
+        return
+    level = level or Level()
+    level.entries += data["items"]
+    level.cursor = data["nextCursor"]
+    tree.levels[folder] = level
+    if not folder and any(one["selected"] for one in data["items"]):
+        _as_before(connection, tree, data["items"])
+
+
+def _as_before(connection: str, tree: Tree, items: list[Json]) -> None:
+    """Begin with what the newest ingestion took, if it took only a part."""
+    if all(one["selected"] for one in items):
+        return
+    tree.include = {one["id"]: one["name"] for one in items if one["selected"]}
+    st.session_state.setdefault(f"content-{connection}", SOME)
+
+
+def _level(
+    who: session.Person, namespace: str, connection: str, tree: Tree, folder: str, depth: int, *, above: bool
+) -> None:
+    level = tree.levels[folder]
+    for entry in level.entries:
+        one, key = entry["id"], f"{connection}-{entry['id']}"
+        barred = folder != _TOP and not above and _lies_in_left_out(tree, folder)
+        taken = tree.takes(one, above=above) and not barred
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            for _ in range(min(depth, DEEPEST)):
+                st.space("medium")
+            box = f"take-{tree.mode}-{above}-{barred}-{key}"  # a click on what was there before counts for nothing
+            st.session_state[box] = taken
+            st.checkbox(
+                f"Take {plain(entry['name'])}",
+                key=box,
+                label_visibility="collapsed",
+                disabled=barred,
+                on_change=tree.toggle,
+                args=(one, entry["name"]),
+                kwargs={"above": above},
+                width="content",
+            )
+            inner = tree.levels.get(one)
+            if entry["hasChildren"]:
+                _folder(who, namespace, connection, tree, entry)
+                st.caption(inner.told() if inner else "", width="content")
+            else:
+                st.markdown(f":material/draft: {plain(entry['name'])}", width="content")
+                st.caption(size(entry["size"]) if entry["size"] is not None else "", width="content")
+        if one in tree.opened and inner:
+            _level(who, namespace, connection, tree, one, depth + 1, above=taken)
+    if level.cursor:
+        loaded = (who, namespace, connection, tree, folder)
+        st.button("More", key=f"more-{connection}-{folder}", icon=":material/expand_more:", on_click=_load, args=loaded)
+
+
+def _lies_in_left_out(tree: Tree, folder: str) -> bool:
+    """`exclude` wins over `include`: nothing within what is left out can be taken."""
+    holds = {one["id"]: above for above, level in tree.levels.items() for one in level.entries}
+    while folder != _TOP:
+        if folder in tree.exclude:
+            return True
+        folder = holds.get(folder, _TOP)
+    return False
+
+
+def _folder(who: session.Person, namespace: str, connection: str, tree: Tree, entry: Json) -> None:
+    one = entry["id"]
+
+    def turn() -> None:
+        if one in tree.opened:
+            tree.opened.discard(one)
+            return
+        if one not in tree.levels:
+            _load(who, namespace, connection, tree, one)
+        if one in tree.levels:
+            tree.opened.add(one)
+
+    icon = ":material/folder_open:" if one in tree.opened else ":material/folder:"
+    st.button(plain(entry["name"]), icon=icon, type="tertiary", key=f"open-{connection}-{one}", on_click=turn)

@@ -1,0 +1,173 @@
+"""What has been added: each item with its progress, why some failed, and how to run those again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from ui import session
+from ui.client import Json
+from ui.parts import additions, frame, retrying, status
+from ui.parts.additions import Addition, Item
+from ui.parts.labels import MOVING, STAGES, count
+from ui.parts.text import plain
+
+LIVE_SECONDS = 2.0
+SHOWN = 20
+"""Failures that are told one by one; of the others their number."""
+READ = 5
+"""Failed documents of a run whose reasons are told."""
+_WHY = "added_why"
+_STAGES = STAGES[1:]
+
+
+def show(who: session.Person, namespace: str) -> None:
+    """Sends what waits, then follows the runs until all have ended."""
+    added = additions.kept(namespace)
+    if added:
+        additions.send(who, added)
+    ids = [item.run for item in added.items if item.run] if added else additions.linked()
+    runs = runs_of(who, namespace, ids)
+    _lost(added, len(ids))
+    moving = any(run["status"] in MOVING for run in runs.values())
+    fetched = [runs]
+
+    @frame.live(LIVE_SECONDS if moving else None)
+    def live() -> None:
+        now = fetched.pop() if fetched else runs_of(who, namespace, ids)
+        if moving and not any(run["status"] in MOVING for run in now.values()):
+            st.rerun(scope="app")
+        _table(added, ids, now)
+
+    live()
+    _failures(who, namespace, added, runs)
+
+
+def runs_of(who: session.Person, namespace: str, ids: list[str]) -> dict[str, Json]:
+    """The runs by their ids, however many; one that is gone is not there."""
+    found: dict[str, Json] = {}
+    for start in range(0, len(ids), additions.LINKED):
+        part = ",".join(ids[start : start + additions.LINKED])
+        data = who.api.get("/v1/ingest-job-runs", namespaceId=namespace, ids=part, pageSize=additions.LINKED)
+        found |= {run["id"]: run for run in data["ingestJobRuns"]}
+    return found
+
+
+def done(run: Json) -> int:
+    """How far the run's documents are, of 100; of what failed or was cancelled, how far that came."""
+    progress = run["progress"]
+    if run["outcome"] in ("SUCCEEDED", "COMPLETED_WITH_FAILURES"):
+        return 100
+    whole = len(_STAGES) * progress["found"]
+    return min(99, int(100 * sum(progress[stage] for stage in _STAGES) / whole)) if whole else 0
+
+
+def _lost(added: Addition | None, reached: int) -> None:
+    """The truth about what was chosen and has not reached the service: a session that ended took it along."""
+    asked = session.parameter("of") or ""
+    wanted = int(asked) if asked.isdigit() and len(asked) < 6 else reached
+    missing = wanted - reached
+    if added is None and missing > 0 and wanted <= additions.LINKED:
+        st.warning(
+            f"{reached:,} of {count(wanted, 'item')} reached the service before the session ended."
+            f" The other {missing:,} were not sent: add them again.",
+            icon=":material/warning:",
+        )
+
+
+def _table(added: Addition | None, ids: list[str], runs: dict[str, Json]) -> None:
+    known = [runs[one] for one in ids if one in runs]
+    rows = [_row(run) for run in sorted(known, key=lambda run: not run["progress"]["failed"])]
+    refused = [_refused(item) for item in (added.items if added else ()) if item.error]
+    rows = refused + rows
+    if not rows:
+        status.empty("None of these runs is here.", "They were deleted, or belong to another namespace.")
+        return
+    ended = sum(run["outcome"] is not None for run in runs.values()) + len(refused)
+    st.caption(f"{ended:,} of {count(len(rows), 'item')} at their end")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        width="stretch",
+        column_config={
+            "Status": status.column(),
+            "Name": st.column_config.TextColumn(width=300),
+            "Progress": st.column_config.ProgressColumn(min_value=0, max_value=100, format="%d %%", width=130),
+            "Documents": st.column_config.NumberColumn(format="localized"),
+            "Failed": st.column_config.NumberColumn(format="localized"),
+        },
+    )
+
+
+def _row(run: Json) -> Json:
+    return {
+        "Status": [run["outcome"] or run["status"]],
+        "Name": run["name"],
+        "Progress": done(run),
+        "Documents": run["progress"]["found"],
+        "Failed": run["progress"]["failed"],
+    }
+
+
+def _refused(item: Item) -> Json:
+    return {"Status": ["FAILED"], "Name": item.name, "Progress": 0, "Documents": 0, "Failed": 0}
+
+
+def _failures(who: session.Person, namespace: str, added: Addition | None, runs: dict[str, Json]) -> None:
+    unsent = [item for item in (added.items if added else ()) if item.error]
+    failed = [run for run in runs.values() if run["progress"]["failed"] or run["outcome"] == "FAILED"]
+    if unsent:
+        _unsent(unsent)
+    if failed:
+        _failed(who, namespace, failed)
+
+
+def _unsent(items: list[Item]) -> None:
+    with st.container(border=True):
+        st.markdown(f"**Not accepted: {count(len(items), 'item')}**")
+        for item in items[:SHOWN]:
+            if item.error:
+                st.error(f"**{plain(item.name)}**  \n{frame.words(item.error)}", icon=":material/error:")
+        if len(items) > SHOWN:
+            st.caption(f"And {count(len(items) - SHOWN, 'other')}.")
+        if st.button("Send again", icon=":material/replay:"):
+            for item in items:
+                item.error = None
+            st.rerun()
+
+
+def _failed(who: session.Person, namespace: str, failed: list[Json]) -> None:
+    number = sum(max(run["progress"]["failed"], 1) for run in failed)
+    with st.container(border=True):
+        st.markdown(f"**Failed: {count(number, 'document')}**")
+        for run in failed[:SHOWN]:
+            for reason in _reasons(who, namespace, run):
+                st.error(f"**{plain(run['name'])}**  \n{plain(reason)}", icon=":material/error:")
+        if len(failed) > SHOWN:
+            st.caption(f"And {count(len(failed) - SHOWN, 'other run')}.")
+        ended = [run for run in failed if run["outcome"]]
+        if not ended:
+            return
+        changes = retrying.controls(frozenset(run["source"] for run in ended), "added")
+        label = "Retry" if len(ended) == 1 else f"Retry all {len(ended):,}"
+        if st.button(label, type="primary", icon=":material/replay:", key="added_retry"):
+            made = [(run["id"], retrying.again(who, namespace, run["id"], changes)) for run in ended]
+            for old, new in made:
+                if new:
+                    additions.replaced(namespace, old, new)
+            if all(new for _, new in made):
+                st.rerun()
+
+
+def _reasons(who: session.Person, namespace: str, run: Json) -> list[str]:
+    """Why documents of a run failed, or the run itself; asked once for each run that has ended."""
+    known: dict[str, list[str]] = st.session_state.setdefault(_WHY, {})
+    if run["id"] in known:
+        return known[run["id"]]
+    data: Any = who.api.get(f"/v1/ingest-job-runs/{run['id']}", namespaceId=namespace, documentLimit=READ)
+    told = [one["error"] for one in data["documents"]["failed"] if one["error"]]
+    told = list(dict.fromkeys(told)) or [notice["reason"] for notice in data["notices"]] or ["No reason was given."]
+    if run["outcome"]:
+        known[run["id"]] = told
+    return told

@@ -1,0 +1,158 @@
+"""What is being added: the items of one request of a person, how they are sent, and which job runs they became.
+
+The items live in the browser session until the API has accepted them; the ids of their runs stand in the page's
+address, so that a lost session shows what reached the service, and how much did not.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from ui import session
+from ui.client import Api, ApiError, Json
+from ui.parts.labels import count
+
+AT_ONCE = 4
+"""Requests beside each other: so many files are read into requests at a time."""
+LINKED = 100
+"""Runs that the page's address names, and that are asked for together."""
+_KEPT = "additions"
+
+
+@dataclass(slots=True)
+class Item:
+    """One ingestion: a JSON `body`, or a `form` with its `file`. It ends as a `run`, or with an `error`."""
+
+    name: str
+    path: str
+    body: Json = field(default_factory=dict)
+    form: dict[str, str] = field(default_factory=dict)
+    file: Any = None
+    once: str = field(default_factory=lambda: uuid.uuid4().hex)
+    run: str = ""
+    error: ApiError | None = None
+
+    @property
+    def waits(self) -> bool:
+        return not self.run and self.error is None
+
+
+@dataclass(slots=True)
+class Addition:
+    """Items that were started together, in one namespace."""
+
+    namespace: str
+    items: list[Item]
+
+
+def kept(namespace: str) -> Addition | None:
+    """What this session is adding to the namespace."""
+    found = st.session_state.get(_KEPT)
+    return found if isinstance(found, Addition) and found.namespace == namespace else None
+
+
+def start(namespace: str, items: Sequence[Item]) -> Addition:
+    """Remember the items; they are sent by `send`."""
+    added = Addition(namespace, list(items))
+    st.session_state[_KEPT] = added
+    link(added)
+    return added
+
+
+def forget() -> None:
+    """Nothing is being added any more: the runs go on, and stand among all runs."""
+    added = st.session_state.pop(_KEPT, None)
+    if isinstance(added, Addition):
+        for item in added.items:
+            _let_go(item)
+    session.remember(runs=None, of=None)
+
+
+def replaced(namespace: str, old: str, new: str) -> None:
+    """A run's failed documents are run again as another run, which takes its place."""
+    if added := kept(namespace):
+        for item in added.items:
+            item.run = new if item.run == old else item.run
+    session.remember(runs=",".join(new if one == old else one for one in linked()))
+
+
+def goes_on(namespace: str) -> bool:
+    """Whether something is being added that the page is to show: its address names it, or not all of it was sent."""
+    added = kept(namespace)
+    if added and not linked():
+        if all(item.run for item in added.items):
+            forget()
+            return False
+        link(added)
+    return bool(added or linked())
+
+
+def linked() -> list[str]:
+    """The runs that the page's address names."""
+    return [one for one in (session.parameter("runs") or "").split(",") if one][:LINKED]
+
+
+def send(who: session.Person, added: Addition) -> None:
+    """Send what waits, a few at a time, with a bar. Each item keeps what became of it, whatever becomes of the page."""
+    waiting = [item for item in added.items if item.waits]
+    if not waiting:
+        return
+    whole = len(added.items)
+    bar = st.progress(0.0, text=f"Sending {count(whole, 'item')} …")
+    pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send")
+    try:
+        for _ in as_completed([pool.submit(_send, who.api, item) for item in waiting]):
+            link(added)
+            sent = sum(not item.waits for item in added.items)
+            bar.progress(sent / whole, text=f"{sent:,} of {count(whole, 'item')} sent")
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    link(added)
+    bar.empty()
+    for item in added.items:
+        if item.run:
+            _let_go(item)
+
+
+def send_dry(who: session.Person, items: Sequence[Item]) -> None:
+    """Ask what the items would do; each gets the run that finds it out, or an error. Files stay with their items."""
+    with st.spinner("Sending for the preview …"), ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send") as pool:
+        list(pool.map(lambda item: _send(who.api, item, dry=True), items))
+
+
+def _send(api: Api, item: Item, *, dry: bool = False) -> None:
+    try:
+        if item.file is None:
+            body = {**item.body, "dryRun": True} if dry else item.body
+            answer = api.post(item.path, body, once=item.once)
+        else:
+            item.file.seek(0)
+            form = {**item.form, "dryRun": "true"} if dry else item.form
+            kind = item.file.type or "application/octet-stream"
+            answer = api.upload(item.path, form, item.file.name, item.file, kind, item.once).data
+        item.run = answer["ingestJobRunId"]
+    except ApiError as error:
+        item.error = error
+
+
+def _let_go(item: Item) -> None:
+    """The app's memory of a file that the service has, or that nobody wants any more."""
+    if item.file is not None and (context := get_script_run_ctx(suppress_warning=True)):
+        held = context.uploaded_file_mgr
+        if isinstance(held, MemoryUploadedFileManager):
+            held.remove_file(context.session_id, item.file.file_id)
+    item.file = None
+
+
+def link(added: Addition) -> None:
+    """Put the runs into the page's address."""
+    runs = [item.run for item in added.items if item.run]
+    session.remember(runs=",".join(runs[:LINKED]), of=str(len(added.items)))

@@ -1,0 +1,280 @@
+"""Runs of a question set: settings to compare, progress, measures with their intervals, wins and losses, history."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame, question_sets, search_charts, status, tables
+from ui.parts.labels import ago, count, milliseconds
+from ui.parts.text import plain
+
+METRICS = {
+    "ndcgAt10": "nDCG@10",
+    "recallAt10": "Recall@10",
+    "recallAt100": "Recall@100",
+    "mrr": "MRR",
+    "spanRecallAt10": "Span recall@10",
+}
+RUNS = 30
+CHANGED = 50
+"""Questions of a run that are shown: those that changed most."""
+LOOK_SECONDS = 2.0
+OPEN = frozenset({"QUEUED", "RUNNING"})
+DEFAULTS: list[Json] = [
+    {"Name": "semantic", "Semantic weight": 1.0},
+    {"Name": "hybrid", "Semantic weight": 0.5},
+    {"Name": "keyword", "Semantic weight": 0.0},
+]
+COLUMNS = ("Name", "Semantic weight", "Top K", "Per document", "Reranking", "Half-life (days)", "Recency weight")
+
+
+def start(who: session.Person, namespace: str, evaluation: Json) -> None:
+    """The settings to compare, a row each; the differences are from the first."""
+    st.caption("A row is a setting. Every question is asked under each; differences are told from the first row.")
+    column = st.column_config
+    rows = st.data_editor(
+        [{**dict.fromkeys(COLUMNS), **one} for one in DEFAULTS],
+        num_rows="dynamic",
+        hide_index=True,
+        width="stretch",
+        key=f"settings-{evaluation['id']}",
+        column_config={
+            "Name": column.TextColumn(required=True, max_chars=100),
+            "Semantic weight": column.NumberColumn(required=True, min_value=0.0, max_value=1.0, step=0.05, default=0.5),
+            "Top K": column.NumberColumn(min_value=1, max_value=100, step=1, help="100 if empty."),
+            "Per document": column.NumberColumn(min_value=1, max_value=100, step=1),
+            "Reranking": column.CheckboxColumn(help="Needs a namespace with a reranker."),
+            "Half-life (days)": column.NumberColumn(min_value=0.01),
+            "Recency weight": column.NumberColumn(min_value=0.0, max_value=1.0, step=0.05),
+        },
+    )
+    st.button(
+        "Compare settings",
+        type="primary",
+        icon=":material/compare_arrows:",
+        on_click=_compare,
+        args=(who, namespace, evaluation["id"], rows),
+    )
+
+
+def _compare(who: session.Person, namespace: str, evaluation: str, rows: list[Json]) -> None:
+    """Start a run and open it."""
+    body = {"namespaceId": namespace, "settings": [setting(row) for row in rows]}
+    try:
+        made = who.api.post(f"/v1/evaluations/{evaluation}/runs", body)["run"]
+    except ApiError as error:
+        question_sets.refuse(error)
+        return
+    session.remember(run=made["id"], tab="Results")
+
+
+def setting(row: Json) -> Json:
+    """A row of the table as the API takes it; what is empty (None, or NaN beside numbers) is left out."""
+    row = {name: value for name, value in row.items() if value is not None and value == value}  # noqa: PLR0124
+    semantic = min(max(float(row.get("Semantic weight") or 0), 0.0), 1.0)
+    found: Json = {
+        "name": str(row.get("Name") or "").strip(),
+        "semanticWeight": round(semantic, 6),
+        "keywordWeight": round(1 - semantic, 6),
+    }
+    for column, name in (("Top K", "topK"), ("Per document", "perDocument")):
+        if row.get(column):
+            found[name] = int(row[column])
+    if row.get("Reranking"):
+        found["rerank"] = True
+    if row.get("Half-life (days)"):
+        weight = row.get("Recency weight")
+        found["recency"] = {
+            "halfLifeDays": float(row["Half-life (days)"]),
+            "weight": 0.2 if weight is None else float(weight),
+        }
+    return found
+
+
+def results(who: session.Person, namespace: str, evaluation: Json) -> None:
+    """The run that the address names, else the newest."""
+    runs = _runs(who, namespace, evaluation)
+    if not runs:
+        status.empty("Not compared yet.", "Choose settings under Compare and start a run.")
+        return
+    ids = [run["id"] for run in runs]
+    linked = session.parameter("run")
+    labels = {run["id"]: _label(run) for run in runs}
+    if linked and linked not in labels:
+        ids.append(linked)
+        labels[linked] = f"Run {linked[-6:]}"
+    run_id = st.selectbox("Run", ids, index=ids.index(linked) if linked in ids else 0, format_func=labels.__getitem__)
+    session.remember(run=run_id)
+    path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
+    run = who.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
+    if run["status"] in OPEN:
+        frame.live(LOOK_SECONDS)(partial(_moving, who, namespace, path))()
+    elif run["status"] == "FAILED":
+        st.error(f"The run failed: {plain(run['error'] or '')}", icon=":material/error:")
+    else:
+        _measures(run)
+        _changes(who, namespace, evaluation, run, path)
+
+
+def _runs(who: session.Person, namespace: str, evaluation: Json) -> list[Any]:
+    path = f"/v1/evaluations/{evaluation['id']}/runs"
+    found: list[Any] = who.api.get(path, namespaceId=namespace, pageSize=RUNS)["runs"]
+    return found
+
+
+def _label(run: Json) -> str:
+    names = ", ".join(one["name"] for one in run["settings"])
+    return f"{ago(run['createdAt'])} · {names if len(names) <= 60 else names[:60] + ' …'} · {run['status']}"
+
+
+def _moving(who: session.Person, namespace: str, path: str) -> None:
+    """How far a run is, until its end."""
+    run = who.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
+    if run["status"] not in OPEN:
+        st.rerun()
+    progress = run["progress"]
+    if progress is None:
+        st.progress(0.0, "Queued: it begins when a worker is free." if run["status"] == "QUEUED" else "Begins …")
+    else:
+        share = progress["asked"] / max(progress["total"], 1)
+        st.progress(min(share, 1.0), f"{progress['asked']:,} of {progress['total']:,} searches")
+
+
+def _measures(run: Json) -> None:
+    settings = run["settings"]
+    first = settings[0]["name"]
+    st.dataframe([_row(one, first) for one in settings], hide_index=True, width="stretch")
+    st.caption(
+        "In brackets the 95 % interval of the mean, by a paired bootstrap over the questions. Better and worse count"
+        f" the questions whose first right document stands higher or lower than under “{plain(first)}”."
+    )
+    known = [name for name in METRICS if any((one.get("metrics") or {}).get(name) for one in settings)]
+    metric = st.segmented_control(
+        "Measure", known, default=known[0], required=True, format_func=METRICS.__getitem__, key="measure"
+    )
+    metric = metric or known[0]
+    measured = [(one["name"], one["metrics"][metric]) for one in settings if one["metrics"].get(metric)]
+    left, right = st.columns(2)
+    with left:
+        rows = [_interval(name, value["value"], value["ci95"]) for name, value in measured]
+        search_charts.intervals(rows, title=f"{METRICS[metric]}, 95 % interval")
+    differences = [
+        _interval(name, value["value"] - measured[0][1]["value"], value["deltaCi95"])
+        for name, value in measured
+        if value["deltaCi95"]
+    ]
+    if differences:
+        with right:
+            search_charts.intervals(differences, title=f"Difference from {first}, 95 % interval", zero=True)
+        for row in differences:
+            st.markdown(verdict(row, METRICS[metric], first))
+
+
+def verdict(row: Json, metric: str, first: str) -> str:
+    """What a difference says: only an interval that leaves out 0 is one to act on."""
+    name, told = plain(row["setting"]), f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+    if row["low"] > 0:
+        return f":green-badge[better] **{name}**: {metric} {told} against {plain(first)}."
+    if row["high"] < 0:
+        return f":red-badge[worse] **{name}**: {metric} {told} against {plain(first)}."
+    return f":gray-badge[no clear difference] **{name}**: {metric} {told}; the interval holds 0."
+
+
+def _interval(name: str, value: float, bounds: list[float]) -> Json:
+    return {"setting": name, "value": value, "low": bounds[0], "high": bounds[1]}
+
+
+def _row(one: Json, first: str) -> Json:
+    found: Json = {"Setting": one["name"], "Semantic weight": one["semanticWeight"]}
+    for name, title in METRICS.items():
+        measured = one["metrics"].get(name)
+        found[title] = _told(measured) if measured else "-"
+    found["Latency p50"] = milliseconds(one["latencyMs"]["p50"])
+    found["Latency p95"] = milliseconds(one["latencyMs"]["p95"])
+    compared = one.get("compared")
+    found["Better / same / worse"] = (
+        f"{compared['better']} / {compared['same']} / {compared['worse']}" if compared else f"({first})"
+    )
+    if one.get("reranked") is not None:
+        found["Reranked"] = one["reranked"]
+    return found
+
+
+def _told(measured: Json) -> str:
+    low, high = measured["ci95"]
+    return f"{measured['value']:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _changes(who: session.Person, namespace: str, evaluation: Json, run: Json, path: str) -> None:
+    """Wins and losses of a setting against the first, question by question."""
+    names = [one["name"] for one in run["settings"]]
+    st.header("Wins and losses")
+    against = names[1:] or names
+    changed = st.selectbox(
+        f"Questions that changed most against “{plain(names[0])}” under",
+        against,
+        disabled=len(against) < 2,
+        key=f"changed-{run['id']}",
+    )
+    asked = {"changed": changed} if len(names) > 1 else {}
+    found = who.api.get(path, namespaceId=namespace, questionLimit=CHANGED, **asked)["run"]["questions"]
+    rows = [question_row(one, names[0], changed) for one in found]
+    row = tables.clicked(rows, "changes_table")
+    st.caption("Ranks are those of the first right document. Click a row to look at the question in the search lab.")
+    if row is not None:
+        question_sets.in_lab(namespace, evaluation["id"], {"query": found[row]["query"]})
+
+
+def question_row(question: Json, first: str, changed: str) -> Json:
+    """A question, and where its first right document stands under two settings."""
+    before, after = (_best(question["ranks"].get(name, [])) for name in (first, changed))
+    places = (before or 10_000, after or 10_000)
+    found = {"": "=" if places[0] == places[1] else "▲ win" if places[1] < places[0] else "▼ loss"}
+    found["Question"] = question["query"]
+    found[first] = str(before or "not found")
+    if changed != first:
+        found[changed] = str(after or "not found")
+    return found
+
+
+def _best(ranks: list[int | None]) -> int | None:
+    return min((rank for rank in ranks if rank is not None), default=None)
+
+
+def history(who: session.Person, namespace: str, evaluation: Json) -> None:
+    """A measure over time, a line a setting."""
+    runs = [run for run in _runs(who, namespace, evaluation) if run["status"] == "COMPLETED"]
+    if not runs:
+        status.empty("No run has ended yet.", "Start one under Compare; each adds a point here.")
+        return
+    metric = st.segmented_control(
+        "Measure", list(METRICS), default="ndcgAt10", required=True, format_func=METRICS.__getitem__, key="over_time"
+    )
+    metric = metric or "ndcgAt10"
+    points = [
+        {"time": run["createdAt"]["isoString"], **_interval(one["name"], measured["value"], measured["ci95"])}
+        for run in reversed(runs)
+        for one in run["settings"]
+        if (measured := (one.get("metrics") or {}).get(metric))
+    ]
+    if not points:
+        st.info("No run has this measure: the questions judge no spans.")
+        return
+    search_charts.history(points, title=METRICS[metric])
+    st.caption(f"The newest {count(len(runs), 'run')}; bars are 95 % intervals.")
+    rows = [
+        {
+            "Run": ago(run["createdAt"]),
+            **{
+                one["name"]: _told(measured) if (measured := (one.get("metrics") or {}).get(metric)) else "-"
+                for one in run["settings"]
+            },
+        }
+        for run in runs
+    ]
+    st.dataframe(rows, hide_index=True, width="stretch")

@@ -1,0 +1,42 @@
+"""Running again what failed in a job run, read or cut in another way if that is asked for."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import frame
+from ui.parts.ingest_forms import PARSING, PARSING_HELP
+
+SAME = "As before"
+CHANGEABLE = frozenset({"TEXT", "LOCAL_FILE", "URLS_LIST"})
+"""Sources of which the API takes other settings with a retry."""
+
+
+def controls(sources: frozenset[str], key: str) -> Json:
+    """The fields for other settings, as far as these sources take them, and what they ask for."""
+    if not sources <= CHANGEABLE:
+        return {}
+    changes: Json = {}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        if sources & {"LOCAL_FILE", "URLS_LIST"}:
+            parsing = st.radio("Parsing", [SAME, *PARSING], horizontal=True, key=f"parsing-{key}", help=PARSING_HELP)
+            if parsing and parsing != SAME:
+                changes["ocrConfig"] = {"strategy": PARSING[parsing]}
+        with st.popover("Chunk settings", icon=":material/tune:"):
+            other = st.toggle("Other chunks than before", key=f"cut-{key}")
+            size = st.number_input("Chunk size (tokens)", 1, 8191, 1000, key=f"size-{key}", disabled=not other)
+            overlap = st.number_input("Chunk overlap (tokens)", 0, 8190, 200, key=f"overlap-{key}", disabled=not other)
+    if other:
+        changes["chunkConfig"] = {"chunkSize": int(size), "chunkOverlap": int(overlap)}
+    return changes
+
+
+def again(who: session.Person, namespace: str, run: str, changes: Json) -> str | None:
+    """The run that runs the failed documents again; None if that was refused, which is shown."""
+    try:
+        return str(who.api.post(f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})["id"])
+    except ApiError as error:
+        frame.show(error)
+        return None

@@ -1,0 +1,219 @@
+"""Why a document is not found: what hides it, where its best chunk stands in each list, and what would lift it."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import parallel, search_request
+from ui.parts.search_request import MODES, MOST, Wanted
+from ui.parts.text import plain
+
+FOUND = 20
+"""Documents that a piece of a name offers."""
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+KINDS = {
+    "STATUS": "Not searchable",
+    "FILTER": "Filter",
+    "ACCESS": "Access",
+    "THRESHOLD": "Minimum score",
+    "RANK": "Rank",
+}
+
+
+def show(who: session.Person, own: session.Person, wanted: Wanted) -> None:
+    """`who` sees what the search sees, `own` what the key sees, where the search is made on behalf of a user."""
+    document = _pick(own, wanted)
+    if document is None:
+        return
+    mode = wanted.modes[-1]
+    if len(wanted.modes) > 1:
+        mode = (
+            st.segmented_control(
+                "Search mode", wanted.modes, default=mode, required=True, format_func=MODES.__getitem__, key="why_mode"
+            )
+            or mode
+        )
+    try:
+        found = who.api.post("/v1/search/why", search_request.why(wanted, mode, document))
+    except ApiError as error:
+        if error.code != "DOCUMENTS_NOT_FOUND":
+            raise
+        _absent(own, wanted, mode, document)
+        return
+    _told(found)
+    _reasons(found, wanted)
+    if not found["shown"] and {one["kind"] for one in found["reasons"]} <= {"RANK", "THRESHOLD"}:
+        _weights(who, wanted, document)
+    if own.may("documents:read"):
+        place = {"namespace": wanted.namespace, "document": document}
+        st.page_link("views/documents.py", label="Open the document", icon=":material/description:", query_params=place)
+
+
+def _pick(own: session.Person, wanted: Wanted) -> str | None:
+    """The id of the document: found by a piece of its name, or that of the page's address."""
+    left, right = st.columns(2)
+    piece = left.text_input(
+        "Document", value=session.parameter("find") or "", placeholder="A piece of its name, or its id", max_chars=100
+    ).strip()
+    session.remember(find=piece)
+    linked = session.parameter("document")
+    if not piece:
+        if linked is None:
+            st.info(
+                "Type a piece of a document's name: this page says whether the search shows it, and why not.",
+                icon=":material/help:",
+            )
+        return linked
+    names = _named(own, wanted.namespace, piece)
+    if not names:
+        session.remember(document=None)
+        st.info(f"No document of this namespace has “{plain(piece)}” in its name.", icon=":material/search_off:")
+        return None
+    known = list(names)
+    index = known.index(linked) if linked in names else 0
+    document = str(right.selectbox("Which one", known, index=index, format_func=names.__getitem__))
+    session.remember(document=document)
+    return document
+
+
+def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
+    """Names by id of the newest documents with a piece in their name."""
+    if not own.may("documents:read"):
+        return {piece: piece}
+    config: Json = {"documentIds": [piece]} if piece.startswith("doc_") else {"text": piece}
+    asked = {"namespaceId": namespace, "filterConfig": config, "pagination": {"pageSize": FOUND}}
+    return {one["id"]: one["name"] or one["id"] for one in own.api.post("/v1/documents", asked)["documents"]}
+
+
+def _absent(own: session.Person, wanted: Wanted, mode: str, document: str) -> None:
+    """It is not there, or the user on whose behalf the search is made may not see it."""
+    if wanted.viewer:
+        try:
+            found = own.api.post("/v1/search/why", search_request.why(wanted, mode, document))
+        except ApiError as error:
+            if error.code != "DOCUMENTS_NOT_FOUND":
+                raise
+        else:
+            name, viewer = plain(found["document"]["name"]), plain(wanted.viewer)
+            st.error(f"**Access:** {viewer} may not see “{name}”. Its access, or a group, must name them.")
+            st.caption("Under “See as another person” in the sidebar you become yourself again.")
+            return
+    st.warning("There is no such document in this namespace. It may have been deleted.")
+
+
+def _told(found: Json) -> None:
+    document = found["document"]
+    st.header(plain(document["name"]))
+    if found["shown"]:
+        st.success(f"Shown at rank {found['rank']}.", icon=":material/check_circle:")
+    else:
+        st.error("Not shown.", icon=":material/visibility_off:")
+    cells = {
+        "Status": document["status"],
+        "Visible generation": document["visibleGeneration"],
+        "Rank": found["rank"],
+        "Score": _score(found["score"]),
+        "Score of the last result": _score(found["lastShownScore"]),
+    }
+    for place, (name, value) in zip(st.columns(len(cells)), cells.items(), strict=True):
+        place.metric(name, "-" if value is None else value)
+    rows = [
+        {"List": name, "Score": _score(found[f"{key}Score"]), "Rank": _rank(found[f"{key}Rank"])}
+        for key, name in (("semantic", "Semantic"), ("keyword", "Keyword"))
+    ]
+    st.caption("Its best chunk in each list, among all chunks that match the filter:")
+    st.dataframe(rows, hide_index=True, width="stretch")
+    if found["matchedTerms"] or found["missingTerms"]:
+        held = " ".join(f":green-badge[{plain(word)}]" for word in found["matchedTerms"]) or "none"
+        lacked = " ".join(f":gray-badge[{plain(word)}]" for word in found["missingTerms"]) or "none"
+        st.markdown(f"Words of the query it has: {held} · lacks: {lacked}")
+
+
+def _reasons(found: Json, wanted: Wanted) -> None:
+    for number, reason in enumerate(found["reasons"]):
+        with st.container(border=True):
+            st.markdown(f"**{KINDS.get(reason['kind'], reason['kind'])}**  \n{plain(reason['detail'])}")
+            _lift(found, wanted, reason, f"lift-{number}")
+
+
+def _lift(found: Json, wanted: Wanted, reason: Json, key: str) -> None:
+    """What would show it, as a button where this page can do it."""
+    kind, score, rank = reason["kind"], found["score"], found["rank"]
+    if kind == "FILTER":
+        changed = without(wanted, reason["detail"])
+        click = partial(_search_with, changed)
+        st.button("Search without this part of the filter", key=key, on_click=click, icon=":material/filter_alt_off:")
+    elif kind == "THRESHOLD" and score is not None:
+        least = math.floor(score * 20) / 20
+        st.button(
+            f"Lower the minimum score to {least:g}", key=key, on_click=partial(_search_with, {"least": f"{least:g}"})
+        )
+    elif kind == "RANK" and rank is not None and rank <= MOST:
+        st.button(f"Show {rank} results", key=key, on_click=partial(_search_with, {"top": str(rank)}))
+    elif kind == "RANK" and rank is not None:
+        st.caption(f"Rank {rank:,} lies beyond the {MOST} results that this page shows.")
+    elif kind == "STATUS" and found["document"]["status"] == "FAILED":
+        st.caption("Its page says what went wrong and how to try again.")
+    if kind == "RANK" and found["missingTerms"]:
+        words = ", ".join(f"“{plain(word)}”" for word in found["missingTerms"])
+        st.caption(f"It holds none of the words {words}: a query with words that it holds raises its keyword score.")
+
+
+def without(wanted: Wanted, detail: str) -> dict[str, str | None]:
+    """The page's address without the part of the filter that a reason names: a metadata key, or the condition."""
+    place = detail.removesuffix(" leaves it out.")
+    metadata = wanted.metadata
+    if place.startswith("filter.metadata."):
+        key = place.removeprefix("filter.metadata.")
+        return {"filter": search_request.text({name: one for name, one in metadata.items() if name != key})}
+    where = wanted.where
+    if place.startswith("filter.where.all["):
+        number = place.removeprefix("filter.where.all[").partition("]")[0]
+        kept = [one for at, one in enumerate(where.get("all", [])) if str(at) != number]
+        return {"where": search_request.text({"all": kept} if kept else {})}
+    return {"where": None}
+
+
+def _search_with(changed: dict[str, str | None]) -> None:
+    session.remember(**changed)
+
+
+def _weights(who: session.Person, wanted: Wanted, document: str) -> None:
+    """The same question under other weights: what they would do, not what they might."""
+    if not st.button("Try other semantic weights", icon=":material/balance:", key="why_weights"):
+        return
+    questions = {
+        f"{weight:g}": partial(
+            who.api.post,
+            "/v1/search/why",
+            {
+                **search_request.why(wanted, "hybrid", document),
+                "hybridConfig": {"semanticWeight": weight, "keywordWeight": 1 - weight},
+            },
+        )
+        for weight in WEIGHTS
+    }
+    rows = [
+        {
+            "Semantic weight": weight,
+            "Shown": "yes" if found["shown"] else "no",
+            "Rank": _rank(found["rank"]),
+            "Score": _score(found["score"]),
+        }
+        for weight, found in parallel.ask(questions).items()
+        if found is not None
+    ]
+    st.dataframe(rows, hide_index=True, width="stretch")
+
+
+def _score(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
+
+
+def _rank(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

@@ -1,0 +1,60 @@
+"""Documents and searches as another person sees them (D69): chosen in the sidebar, marked above every page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import streamlit as st
+
+from ui import session
+from ui.parts.text import code
+
+_WHO = "see_as"
+_TYPED = "see_as_typed"
+LONGEST = 256
+"""Bytes that a name may take."""
+
+
+def name() -> str:
+    """As whom this browser session sees; empty for the key itself."""
+    found = st.session_state.get(_WHO)
+    return found if isinstance(found, str) else ""
+
+
+def person() -> session.Person:
+    """The signed-in person, whose requests are made on behalf of the one who is seen as; then nothing is changed."""
+    who = session.person()
+    if not name():
+        return who
+    reads = frozenset(scope for scope in who.scopes if scope == "search" or scope.endswith(":read"))
+    return replace(who, api=who.api.on_behalf_of(name()), scopes=reads)
+
+
+def show(who: session.Person) -> None:
+    """The choice in the sidebar, for keys that read; the banner while another person is seen as."""
+    may_ask = who.role in {None, "admin"}  # of people who sign in by OpenID Connect admins alone
+    if not may_ask or not (who.may("documents:read") or who.may("search")):
+        return
+    with st.sidebar, st.expander("See as another person", icon=":material/visibility:", expanded=bool(name())):
+        st.text_input(
+            "User",
+            placeholder="ada@example.com",
+            key=_TYPED,
+            on_change=_choose,
+            help="Documents and searches then show what this user may see, by the access of the documents.",
+        )
+    if name():
+        said, back = st.columns([5, 1], vertical_alignment="center")
+        said.warning(
+            f"You see documents and searches as {code(name())}. Nothing can be changed meanwhile.",
+            icon=":material/visibility:",
+        )
+        back.button("Stop", icon=":material/visibility_off:", width="stretch", key="see_as_stop", on_click=_stop)
+
+
+def _choose() -> None:
+    st.session_state[_WHO] = str(st.session_state.get(_TYPED) or "").strip()[:LONGEST]
+
+
+def _stop() -> None:
+    st.session_state[_WHO] = st.session_state[_TYPED] = ""

@@ -1,0 +1,118 @@
+"""Add content: from every source in one place, previewed before it is started, followed until it is searchable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from ui import session
+from ui.parts import added, additions, frame, ingest_forms, previews
+from ui.parts.ingest_forms import Options, Unfit
+from ui.parts.labels import sources, title
+from ui.parts.services import known
+from ui.parts.text import plain
+
+
+def main() -> None:
+    who = session.person()
+    namespace = frame.head(who, "Add content")
+    if not who.may("ingest:write"):
+        st.info("This key may not add content (scope ingest:write).", icon=":material/lock:")
+        return
+    if additions.goes_on(namespace):
+        _under_way(who, namespace)
+    else:
+        _new(who, namespace)
+
+
+def _under_way(who: session.Person, namespace: str) -> None:
+    with st.container(horizontal=True):
+        if st.button("Add more", icon=":material/add:"):
+            additions.forget()
+            st.rerun()
+        st.page_link("views/runs.py", label="All runs", icon=":material/play_circle:", query_params=_here(namespace))
+    added.show(who, namespace)
+
+
+def _here(namespace: str) -> dict[str, str]:
+    return {"namespace": namespace}
+
+
+def _new(who: session.Person, namespace: str) -> None:
+    kind = _source()
+    if kind in known():
+        _from_connection(who, namespace, kind)
+    else:
+        _from_fields(who, namespace, kind)
+    previews.show(who, namespace, kind)
+
+
+def _source() -> str:
+    names = sorted(sources(), key=lambda name: name != "LOCAL_FILE")
+    linked = session.parameter("source")
+    chosen = st.pills(
+        "Source",
+        names,
+        default=linked if linked in names else "LOCAL_FILE",
+        format_func=lambda name: "Files" if name == "LOCAL_FILE" else title(name),
+        required=True,
+        key="add_source",
+    )
+    if chosen != linked and linked:
+        previews.forget()
+    session.remember(source=chosen, connection=session.parameter("connection") if chosen == linked else None)
+    return str(chosen)
+
+
+def _from_fields(who: session.Person, namespace: str, kind: str) -> None:
+    if kind == "LOCAL_FILE":
+        st.toggle("Choose a whole folder", key=ingest_forms.WHOLE)
+    with st.form("add", border=False):
+        typed = ingest_forms.fields(kind)
+        chosen = ingest_forms.options()
+        start, preview = _buttons()
+    if start or preview:
+        _act(who, namespace, kind, typed, chosen, dry=preview)
+
+
+def _from_connection(who: session.Person, namespace: str, kind: str) -> None:
+    typed = ingest_forms.connection(who, namespace, kind)
+    if typed is None:
+        return
+    with st.form("add", border=False):
+        chosen = ingest_forms.options()
+        start, preview = _buttons()
+    if not (start or preview):
+        return
+    if typed.pop("unchosen", False):
+        st.error("Choose at least one folder or file, or take everything.", icon=":material/error:")
+        return
+    _act(who, namespace, kind, typed, chosen, dry=preview)
+
+
+def _buttons() -> tuple[bool, bool]:
+    with st.container(horizontal=True):
+        start = st.form_submit_button("Start", type="primary", icon=":material/play_arrow:")
+        preview = st.form_submit_button(
+            "Preview", icon=":material/visibility:", help="What would be created, updated, removed, and its cost."
+        )
+    return start, preview
+
+
+def _act(who: session.Person, namespace: str, kind: str, typed: dict[str, Any], chosen: Options, *, dry: bool) -> None:
+    try:
+        items = ingest_forms.items(namespace, kind, typed, chosen)
+    except Unfit as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return
+    if dry:
+        previews.ask(who, namespace, kind, items)
+        return
+    previews.forget()
+    additions.start(namespace, items)
+    ingest_forms.fresh()
+    st.rerun()
+
+
+main()

@@ -1,0 +1,116 @@
+"""The audit log: who changed what and when, refused writes too."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import streamlit as st
+
+from ui import session
+from ui.client import Json
+from ui.parts import pager, status
+from ui.parts.text import csv_bytes
+
+PAGE = 100
+KINDS = (
+    "connection",
+    "document",
+    "evaluation",
+    "group",
+    "ingestJobRun",
+    "key",
+    "namespace",
+    "organization",
+    "tenant",
+    "webhook",
+)
+OUTCOMES = {"DONE": "Done", "REFUSED": "Refused"}
+FILTERS = {
+    "type": "objectType",
+    "outcome": "outcome",
+    "key_name": "keyName",
+    "object": "object",
+    "since": "from",
+    "until": "to",
+}
+"""Names in the page's address, and the API's."""
+DAYS = ("since", "until")
+
+
+def main() -> None:
+    who = session.person()
+    st.title("Audit log")
+    asked = _filters()
+    data = who.api.get("/v1/audit", pageSize=PAGE, cursor=session.parameter("cursor"), **asked)
+    rows = [_row(one) for one in data["entries"]]
+    if not rows:
+        advice = "Clear the filters to see more." if asked else "Every change made with a key is recorded here."
+        status.empty("No entries.", advice)
+        if asked:
+            st.button("Clear filters", on_click=_clear, icon=":material/filter_alt_off:")
+        return
+    st.dataframe(
+        rows,
+        hide_index=True,
+        width="stretch",
+        column_config={"Time": st.column_config.DatetimeColumn("Time", format="D MMM YYYY, HH:mm:ss")},
+    )
+    st.download_button(
+        "Download this page as CSV", csv_bytes(rows, list(rows[0])), "audit.csv", icon=":material/download:"
+    )
+    pager.show(data)
+
+
+def _filters() -> dict[str, Any]:
+    """What was chosen, as the API's parameters; it stands in the page's address."""
+    known = {"type": KINDS, "outcome": tuple(OUTCOMES)}
+    for name in FILTERS:
+        given = session.parameter(name) or ""
+        first: Any = _day(given) if name in DAYS else given if given in known.get(name, (given,)) else ""
+        st.session_state.setdefault(f"audit_{name}", first)
+    one, two, three, four = st.columns(4)
+    one.selectbox("Object type", ["", *KINDS], format_func=lambda kind: kind or "Any", key="audit_type")
+    two.selectbox("Outcome", ["", *OUTCOMES], format_func=lambda word: OUTCOMES.get(word, "Any"), key="audit_outcome")
+    three.text_input("Key name", key="audit_key_name")
+    four.text_input("Object ID", key="audit_object")
+    one.date_input("From", value=None, format="YYYY-MM-DD", key="audit_since")
+    two.date_input("To", value=None, format="YYYY-MM-DD", key="audit_until")
+    chosen = {name: _text(st.session_state[f"audit_{name}"]) for name in FILTERS}
+    if any((session.parameter(name) or "") != value for name, value in chosen.items()):
+        session.remember(cursor=None, **{name: value or None for name, value in chosen.items()})
+    return {FILTERS[name]: value for name, value in chosen.items() if value}
+
+
+def _clear() -> None:
+    session.remember(cursor=None, **dict.fromkeys(FILTERS))
+    for name in FILTERS:
+        st.session_state.pop(f"audit_{name}", None)
+
+
+def _day(given: str) -> date | None:
+    try:
+        return date.fromisoformat(given)
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value or "").strip()
+
+
+def _row(entry: Json) -> Json:
+    refused = entry["status"] >= 400
+    return {
+        "Time": entry["at"]["isoString"],
+        "Key": entry["keyName"] or entry["source"],
+        "On behalf of": entry["principal"] or "",
+        "Request": f"{entry['method']} {entry['route']}",
+        "Object": entry["objectType"],
+        "Object ID": entry["objectId"] or "",
+        "Outcome": f"Refused ({entry['status']})" if refused else "Done",
+        "Request ID": entry["requestId"] or "",
+    }
+
+
+main()

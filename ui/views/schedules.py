@@ -1,0 +1,65 @@
+"""Schedules: which connections are synced by themselves, and when next."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import Json
+from ui.parts import frame, pager, status
+from ui.parts.intervals import name_of
+from ui.parts.labels import moment, span_until, title
+from ui.parts.text import plain
+
+PAGE = 50
+
+
+def main() -> None:
+    who = session.person()
+    namespace = frame.head(who, "Schedules")
+    data = who.api.get("/v1/connections", namespaceId=namespace, pageSize=PAGE, cursor=session.parameter("cursor"))
+    scheduled = sorted(
+        (one for one in data["connections"] if one["syncIntervalMinutes"]),
+        key=lambda one: one.get("nextSyncAt", {}).get("isoString", "~"),
+    )
+    without = sum(1 for one in data["connections"] if not one["syncIntervalMinutes"] and one["status"] == "ACTIVE")
+    if not scheduled:
+        status.empty(
+            "No connection of this namespace is synced by itself.",
+            "Choose a sync schedule at a connection: it is then synced at that interval.",
+        )
+        _to_connections(namespace)
+        pager.show(data)
+        return
+    st.dataframe(
+        [_row(one) for one in scheduled],
+        hide_index=True,
+        width="stretch",
+        column_config={"Next run": st.column_config.DatetimeColumn("Next run", format="D MMM YYYY, HH:mm")},
+    )
+    for one in scheduled:
+        if one["statusReason"]:
+            st.warning(f"{plain(one['name'])}: {plain(one['statusReason'])}", icon=":material/info:")
+    if without:
+        st.caption(f"{without} more on this page are synced only when asked for.")
+    _to_connections(namespace)
+    pager.show(data)
+
+
+def _row(connection: Json) -> Json:
+    due = connection.get("nextSyncAt")
+    return {
+        "Connection": connection["name"],
+        "Service": title(connection["connector"]),
+        "Sync schedule": name_of(connection["syncIntervalMinutes"]),
+        "Next run": moment(due),
+        "Due": f"in {span_until(due)}" if due else f"never while {connection['status'].lower()}",
+    }
+
+
+def _to_connections(namespace: str) -> None:
+    place = {"namespace": namespace}
+    st.page_link("views/connections.py", label="Change a schedule", icon=":material/cable:", query_params=place)
+
+
+main()

@@ -1,0 +1,105 @@
+"""Usage: tokens and money by day, namespace or tenant, and what is used of the quotas."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import streamlit as st
+
+from ui import session
+from ui.client import Json
+from ui.parts import charts, status
+from ui.parts.labels import size
+from ui.parts.text import csv_bytes
+
+BY = {"day": "Day", "namespace": "Namespace", "tenant": "Tenant"}
+PERIODS = ("This month", "Last month", "Last 7 days", "Last 90 days")
+QUOTAS = {
+    "documents": "Documents",
+    "storedBytes": "Storage used",
+    "tokensPerMonth": "Tokens this month",
+    "concurrentRuns": "Active runs",
+}
+MOST = 100
+"""Rows that are shown; the file has them all."""
+
+
+def main() -> None:
+    who = session.person()
+    st.title("Usage")
+    for name, options in (("period", PERIODS), ("by", tuple(BY))):
+        given = session.parameter(name)
+        st.session_state.setdefault(f"usage_{name}", given if given in options else options[0])
+    left, right = st.columns(2)
+    period = left.selectbox("Period", PERIODS, key="usage_period")
+    by = right.selectbox("Group by", list(BY), format_func=BY.__getitem__, key="usage_by")
+    session.remember(period=None if period == PERIODS[0] else period, by=None if by == "day" else by)
+    start, end = days(period, datetime.now(UTC).date())
+    asked: Json = {"from": str(start), "to": str(end), "by": by}
+    usage = who.api.get("/v1/usage", **asked)
+    _numbers(usage)
+    _quotas(usage)
+    groups = [_row(one, by, usage["currency"]) for one in usage["usage"]]
+    if not groups:
+        status.empty("Nothing was ingested in this period.", "Choose another period, or add content.")
+        if who.may("ingest:write"):
+            st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:")
+        return
+    if by == "day":
+        charts.by_day([{"day": one["day"], "count": one["tokens"]} for one in usage["usage"]], "tokens", start, end)
+    st.dataframe(groups[-MOST:] if by == "day" else groups[:MOST], hide_index=True, width="stretch")
+    if any(one["cost"] is None for one in usage["usage"]):
+        st.caption("A cost that is not shown has a model without a price: set it in RETRIEVAL_PRICES.")
+    st.download_button(
+        "Download as CSV", csv_bytes(groups, list(groups[0])), f"usage-{start}-{end}.csv", icon=":material/download:"
+    )
+
+
+def days(period: str, today: date) -> tuple[date, date]:
+    """The first and the last day of a period."""
+    if period == "Last month":
+        last = today.replace(day=1) - timedelta(days=1)
+        return last.replace(day=1), last
+    if period == "Last 7 days":
+        return today - timedelta(days=6), today
+    if period == "Last 90 days":
+        return today - timedelta(days=89), today
+    return today.replace(day=1), today
+
+
+def _numbers(usage: Json) -> None:
+    groups, cells = usage["usage"], st.columns(4)
+    costs = [one["cost"] for one in groups if one["cost"] is not None]
+    cells[0].metric("Tokens embedded", f"{sum(one['tokens'] for one in groups):,}", border=True)
+    cells[1].metric("Cost", _money(sum(costs), usage["currency"]) if costs else "-", border=True)
+    cells[2].metric("Documents", f"{usage['documents']:,}", border=True, help="All that are there now.")
+    cells[3].metric("Storage used", size(usage["storageBytes"]), border=True, help="All content, as it was sent.")
+
+
+def _money(amount: float, currency: str) -> str:
+    return f"{amount:,.2f} {currency}" if amount >= 0.01 or not amount else f"{amount:.4f} {currency}"
+
+
+def _quotas(usage: Json) -> None:
+    """What is used of the limits that the organization has; nothing without limits."""
+    for name, label in QUOTAS.items():
+        used, limit = usage["used"][name], usage["limit"][name]
+        if limit is None:
+            continue
+        told = [size(number) if name == "storedBytes" else f"{number or 0:,}" for number in (used, limit)]
+        st.progress(min(1.0, (used or 0) / limit) if limit else 1.0, text=f"{label}: {told[0]} of {told[1]}")
+
+
+def _row(group: Json, by: str, currency: str) -> Json:
+    key = {"day": "day", "namespace": "namespaceId", "tenant": "tenantId"}[by]
+    return {
+        BY[by]: group[key] or "(no tenant)",
+        "Tokens": group["tokens"],
+        f"Cost ({currency})": group["cost"],
+        "Documents": group["documents"],
+        "Storage": size(group["storedBytes"]),
+        "Models": ", ".join(f"{one['provider']} {one['model']}" for one in group["models"]),
+    }
+
+
+main()

@@ -1,0 +1,176 @@
+"""Webhooks: endpoints that are told of changes, what they were sent, and sending it again."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ui import session
+from ui.client import ApiError, Json
+from ui.parts import deliveries, described, frame, pager, status
+from ui.parts.labels import ago
+from ui.parts.text import plain
+
+PAGE = 50
+EVERY = "*"
+_SHOWN = "webhook_shown"
+"""Of the session: a secret that is shown this once, with the webhook it belongs to."""
+
+
+def main() -> None:
+    who = session.person()
+    st.title("Webhooks")
+    opened = session.parameter("webhook")
+    if opened:
+        _back()
+        _one(who, who.api.get(f"/v1/webhooks/{opened}")["webhook"])
+        return
+    if who.may("webhooks:write"):
+        _create(who)
+    data = who.api.get("/v1/webhooks", pageSize=PAGE, cursor=session.parameter("cursor"))
+    if not data["webhooks"]:
+        status.empty("No webhooks yet.", "Add one above: its URL is then sent the events that you choose, signed.")
+        return
+    for hook in data["webhooks"]:
+        _card(hook)
+    pager.show(data)
+
+
+def _back() -> None:
+    if st.button("All webhooks", icon=":material/arrow_back:"):
+        session.remember(webhook=None, deliveries=None)
+        st.rerun()
+
+
+def _create(who: session.Person) -> None:
+    with st.expander("Add webhook", icon=":material/add_circle:"), st.form("new-webhook", border=False):
+        url = st.text_input("URL", placeholder="https://example.com/hooks/retrieval")
+        events = st.multiselect("Events", [EVERY, *described.events()], default=[EVERY], format_func=_event)
+        spaces = {space["id"]: space["name"] for space in session.namespaces(who)}
+        namespace = st.selectbox("Namespace", ["", *spaces], format_func=lambda one: spaces.get(one, "All"))
+        about = st.text_input("Description", placeholder="Search index of the website")
+        if not st.form_submit_button("Add webhook", type="primary", icon=":material/add:"):
+            return
+        body: Json = {"url": url.strip(), "events": [EVERY] if EVERY in events else events}
+        body |= {"namespaceId": namespace} if namespace else {}
+        body |= {"description": about} if about else {}
+        try:
+            made = who.api.post("/v1/webhooks", body)
+        except ApiError as error:
+            frame.show(error)
+            return
+    st.session_state[_SHOWN] = (made["webhook"]["id"], made["secret"])
+    session.remember(webhook=made["webhook"]["id"])
+    st.rerun()
+
+
+def _event(name: str) -> str:
+    return "All events" if name == EVERY else name
+
+
+def _card(hook: Json) -> None:
+    with st.container(border=True):
+        left, right = st.columns([4, 1], vertical_alignment="center")
+        with left, st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{plain(hook['url'])}**", width="content")
+            status.badge(hook["status"])
+        left.caption(f"{_about(hook)} · created {ago(hook['createdAt'])}")
+        if hook["statusReason"]:
+            left.warning(plain(hook["statusReason"]), icon=":material/info:")
+        if right.button("Open", key=f"open-{hook['id']}", width="stretch", help=f"Open {hook['url']}"):
+            session.remember(webhook=hook["id"])
+            st.rerun()
+
+
+def _about(hook: Json) -> str:
+    events = "all events" if EVERY in hook["events"] else plain(", ".join(hook["events"]))
+    parts = [plain(hook["description"])] if hook["description"] else []
+    parts += [events, f"namespace {hook['namespaceId']}" if hook["namespaceId"] else "all namespaces"]
+    return " · ".join([*parts, *([f"tenant {plain(hook['tenantId'])}"] if hook["tenantId"] else [])])
+
+
+def _one(who: session.Person, hook: Json) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.header(plain(hook["url"]), width="content")
+        status.badge(hook["status"])
+    st.caption(f"`{hook['id']}` · {_about(hook)} · created {ago(hook['createdAt'])}")
+    if hook["statusReason"]:
+        st.warning(plain(hook["statusReason"]), icon=":material/info:")
+    made = st.session_state.pop(_SHOWN, None)
+    if made and made[0] == hook["id"]:
+        st.success("Copy the secret now: it is shown this once. Requests are signed with it (Standard Webhooks).")
+        st.code(made[1], language=None)
+    sent, edit, rotate, delete = st.tabs(["Deliveries", "Edit", "Rotate secret", "Delete"])
+    with sent:
+        deliveries.show(who, hook)
+    if not who.may("webhooks:write"):
+        for tab in (edit, rotate, delete):
+            tab.caption("This key may not change webhooks: it lacks the scope webhooks:write, or is bound to a tenant.")
+        return
+    with edit:
+        _edit(who, hook)
+    with rotate:
+        _rotate(who, hook)
+    with delete:
+        _delete(who, hook)
+
+
+def _edit(who: session.Person, hook: Json) -> None:
+    with st.form("edit-webhook", border=False):
+        url = st.text_input("URL", value=hook["url"])
+        options = list(dict.fromkeys([EVERY, *described.events(), *hook["events"]]))
+        events = st.multiselect("Events", options, default=hook["events"], format_func=_event)
+        about = st.text_input("Description", value=hook["description"] or "")
+        active = st.toggle("Active", value=hook["status"] == "ACTIVE")
+        if not st.form_submit_button("Save", type="primary", icon=":material/save:"):
+            return
+        wanted = {
+            "url": url.strip(),
+            "events": [EVERY] if EVERY in events else events,
+            "description": about or None,
+            "status": "ACTIVE" if active else "DISABLED",
+        }
+        body = {name: value for name, value in wanted.items() if value != hook[name]}
+        if not body:
+            st.info("Nothing to save: no field was changed.", icon=":material/info:")
+            return
+        try:
+            saved = who.api.patch(f"/v1/webhooks/{hook['id']}", body)["webhook"]
+        except ApiError as error:
+            frame.show(error)
+            return
+        if missing := [name for name, value in body.items() if saved[name] != value]:
+            st.error(f"The service did not confirm {', '.join(missing)}: try again.")
+            return
+    st.toast("Saved.", icon=":material/check:")
+    st.rerun()
+
+
+def _rotate(who: session.Person, hook: Json) -> None:
+    st.write("A new secret is made. During the overlap requests carry signatures of both, so no event is missed.")
+    with st.form("rotate-webhook", border=False):
+        hours = st.number_input("Overlap (hours)", min_value=0.0, max_value=720.0, value=24.0, step=1.0, format="%.0f")
+        if not st.form_submit_button("Rotate secret", type="primary", icon=":material/sync_lock:"):
+            return
+        try:
+            made = who.api.post(f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
+        except ApiError as error:
+            frame.show(error)
+            return
+    st.session_state[_SHOWN] = (hook["id"], made["secret"])
+    st.rerun()
+
+
+def _delete(who: session.Person, hook: Json) -> None:
+    st.write("Nothing is sent to it any more, not even what waits. This is final.")
+    if st.button("Delete webhook", type="primary", icon=":material/delete:"):
+        try:
+            who.api.delete(f"/v1/webhooks/{hook['id']}")
+        except ApiError as error:
+            frame.show(error)
+            return
+        session.remember(webhook=None, deliveries=None)
+        st.toast("Deleted.", icon=":material/check:")
+        st.rerun()
+
+
+main()
