@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The theme announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help setup up demo test bench soak lint docs image clients
+.PHONY: help setup up demo test tour bench soak lint docs image clients
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -50,6 +50,9 @@ clients: setup ## the Python client and the TypeScript types, from the API's des
 	print(json.dumps(document(HANDLERS), default=str))" >.openapi.json
 	clients/typescript/generate.sh .openapi.json .npm
 	@rm .openapi.json
+
+tour: setup ## the admin app's tasks in a browser: writes the table and pictures of docs/admin-app.md
+	TOUR_WRITE=1 $(BIN)/python -m pytest -n0 -q tests/e2e/browser/test_tour.py
 
 docs: setup ## the documentation as a site in site/; ARGS=serve shows it while you edit
 	$(BIN)/mkdocs $(or $(ARGS),build --strict)

@@ -3,7 +3,9 @@
 import functools
 import gc
 import logging
+import os
 import shutil
+import signal
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +22,8 @@ from retrieval.database import database
 from retrieval.database.database import Database
 from retrieval.ports import Scope
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a script: Prefect's workers need it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 # What one example takes says how busy the machine is; what must be fast has a bound of its own in its test.
 hypothesis.settings.register_profile("tests", deadline=None)
@@ -80,6 +84,12 @@ class ByFile(LoadScopeScheduling):
 
     def _split_scope(self, nodeid):
         return unit_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """One more than cores: many tests wait, for a time-out, a minute's turn, another process."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

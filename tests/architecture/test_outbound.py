@@ -35,6 +35,7 @@ GUARDED = (
 `retrieval.network.fetch_guard`."""
 
 TRUSTED = {
+    "api/oidc/issuer_keys.py": "the identity provider's, which the operator names, and the one its document names",
     "connectors/http/sessions.py": "none of its own: it makes clients for the modules that are named here",
     "connectors/http/responses.py": "none: it tells failures of clients in our words",
     "connectors/http/oauth.py": "a content service's own endpoints, or those that the operator names",

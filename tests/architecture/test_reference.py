@@ -160,6 +160,12 @@ def usage(action):
     return f"{action.option_strings[-1]} {value}" if action.nargs != 0 else action.option_strings[-1]
 
 
+def place(action):
+    """An argument without a name: in brackets what may be left out, with … what may be repeated."""
+    value = "{" + ",".join(action.choices) + "}" if action.choices else (action.metavar or action.dest.upper())
+    return {"?": f"[{value}]", "+": f"{value} […]", None: value}[action.nargs]
+
+
 def command_page():
     parser = cli._parser()
     told = helps(parser)
@@ -168,7 +174,7 @@ def command_page():
         shown = [action for action in one._actions if action.help != argparse.SUPPRESS and action.dest != "help"]
         places = [action for action in shown if not action.option_strings]
         options = [action for action in shown if action.option_strings]
-        line = [name, *("{" + ",".join(one.choices) + "}" if one.choices else one.dest.upper() for one in places)]
+        line = [name, *(place(one) for one in places)]
         line += [usage(one) if one.required else f"[{usage(one)}]" for one in options]
         said = told[name.removeprefix("retrieval ")]
         lines += [f"## {name}", "", f"{said[0].upper()}{said[1:]}.", "", "```text", " ".join(line), "```", ""]
