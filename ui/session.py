@@ -39,6 +39,8 @@ class Person:
     """Of a person who signed in by OpenID Connect; None with a key."""
     sees_all: bool = True
     """Whether what looks beyond one user, such as activity and evaluations, is answered."""
+    key_id: str | None = None
+    """Of the key that signed in; None with OpenID Connect."""
 
     def may(self, scope: str) -> bool:
         """Whether the key has this right; what it may not do is not offered."""
@@ -58,7 +60,7 @@ def sign_in(key: str, tenant: str = "") -> Person:
     role = known.get("role")
     sees_all = not (known.get("principal") or known.get("principalRequired")) if role is None else role != "viewer"
     bounds = known["namespaceId"], known["tenantId"]
-    person = Person(api, known["name"], frozenset(known["scopes"]), *bounds, role, sees_all)
+    person = Person(api, known["name"], frozenset(known["scopes"]), *bounds, role, sees_all, known.get("id"))
     st.session_state[_WHO] = person
     return person
 

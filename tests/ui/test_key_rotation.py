@@ -70,6 +70,19 @@ def test_who_rotates_their_own_key_stays_signed_in(app, org):
     assert "1 revoked" in [one.label for one in seen.expander]
 
 
+def test_the_key_of_the_session_is_told_apart_before_it_is_revoked(app, org):
+    own = api_keys.create(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])
+    api_keys.create(org.db, org.ring, org.id, "Website", scopes=["search"])
+    seen = app(own.api_key, "keys", **KEYS)
+    told = [one.value for one in seen.markdown if "you are signed in with it" in one.value]
+    assert len(told) == 1
+    assert "**Mine**" in told[0]
+    assert [one.value for one in seen.warning] == ["You are signed in with this key: revoking it signs you out."]
+    seen.button(key=f"revoke-{own.id}").click().run()
+    assert not seen.exception
+    assert "who" not in seen.session_state
+
+
 def test_a_refusal_is_shown_and_nothing_is_revoked(app, org):
     """Somebody else revoked the administrator's key between the page and the click."""
     own = api_keys.create(org.db, org.ring, org.id, "Mine", scopes=["admin", "namespaces:read"])

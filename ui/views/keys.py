@@ -73,7 +73,8 @@ def _keys(who: session.Person) -> None:
 
 
 def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:
-    with st.container(border=True):
+    own = key["id"] == who.key_id
+    with st.container(border=True, key=f"key-{key['id']}"):
         left, middle, right = st.columns([4, 1, 1], vertical_alignment="center")
         bound = [str(spaces.get(key["namespaceId"], key["namespaceId"]))] if key["namespaceId"] else []
         bound += [f"tenant {key['tenantId']}"] if key["tenantId"] else []
@@ -81,6 +82,7 @@ def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:
         left.markdown(
             f"**{plain(key['name'])}** · ends in `{key['hint']}`"
             + (f" · only {plain(', '.join(bound))}" if bound else "")
+            + (" · :blue-badge[you are signed in with it]" if own else "")
         )
         left.caption(f"{', '.join(key['scopes'])} · created {ago(key['createdAt'])}")
         with middle:
@@ -88,6 +90,8 @@ def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:
         key_rotation.of(key)
         with right.popover("Revoke", width="stretch"):
             st.write("It is refused from now on, for good.")
+            if own:
+                st.warning("You are signed in with this key: revoking it signs you out.")
             if st.button("Revoke for good", type="primary", key=f"revoke-{key['id']}"):
                 try:
                     who.api.delete(f"/v1/keys/{key['id']}")

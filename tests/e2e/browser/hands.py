@@ -39,8 +39,8 @@ class Hands:
         where.click()
         self.clicks += 1
 
-    def button(self, name: str) -> None:
-        self.click(self.page.get_by_role("button", name=name, exact=True).first)
+    def button(self, name: str, within: Locator | None = None) -> None:
+        self.click((within or self.page).get_by_role("button", name=name, exact=True).first)
 
     def only(self, where: Locator) -> None:
         """What stands there once: while the page is built again, what was there before stands beside it."""
