@@ -31,6 +31,8 @@ _STEP = re.compile(r"\.([^.\[`]+)|\[(?:\.\.\.|\d+)\]")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _SIGNS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 _EXAMPLES = ("2026-11-20", "2026-11-20T12:00:00Z")
+_PATTERNS = {"^[A-Za-z0-9_-]{1,64}$": "must have 1 to 64 letters, digits, hyphens and underscores, and nothing else"}
+"""What the patterns of wire types ask for, in words."""
 _PARTS = {"str": "characters", "array": "entries", "object": "keys"}
 
 
@@ -133,7 +135,7 @@ def _kind(names: str) -> str:
 def _bound(what: str) -> str:
     """What a decoder says of a bound, in words."""
     if pattern := _PATTERN.match(what):
-        return f"must match {pattern[1]}"
+        return _PATTERNS.get(pattern[1]) or f"must match {pattern[1]}"
     found = _BOUND.match(what)
     if found is None:
         return "must be " + what.removeprefix("Expected ").replace("`", "")

@@ -254,6 +254,7 @@ def _add_client(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     ingest.add_argument("what", nargs="+", metavar="PATH|URL", help="a folder means all files below it")
     ingest.add_argument("--as", dest="kind", choices=("sitemap", "website"), help="what the URLs are; pages without it")
     ingest.add_argument("--metadata", type=_object, help="JSON object attached to the documents")
+    ingest.add_argument("--ocr", action="store_true", help="recognise the text of scans and pictures among the files")
     ingest.add_argument("--no-wait", action="store_true", help="return when everything is queued")
     search = commands.add_parser("search", help="search a namespace")
     search.add_argument("query")

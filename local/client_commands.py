@@ -127,6 +127,7 @@ class _Ingestion:
                     file,
                     external_id=name,
                     metadata=metadata,
+                    ocr_strategy="STANDARD_OCR" if self._options.ocr else None,
                     idempotency_key=self._key(name, _digest(file)),
                 )
             except (RetrievalError, OSError) as error:
@@ -152,8 +153,9 @@ class _Ingestion:
             yield name, accepted.ingest_job_run_id
 
     def _key(self, name: str, content: str) -> str:
-        made = json.dumps([self._namespace, self._options.tenant, name, content, self._options.metadata])
-        return "cli-" + hashlib.sha256(made.encode()).hexdigest()
+        options = self._options
+        told = [self._namespace, options.tenant, name, content, options.metadata, *(["ocr"] if options.ocr else [])]
+        return "cli-" + hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
     def _ended(self, name: str, run: Any) -> None:
         failed = run.documents.failed

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from api.wire.common import Answer, Timestamp
 from retrieval.accounts.audit import Filter, Source, Written
+from retrieval.errors import ErrorCode, ServiceError
 
 
 class AuditQuery(Struct, rename="camel"):
@@ -34,6 +35,11 @@ class AuditQuery(Struct, rename="camel"):
     )
 
     def wanted(self) -> Filter:
+        """ServiceError where no day can lie within what was asked for."""
+        if self.start and self.end and self.start > self.end:
+            raise ServiceError(
+                ErrorCode.INVALID_REQUEST, "from must not be after to.", field="from", reason="out_of_bounds"
+            )
         return Filter(
             object_type=self.object_type,
             about=self.about,

@@ -17,12 +17,13 @@ from retrieval.settings import Settings
 def ingest(base, org, tmp_path, capsys):
     """A function that runs the command without waiting; its exit code and its lines."""
 
-    def run(space, *what):
+    def run(space, *what, ocr=False):
         options = argparse.Namespace(
             command="ingest",
             what=list(what),
             kind=None,
             metadata=None,
+            ocr=ocr,
             no_wait=True,
             namespace=space,
             url=base,
@@ -54,6 +55,22 @@ def test_what_is_refused_is_told_and_the_rest_is_sent(ingest, org, tmp_path):
     assert told["a.txt"]["ingestJobRunId"]
 
 
+def test_a_file_sent_again_with_ocr_is_a_request_of_its_own(ingest, org, tmp_path):
+    (tmp_path / "scan.pdf").write_bytes(b"%PDF-1.4 a scan")
+    space = org.namespace()
+    plain, again, read = (ingest(space, "scan.pdf", ocr=ocr)[1][0]["ingestJobRunId"] for ocr in (False, False, True))
+    assert plain == again != read
+    given = {
+        row["id"]: row["ocr"]
+        for row in org.db.rows(
+            "select run.id, job.config->>'ocr' as ocr from job_runs run join jobs job on job.id = run.job_id"
+            " where run.id = any(%(ids)s)",
+            {"ids": [plain, read]},
+        )
+    }
+    assert given == {plain: "BASIC_PARSER", read: "STANDARD_OCR"}
+
+
 @pytest.mark.decision("H332")
 def test_a_file_whose_name_is_no_utf8_is_sent_under_a_readable_one(ingest, org, tmp_path):
     (tmp_path / "old").mkdir()
@@ -74,6 +91,7 @@ def test_a_service_that_does_not_run_is_told_with_what_to_do(tmp_path, monkeypat
 def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     given = {"command": "ingest", "what": ["empty"], "kind": None, "metadata": None, "no_wait": False, "json": False}
+    given["ocr"] = False
     here = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None, "cwd": tmp_path}
     assert client_commands.run(argparse.Namespace(**given, **here), Settings(home=tmp_path)) == 0
     assert "nothing was ingested" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from api.decode import json_reader, query_reader
+from api.wire.admin import TenantId
 from retrieval.errors import ErrorCode, ServiceError
 
 INVALID = ErrorCode.INVALID_REQUEST
@@ -70,6 +71,12 @@ def said(read, text):
 )
 def test_a_refusal_says_in_words_what_would_be_taken(body, message, reason):
     assert said(json_reader(Body, INVALID), body) == (message, reason)
+
+
+def test_a_pattern_of_a_wire_type_is_told_in_words():
+    said_of = said(json_reader(TenantId, INVALID), b'"a b"')
+    words = "The body must have 1 to 64 letters, digits, hyphens and underscores, and nothing else."
+    assert said_of == (words, "out_of_bounds")
 
 
 @pytest.mark.decision("H330")

@@ -499,6 +499,7 @@ ROWS: dict[str, list[Row]] = {
         ({"params": {"cursor": "x"}}, 400, REQUEST),
         ({"params": {"outcome": "LOST"}}, 400, REQUEST),
         ({"params": {"from": "yesterday"}}, 400, REQUEST),
+        ({"params": {"from": "2026-11-02", "to": "2026-11-01"}}, 400, REQUEST),
     ],
     "GET /v1/queue": [WRONG_KEY],
     "GET /v1/deletions/{deletion_id}": [({}, 404, "NOT_FOUND"), WRONG_KEY],
