@@ -203,7 +203,7 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     measure.add_argument("--keep", action="store_true", help="leave the evaluation in the namespace")
     measure.add_argument("--url", help="of the API; RETRIEVAL_API_URL or this machine's instance without it")
     measure.add_argument("--key", help="RETRIEVAL_API_KEY or that of this machine's instance without it")
-    measure.add_argument("--namespace", help="its id; that of this machine's instance without it")
+    measure.add_argument("--namespace", help="its id or its name; may be left out if there is only one")
     measure.add_argument("--tenant", help="of this tenant of the namespace")
     measure.add_argument("--json", action="store_true", help="print the run as JSON")
 

@@ -27,7 +27,7 @@ def run(options: Options, settings: Settings) -> int:
     """Exit code 1 where a document failed or a job run did."""
     try:
         with connect(options, settings) as client:
-            namespace = _namespace(client, options.namespace)
+            namespace = namespace_of(client, options.namespace)
             match options.command:
                 case "ingest":
                     return _Ingestion(client, namespace, options).run()
@@ -66,7 +66,8 @@ def server(options: Options, settings: Settings) -> tuple[str, str]:
     return url, key
 
 
-def _namespace(client: RetrievalClient, given: str | None) -> str:
+def namespace_of(client: RetrievalClient, given: str | None) -> str:
+    """The id of the namespace with this id or name, or of the only one. LocalError: none is, or several are."""
     found = list(client.namespaces.list())
     if given is None:
         if len(found) == 1:

@@ -10,18 +10,15 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from local import instance
+from local import client_commands
 from local.errors import LocalError
 from retrieval.settings import Settings
+from retrieval_client import RetrievalClient, RetrievalError, models
 
 DEFAULT = ("semantic=1", "keyword=0", "hybrid=0.5")
 METRICS = ("ndcgAt10", "recallAt10", "recallAt100", "mrr", "spanRecallAt10")
@@ -33,38 +30,28 @@ LOOK_SECONDS = 1.0
 Question = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Whom to ask, with which key, about which namespace."""
-
-    url: str
-    key: str
-    namespace: str
-
-
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Measure and print; 1 if the run failed, or a measure is below what `--minimum` asks for."""
     settings_of_search = [setting(one) for one in options.setting or DEFAULT]
     least = minimum(options.minimum) if options.minimum else None
     questions = read(Path(options.file), Path(options.qrels) if options.qrels else None)
-    place = _place(options, settings)
-    headers = {"Authorization": f"Bearer {place.key}"}
-    if options.tenant:
-        headers["X-Tenant-ID"] = options.tenant
-    with httpx.Client(base_url=place.url, headers=headers, timeout=60, trust_env=False) as http:
-        api = _Api(http, place.namespace)
-        evaluation = api.made(Path(options.file).name, questions)
-        try:
-            unresolved = len(evaluation["unresolved"])
-            done = api.measured(evaluation["id"], settings_of_search)
-        finally:
-            if not options.keep:
-                api.removed(evaluation["id"])
+    try:
+        with client_commands.connect(options, settings) as client:
+            asked = _Asked(client, client_commands.namespace_of(client, options.namespace))
+            evaluation = asked.made(Path(options.file).name, questions)
+            try:
+                unresolved = len(evaluation.unresolved or ())
+                done = asked.measured(evaluation.id, settings_of_search)
+            finally:
+                if not options.keep:
+                    asked.removed(evaluation.id)
+    except RetrievalError as error:
+        raise LocalError(f"{error.code}: {error.message}") from error
     if done["status"] != "COMPLETED":
         raise LocalError(f"The run failed: {done['error']}")
     print(json.dumps(done, indent=1) if options.json else _table(done, len(questions), unresolved))
     if options.keep and not options.json:
-        print(f"Kept as {evaluation['id']}.")
+        print(f"Kept as {evaluation.id}.")
     return _judged(done, least)
 
 
@@ -112,63 +99,36 @@ def minimum(text: str) -> tuple[str, float]:
     return name, least
 
 
-class _Api:
+class _Asked:
     """The calls that an evaluation takes."""
 
-    def __init__(self, http: httpx.Client, namespace: str) -> None:
-        self._http, self._namespace = http, namespace
+    def __init__(self, client: RetrievalClient, namespace: str) -> None:
+        self._api, self._namespace = client.api, namespace
 
-    def made(self, name: str, questions: Sequence[Question]) -> dict[str, Any]:
+    def made(self, name: str, questions: Sequence[Question]) -> models.Evaluation:
         """The evaluation, sent in parts. One that cannot be made whole is removed again."""
-        body = {"namespaceId": self._namespace, "name": name, "questions": questions[:PART]}
-        made = self._call("POST", "/v1/evaluations", json=body)["evaluation"]
-        path = f"/v1/evaluations/{made['id']}"
+        first: Any = {"namespaceId": self._namespace, "name": name, "questions": questions[:PART]}
+        made = self._api.create_evaluation(first).evaluation
         try:
             for start in range(PART, len(questions), PART):
-                more = {"namespaceId": self._namespace, "add": questions[start : start + PART]}
-                made = self._call("PATCH", path, json=more)["evaluation"]
-        except LocalError:
-            self.removed(made["id"])
+                more: Any = {"namespaceId": self._namespace, "add": questions[start : start + PART]}
+                made = self._api.update_evaluation(made.id, more).evaluation
+        except RetrievalError:
+            self.removed(made.id)
             raise
-        return dict(made)
+        return made
 
     def measured(self, evaluation: str, settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """The run at its end."""
-        path, where = f"/v1/evaluations/{evaluation}/runs", {"namespaceId": self._namespace}
-        run: dict[str, Any] = self._call("POST", path, json={**where, "settings": list(settings)})["run"]
-        while run["status"] not in {"COMPLETED", "FAILED"}:
+        """The run at its end, as the API tells it."""
+        body: Any = {"namespaceId": self._namespace, "settings": list(settings)}
+        run = self._api.start_run(evaluation, body).run
+        while run.status not in {"COMPLETED", "FAILED"}:
             time.sleep(LOOK_SECONDS)
-            run = self._call("GET", f"{path}/{run['id']}", params=where)["run"]
-        return run
+            run = self._api.get_run(evaluation, run.id, namespace_id=self._namespace).run
+        return dict(run.raw)
 
     def removed(self, evaluation: str) -> None:
-        self._call("DELETE", f"/v1/evaluations/{evaluation}", params={"namespaceId": self._namespace})
-
-    def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        try:
-            answer = self._http.request(method, path, **options)
-            said = answer.json()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise LocalError(f"{method} {path} was not answered by this service ({type(error).__name__}).") from error
-        if answer.status_code != 200:
-            raise LocalError(f"{method} {path} answered {answer.status_code}: {said.get('message', '')}")
-        return said["data"] or {}
-
-
-def _place(options: argparse.Namespace, settings: Settings) -> Place:
-    """By the options, else RETRIEVAL_API_URL and RETRIEVAL_API_KEY, else what this machine's instance has written."""
-    url, key = (options.url or os.environ.get("RETRIEVAL_API_URL"), options.key or os.environ.get("RETRIEVAL_API_KEY"))
-    service = instance.service(settings.home)
-    if url is None:
-        url, key = service.get("api"), key or service.get("apiKey")
-        if url is None or instance.running(settings.home) is None:
-            raise LocalError("Nothing runs here: start it with `retrieval up`, or name an API with --url and --key.")
-    if key is None:
-        raise LocalError("Which key? Give --key or set RETRIEVAL_API_KEY.", exit_code=2)
-    namespace = options.namespace or (service.get("namespaceId") if url == service.get("api") else None)
-    if namespace is None:
-        raise LocalError("Which namespace? Name it with --namespace.", exit_code=2)
-    return Place(url, key, namespace)
+        self._api.delete_evaluation(evaluation, namespace_id=self._namespace)
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
