@@ -4,7 +4,8 @@
 
 Starts an instance of its own in a temporary home. Every text is posted alone, by `clients` at once, and all of them
 once more, unchanged. The baseline of the ingestion is the embedder alone, in this process, on the same chunks, right
-after. Quality is nDCG@10 with the grades of qrels.tsv as gains.
+after. Quality is nDCG@10 with the grades of qrels.tsv as gains; an evaluation of the service then asks the same
+questions under four settings, from the request to its result.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ CRANFIELD = report.data() / "cranfield"
 PROBE = "Latency probe number {}. " + "Wing flutter at transonic speed was observed. " * 42
 COMMAND = Path(sys.executable).with_name("retrieval")
 WAYS = {"semantic": None, "keyword": (0.0, 1.0), "hybrid": (0.5, 0.5)}
+SETTINGS = {"meaning": (1.0, 0.0), "words": (0.0, 1.0), "hybrid": (0.5, 0.5), "mostly meaning": (0.8, 0.2)}
+"""Of the evaluation: weights by name."""
 
 
 def main() -> None:
@@ -99,6 +102,7 @@ def _quality(service: Service, others: list[tuple[str, str]], clients: int) -> d
         _say(f"{way}: {len(service.queries)} queries")
         found[way] = service.judge(weights)
     found["weights_1_0_equal_semantic"] = service.same_as_semantic()
+    found["evaluation"] = service.evaluate()
     return found
 
 
@@ -125,6 +129,14 @@ class Service:
     @cached_property
     def queries(self) -> list[tuple[str, str]]:
         return [(row["id"], row["text"]) for row in _lines("queries.jsonl")]
+
+    @cached_property
+    def grades(self) -> dict[str, dict[str, int]]:
+        """Of each question, by document."""
+        found: dict[str, dict[str, int]] = {}
+        for row in csv.DictReader((CRANFIELD / "qrels.tsv").open(), delimiter="\t"):
+            found.setdefault(row["query"], {})[row["doc"]] = int(row["grade"])
+        return found
 
     def one_text(self, rounds: int = 9) -> dict[str, float]:
         """Seconds from sending one text of 2 kB to finding it, warm: median and worst."""
@@ -168,20 +180,53 @@ class Service:
 
     def judge(self, weights: tuple[float, float] | None) -> dict[str, float]:
         """nDCG@10 over all queries, and the latency of the answers."""
-        grades: dict[str, dict[str, int]] = {}
-        for row in csv.DictReader((CRANFIELD / "qrels.tsv").open(), delimiter="\t"):
-            grades.setdefault(row["query"], {})[row["doc"]] = int(row["grade"])
         scores, seconds = [], []
         for number, text in self.queries:
             started = time.perf_counter()
             hits = self._search(text, weights)
             seconds.append(time.perf_counter() - started)
             found = list(dict.fromkeys(hit["metadata"].get("cranfield") for hit in hits))[:10]
-            scores.append(_ndcg([grades.get(number, {}).get(name, 0) for name in found], grades.get(number, {})))
+            grades = self.grades.get(number, {})
+            scores.append(_ndcg([grades.get(name, 0) for name in found], grades))
         return {
             "ndcg10": round(statistics.mean(scores), 4),
             "p50_ms": round(statistics.median(seconds) * 1000, 1),
             "p95_ms": round(statistics.quantiles(seconds, n=20)[-1] * 1000, 1),
+        }
+
+    def evaluate(self) -> dict[str, Any]:
+        """Seconds of an evaluation of all questions under four settings, from the request to its result, the
+        processor time of the whole service meanwhile, and the nDCG@10 that it tells."""
+        questions = [
+            {
+                "query": text,
+                "relevant": [
+                    {"externalId": f"cranfield {name}", "grade": grade}
+                    for name, grade in self.grades[number].items()
+                    if grade > 0
+                ],
+            }
+            for number, text in self.queries
+        ]
+        _say(f"an evaluation: {len(questions)} questions under {len(SETTINGS)} settings")
+        body = {"namespaceId": self.namespace, "name": "cranfield", "questions": questions}
+        made = f"/v1/evaluations/{self._post('/v1/evaluations', body)['evaluation']['id']}/runs"
+        settings = [{"name": name, "semanticWeight": s, "keywordWeight": k} for name, (s, k) in SETTINGS.items()]
+        started, before = time.perf_counter(), cpu_of_tree(self.root)
+        run = self._post(made, {"namespaceId": self.namespace, "settings": settings})["run"]
+        while run["status"] in {"QUEUED", "RUNNING"}:
+            time.sleep(0.25)
+            path = f"{made}/{run['id']}"
+            answer = self.client.get(path, params={"namespaceId": self.namespace, "questionLimit": 0})
+            run = answer.raise_for_status().json()["data"]["run"]
+        if run["status"] != "COMPLETED":
+            sys.exit(f"The evaluation failed: {run['error']}")
+        return {
+            "questions": len(questions),
+            "settings": len(settings),
+            "seconds": round(time.perf_counter() - started, 1),
+            "cpu_s": round(cpu_of_tree(self.root) - before, 1),
+            "ndcg10": {one["name"]: round(one["metrics"]["ndcgAt10"]["value"], 4) for one in run["settings"]},
         }
 
     def same_as_semantic(self) -> bool:
@@ -283,6 +328,9 @@ def _show(found: dict[str, Any]) -> None:
         row = found[way]
         print(f"{way:<10}{row['ndcg10']:>9.4f}{row['p50_ms']:>9}{row['p95_ms']:>9}")
     print(f"weights 1/0 answer as /v1/search: {found['weights_1_0_equal_semantic']}")
+    asked = found["evaluation"]
+    told = f"{asked['seconds']} s, {asked['cpu_s']} s of processors, nDCG@10 {asked['ndcg10']}"
+    print(f"{asked['questions']} questions under {asked['settings']} settings: {told}")
 
 
 if __name__ == "__main__":
