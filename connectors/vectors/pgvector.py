@@ -54,6 +54,9 @@ _IDS: LiteralString = """
 _OF_DOCUMENTS: LiteralString = """
     and exists (select from documents d where d.id = v.document_id and d.partition_id = {partition}
                 and d.deleted_at is null and """
+_ON_THE_WAY: LiteralString = " offset 0"
+"""Asks for each vector that the index yields, which ends with the last one that is wanted. As a join, which PostgreSQL
+makes of it otherwise, the index would be read to its end (`hnsw.max_scan_tuples`) and sorted."""
 _NAMED: LiteralString = "and v.document_id = any(%(named)s)"
 """Ids are compared with the vector's own: with the document's they would be sorted anew for each vector looked at."""
 _TUNE: LiteralString = (
@@ -214,7 +217,8 @@ class PgVectorStore:
         filtering: dict[str, Any] = {}
         if where is not None and where.narrows():
             fragment, filtering = replace(where, document_ids=()).sql("d")
-            condition = f"{_OF_DOCUMENTS.format(partition=partition)}{fragment})"
+            kept = "" if exact else _ON_THE_WAY
+            condition = f"{_OF_DOCUMENTS.format(partition=partition)}{fragment}{kept})"
             if where.document_ids:
                 condition = f"{_NAMED}{condition}"
                 filtering = {**filtering, "named": list(where.document_ids)}

@@ -3,6 +3,7 @@
 import math
 import random
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
@@ -310,6 +311,49 @@ def test_pgvector_narrows_by_document(store, db, monkeypatch, indexed):
     assert len(place.query(scope, vectors[0].values, 100, DocumentFilter(metadata={"few": True}))) == 50
 
 
+@pytest.mark.decision("H380")
+def test_a_filter_is_asked_on_the_way_through_the_index(store, db, monkeypatch):
+    """Not of all that the index holds: PostgreSQL believes that to be a few vectors, and would join and sort it."""
+    place, scope = store
+    names = [f"{scope.namespace}-{number}" for number in range(200)]
+    place.upsert(scope, [one for n, name in enumerate(names) for one in some_vectors(10, seed=n, document=name)])
+    db.rows(
+        "insert into documents (id, partition_id, job_id, job_run_id, source, external_id, document_type, name,"
+        " metadata) select n, p.id, 'j', 'r', 'TEXT', n, 'TEXT', n, '{\"half\": true}'"
+        " from unnest(%(names)s::text[]) n, partitions p where p.namespace_id = %(namespace)s",
+        {"names": names, "namespace": scope.namespace},
+    )
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    place.ensure_index(scope)
+    with psycopg.connect(db.url, autocommit=True) as connection:
+        connection.execute("vacuum analyze vectors, documents")
+    where = DocumentFilter(metadata={"half": True})
+    with noted_statements(monkeypatch) as asked:
+        assert len(place.query(scope, [1.0] * DIMENSIONS, 20, where)) == 20
+    statement, params = asked[-1]
+    with db.transaction() as connection:
+        for way in ("seqscan", "bitmapscan", "nestloop"):
+            connection.execute(f"set local enable_{way} = off")
+        row = connection.execute("explain (analyze, format json) " + statement, params).fetchone()
+    walked = [node for node in plan_of(row["QUERY PLAN"][0]["Plan"]) if "vectors_near" in node.get("Index Name", "")]
+    assert [node["Actual Rows"] for node in walked] == [20]
+
+
+@contextmanager
+def noted_statements(monkeypatch):
+    """What is asked of PostgreSQL meanwhile, each with its values."""
+    asked = []
+    execute = psycopg.Connection.execute
+
+    def noted(self, statement, params=None, **more):
+        asked.append((statement, params))
+        return execute(self, statement, params, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "execute", noted)
+        yield asked
+
+
 @pytest.mark.decision("H302")
 def test_documents_that_are_named_are_looked_up_once_and_not_for_each_vector(store, db, monkeypatch):
     """An index that is asked with a list for each vector sorts that list each time: seconds for 2,000 documents."""
@@ -322,15 +366,7 @@ def test_documents_that_are_named_are_looked_up_once_and_not_for_each_vector(sto
         " where p.namespace_id = %(namespace)s",
         {"names": names, "namespace": scope.namespace},
     )
-    asked = []
-    execute = psycopg.Connection.execute
-
-    def noted(self, statement, params=None, **more):
-        asked.append((statement, params))
-        return execute(self, statement, params, **more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(psycopg.Connection, "execute", noted)
+    with noted_statements(monkeypatch) as asked:
         found = place.query(scope, [1.0] * DIMENSIONS, 5, DocumentFilter(document_ids=tuple(names[:40])))
     assert len(found) == 5
     assert {match.id.split("#")[0] for match in found} <= set(names[:40])
