@@ -46,7 +46,7 @@ RUN --mount=type=cache,target=/var/cache/uv \
     /build/uv/bin/uv export --frozen --no-dev --no-emit-project --quiet >/build/locked.txt && \
     /build/uv/bin/uv venv --quiet --python "$(command -v python3)" .venv && \
     /build/uv/bin/uv pip install --quiet --python .venv/bin/python --constraint /build/locked.txt \
-        streamlit altair httpx
+        'streamlit[auth]' altair httpx
 COPY deploy/prune.py deploy/compile.py /build/
 RUN python3 /build/prune.py .venv
 COPY ui ui

