@@ -17,7 +17,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 CHART = PROJECT / "deploy" / "helm" / "retrieval"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 TEMPLATES = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
-ALL = ("worker.autoscaling.enabled=true", "ingress.enabled=true", "ingress.appHost=app.example.com", "caSecret=house")
+ALL = ("worker.autoscaling.enabled=true", "ingress.enabled=true", "ingress.appHost=app.example.com", "caSecret=house",
+       "app.signInSecret=people")  # fmt: skip
 
 
 def test_every_value_that_is_used_has_a_default_and_every_default_is_used():

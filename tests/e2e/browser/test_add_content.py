@@ -39,6 +39,8 @@ def test_twenty_files_in_one_drop(browser: Browser, service, pile: list[Path], a
     page.get_by_label("API key").press("Enter")
     page.locator("input[type=file]").set_input_files(pile)
     expect(page.get_by_text("note 00.txt").first).to_be_visible()
+    expect(page.get_by_role("button", name="Start")).to_be_enabled()
+    expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
     _reach(page, "Start")
     page.keyboard.press("Enter")
     expect(page.get_by_text("20 of 20 items at their end")).to_be_visible(timeout=2 * SECONDS)
