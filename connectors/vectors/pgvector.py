@@ -59,9 +59,6 @@ _ON_THE_WAY: LiteralString = " offset 0"
 makes of it otherwise, the index would be read to its end (`hnsw.max_scan_tuples`) and sorted."""
 _NAMED: LiteralString = "and v.document_id = any(%(named)s)"
 """Ids are compared with the vector's own: with the document's they would be sorted anew for each vector looked at."""
-_TUNE: LiteralString = (
-    "select set_config('hnsw.ef_search', %(ef)s, true), set_config('hnsw.iterative_scan', 'strict_order', true)"
-)
 
 
 class PgVectorStore:
@@ -90,17 +87,20 @@ class PgVectorStore:
         self, scope: Scope, values: Sequence[float], top_k: int, where: DocumentFilter | None = None
     ) -> list[Match]:
         """The nearest, best first; exact unless the partition has an index."""
-        with self._connection() as connection:
-            partition, indexed = self._place(connection, scope)
+        with _errors():
+            partition, indexed = self._place(scope)
             if partition is None:
                 return []
             params: dict[str, Any] = {"values": HalfVector(self._checked(values)), "top_k": top_k}
+            same_plan = where is None or not where.narrows()
             if indexed and top_k <= EF_MOST:
-                connection.execute(_TUNE, {"ef": str(min(max(EF_SEARCH, top_k), EF_MOST))})
-                rows = self._nearest(connection, partition, params, where, exact=False)
+                settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "strict_order"}
+                with self._db.tuned(settings, plan_once=same_plan) as connection:
+                    rows = self._nearest(connection, partition, params, where, exact=False)
                 if len(rows) == top_k:
                     return [Match(row["id"], row["score"]) for row in rows]
-            rows = self._nearest(connection, partition, params, where, exact=True)
+            with self._db.tuned(plan_once=same_plan) as connection:
+                rows = self._nearest(connection, partition, params, where, exact=True)
             return [Match(row["id"], row["score"]) for row in rows]
 
     def delete(self, scope: Scope, ids: Sequence[str]) -> None:
@@ -252,11 +252,12 @@ class PgVectorStore:
             raise Fatal(f"The embedding has {len(numbers)} dimensions; this namespace's have {self._dimensions}.")
         return numbers
 
-    def _place(self, connection: Connection[Row], scope: Scope) -> tuple[int | None, bool]:
+    def _place(self, scope: Scope) -> tuple[int | None, bool]:
         """The partition and whether it has an index. One that has is remembered: neither ever changes back unasked."""
         if scope.tenant in self._indexed and scope.namespace == self._namespace:
             return self._indexed[scope.tenant], True
-        found = self._found(connection, scope)
+        with self._db.tuned() as connection:
+            found = self._found(connection, scope)
         if found is None:
             return None, False
         if found["indexed"]:

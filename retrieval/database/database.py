@@ -18,7 +18,8 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from retrieval.database import halves
-from retrieval.database.statements import LoopConnection, StatementPool, can_be_read
+from retrieval.database.sessions import PLANS, ThreadConnection
+from retrieval.database.statements import ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -27,6 +28,7 @@ halves.register()
 
 Row = DictRow
 Params = dict[str, Any]
+_NONE: Mapping[str, str] = {}
 WAIT = 5.0
 """Seconds a request waits for a connection before it is told that the service is unavailable."""
 
@@ -97,11 +99,12 @@ class Database:
         self._size = size
         self._limits = LIMITS[role] if role else None
         self._name = f"retrieval {role}" if role else "retrieval"
-        self._pool: ConnectionPool[Connection[Row]] | None = None
+        self._usual: PlanMode = "force_custom_plan" if role else "auto"
+        self._pool: ConnectionPool[ThreadConnection] | None = None
         self._async_pool: StatementPool | None = None
         self._opening = Lock()
         self._joined: ContextVar[AsyncConnection[Row] | None] = ContextVar("joined", default=None)
-        self._joined_here: ContextVar[Connection[Row] | None] = ContextVar("joined_here", default=None)
+        self._joined_here: ContextVar[ThreadConnection | None] = ContextVar("joined_here", default=None)
 
     def __repr__(self) -> str:
         return "Database(…)"
@@ -116,7 +119,7 @@ class Database:
         return self._url
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection[Row]]:
+    def transaction(self) -> Iterator[ThreadConnection]:
         """A connection in a transaction: committed at the end, rolled back on an exception; within `together` a part
         of its transaction."""
         joined = self._joined_here.get()
@@ -124,7 +127,26 @@ class Database:
             with joined.transaction():
                 yield joined
             return
-        with self._connections().connection() as connection, connection.transaction():
+        with self._connection() as connection, connection.transaction():
+            yield connection
+
+    @contextmanager
+    def tuned(self, settings: Mapping[str, str] = _NONE, *, plan_once: bool = True) -> Iterator[Connection[Row]]:
+        """A connection whose session has these settings, which must matter to nobody who does not choose them; each
+        statement is a transaction of its own. Within `together` a part of its transaction.
+
+        plan_once: statements are planned once for all values. For those that find rows by keys, whose plan is always
+        the same; prepare them.
+        """
+        wanted = {**settings, PLANS: ONCE if plan_once else self._usual}
+        joined = self._joined_here.get()
+        if joined is not None:
+            with joined.transaction():
+                joined.choose_here(wanted)
+                yield joined
+            return
+        with self._connections().connection() as connection:
+            connection.choose(wanted)
             yield connection
 
     @contextmanager
@@ -143,7 +165,7 @@ class Database:
         if joined is not None:
             cursor = joined.execute(statement, params)
             return cursor.fetchall() if cursor.description else []
-        with self._connections().connection() as connection:
+        with self._connection() as connection:
             cursor = connection.execute(statement, params)
             return cursor.fetchall() if cursor.description else []
 
@@ -195,12 +217,18 @@ class Database:
         rows = await self.async_rows(statement, params, plan_once=plan_once)
         return rows[0] if rows else None
 
-    def _connections(self) -> ConnectionPool[Connection[Row]]:
+    @contextmanager
+    def _connection(self) -> Iterator[ThreadConnection]:
+        with self._connections().connection() as connection:
+            connection.usual(self._usual)
+            yield connection
+
+    def _connections(self) -> ConnectionPool[ThreadConnection]:
         with self._opening:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._url,
-                    connection_class=Connection[Row],
+                    connection_class=ThreadConnection,
                     kwargs={"row_factory": dict_row, "autocommit": True, "application_name": self._name},
                     min_size=1,
                     max_size=self._size,
@@ -228,7 +256,7 @@ class Database:
                     configure=self._async_configure,
                     open=False,
                 ),
-                usual="force_custom_plan" if self._limits else "auto",
+                usual=self._usual,
             )
         if self._async_pool.pool.closed:
             await self._async_pool.pool.open(wait=False)

@@ -62,8 +62,6 @@ class Scored:
     rank: int | None = None
 
 
-PLAN_ONCE: LiteralString = "set local plan_cache_mode = force_generic_plan"
-"""For statements whose planning takes longer than running them, and whose plan is the same for every query."""
 POINTS: LiteralString = (
     f"t.weight * p.tf * {K1 + 1}::float8 / (p.tf + {K1 * (1 - B)}::float8 + %(slope)s::float8 * p.length)"
 )
@@ -237,14 +235,16 @@ def _drop(connection: Connection[Row], partition_id: int, found: Sequence[Row]) 
         connection.execute(_DROP, {"partition": partition_id, "terms": terms, "parts": parts})
 
 
-def terms(connection: Connection[Row], partition_id: int, query: str, language: str) -> Terms:
+def terms(
+    connection: Connection[Row], partition_id: int, query: str, language: str, used: Sequence[str] | None = None
+) -> Terms:
     """The terms of a query that occur in the partition; none if nothing can be found by them.
 
-    It is read in every language of the partition and in `language`.
+    It is read in every language of the partition, `used` where they are known, and in `language`.
     """
-    read = documents_languages.query(connection, partition_id, query, language)
+    read = documents_languages.query(connection, partition_id, query, language, used)
     params = {"partition": partition_id, "limit": TERMS, **_columns(read)}
-    rows = connection.execute(_TERMS, params).fetchall()
+    rows = connection.execute(_TERMS, params, prepare=True).fetchall()
     if not rows:
         return Terms(partition_id)
     total = int(rows[0]["total"])

@@ -92,9 +92,12 @@ def in_all(db: Database, partition_id: int, chunk_ids: Sequence[int], otherwise:
         yield [_reading(row, language) for row in rows for language in every]
 
 
-def query(connection: Connection[Row], partition_id: int, text: str, otherwise: str) -> list[Reading]:
-    """The query as every language of the partition reads it, without what are stop words in its own."""
-    every = _present(connection, partition_id, otherwise)
+def query(
+    connection: Connection[Row], partition_id: int, text: str, otherwise: str, used: Sequence[str] | None = None
+) -> list[Reading]:
+    """The query as every language of the partition reads it, without what are stop words in its own. `used`: those
+    languages, where they are known."""
+    every = _present(connection, partition_id, otherwise) if used is None else sorted({otherwise, *used})
     own = languages.detect(text)
     configuration = languages.configuration(own, "")
     stops: list[str] = []

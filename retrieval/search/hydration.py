@@ -268,8 +268,7 @@ def hydrate(
         }
     if by_words:
         params |= terms.params()
-    with db.transaction() as connection:
-        connection.execute(bm25.PLAN_ONCE)
+    with db.tuned() as connection:
         return connection.execute(statement, params, prepare=True).fetchall()
 
 

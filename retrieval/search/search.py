@@ -46,7 +46,7 @@ MOST = 10_000
 """Where asking a vector store for more ends; also the most that one of the hosted stores answers."""
 _QUERIES = QueryVectors()
 _PARTITION: LiteralString = """
-    select p.id from partitions p
+    select p.id, p.keyword_languages from partitions p
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
 """
@@ -131,7 +131,7 @@ def run(
     texts: where contexts come from, if the query asks for them. values: the query's vector, where it is known.
     """
     clock = _Clock()
-    row = db.row(_PARTITION, scopes.params(scope))
+    row = _partition(db, scope)
     if row is None or (query.where is not None and query.where.empty_lists):
         return SearchResult([], clock.spent)
     if query.semantic_weight > 0:
@@ -140,10 +140,16 @@ def run(
         with clock("embed_ms"):
             values = embed(embedder, scope, query.text) if values is None else values
     query, many = _narrowed(db, int(row["id"]), _of_few(db, scope, query))
-    search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, many)
+    languages = row["keyword_languages"]
+    search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, languages, many)
     if query.shape.plain:
         return SearchResult(_hits(query, search.rows()), clock.spent)
     return SearchResult(search.shaped(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
+
+
+def _partition(db: Database, scope: Scope) -> Row | None:
+    with db.tuned() as connection:
+        return connection.execute(_PARTITION, scopes.params(scope), prepare=True).fetchone()
 
 
 def _of_few(db: Database, scope: Scope, query: Query) -> Query:
@@ -193,6 +199,7 @@ class _Search:
     clock: _Clock
     vectors: VectorStore | None
     values: Sequence[float] | None
+    languages: Sequence[str]
     many: bool = False
     """Whether many documents match, so that comparing them one by one need not be tried first."""
 
@@ -286,17 +293,18 @@ class _Search:
         if self.query.keyword_weight <= 0:
             return _Words(keyword.Terms(self.partition))
         where = self.query.where
-        with self.clock("keyword_ms"), self.db.transaction() as connection:
-            terms = keyword.terms(connection, self.partition, self.query.text, self.language)
-            if not terms.names:
-                return _Words(terms)
-            if where is not None and where.narrows():
+        with self.clock("keyword_ms"):
+            with self.db.tuned() as connection:
+                terms = keyword.terms(connection, self.partition, self.query.text, self.language, self.languages)
+                if not terms.names:
+                    return _Words(terms)
+                if where is None or not where.narrows():
+                    ranking = rank(connection, terms, near)
+                    best = ranking.best(wanted)
+                    others = set(ranking.near) - {one.chunk_id for one in best}
+                    return _Words(terms, [*best, *ranking.of(sorted(others))])
+            with self.db.transaction() as connection:
                 return _Words(terms, filtered.best(connection, terms, wanted, where, near))
-            connection.execute(keyword.PLAN_ONCE)
-            ranking = rank(connection, terms, near)
-            best = ranking.best(wanted)
-            others = set(ranking.near) - {one.chunk_id for one in best}
-            return _Words(terms, [*best, *ranking.of(sorted(others))])
 
     def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""

@@ -2,8 +2,10 @@
 
 import math
 
+import psycopg
 import pytest
 
+from connectors.vectors import pgvector
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
 from retrieval.principals import Viewer
@@ -373,3 +375,29 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     monkeypatch.setattr(search.viewers, "FEW", 0)
     assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found], "more than few are no ids"
     assert asked == [(found,), (found,), ("-",), (found,), ()]
+
+
+@pytest.mark.decision("H381")
+@pytest.mark.parametrize(("weight", "statements"), [(1.0, 3), (0.0, 4), (0.5, 5)])
+def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypatch, weight, statements):
+    """Each is a round trip, as begin and commit would be, which takes as long as to find a few rows."""
+    library.put([" ".join(WORDS[: 1 + n % 4]) for n in range(120)], [axis(n / 120) for n in range(120)])
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    library.store.ensure_index(library.scope)
+    before = find("wing layer", **hybrid(weight))
+    asked = []
+    real = psycopg.Connection.execute
+
+    def noted(self, statement, *rest, **more):
+        asked.append(statement)
+        return real(self, statement, *rest, **more)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", noted)
+    monkeypatch.setattr(psycopg.Transaction, "__enter__", lambda _: pytest.fail("a transaction"))
+    for _ in range(20):  # each connection of the pool is set once
+        asked.clear()
+        found = find("wing layer", **hybrid(weight))
+        if not any("set_config" in statement for statement in asked):
+            break
+    assert found == before
+    assert len(asked) == statements, asked

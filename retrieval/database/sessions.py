@@ -1,0 +1,51 @@
+"""Connections of threads that remember what they are set to, so that a statement need not say it each time.
+
+`set local` wants a transaction around it: begin, setting, statement and commit are four round trips, each of which
+costs as much as to find a few rows. What a connection is set to for its session is set again only where the next user
+of the connection wants something else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import LiteralString
+
+from psycopg import Connection
+from psycopg.rows import DictRow
+
+from retrieval.database.statements import ONCE, PLANS_SECONDS
+
+PLANS = "plan_cache_mode"
+_SET: LiteralString = "select set_config(n, v, %(here)s) from unnest(%(names)s::text[], %(values)s::text[]) s(n, v)"
+
+
+class ThreadConnection(Connection[DictRow]):
+    """One of a thread's pool. `chosen`: settings of the session that were made since the pool made it."""
+
+    chosen: Mapping[str, str] = MappingProxyType({})
+    _replanned = 0.0
+
+    def choose(self, settings: Mapping[str, str]) -> None:
+        """From now on with these settings; plans made once are forgotten every `PLANS_SECONDS`, as tables grow."""
+        missing = {name: value for name, value in settings.items() if self.chosen.get(name) != value}
+        if missing:
+            self.execute(_SET, {"here": False, "names": list(missing), "values": list(missing.values())})
+            self.chosen = {**self.chosen, **missing}
+        if settings.get(PLANS) != ONCE:
+            return
+        now = time.monotonic()
+        if self._replanned and now - self._replanned > PLANS_SECONDS:
+            self.execute("discard plans")
+            self._replanned = 0.0
+        self._replanned = self._replanned or now
+
+    def usual(self, plans: str) -> None:
+        """Plan as the pool made it."""
+        if self.chosen.get(PLANS, plans) != plans:
+            self.choose({PLANS: plans})
+
+    def choose_here(self, settings: Mapping[str, str]) -> None:
+        """Until the end of the transaction that is open."""
+        self.execute(_SET, {"here": True, "names": list(settings), "values": list(settings.values())})

@@ -1,0 +1,96 @@
+"""Connections that keep what they are set to: who gets which settings, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.database import sessions
+from retrieval.database.database import Database
+
+SETTINGS = "select current_setting('plan_cache_mode') as plans, current_setting('rt.depth', true) as depth"
+BY_KEY = "select id from grown where id = %(id)s::int"
+
+
+@pytest.fixture
+def one(fresh_database, request):
+    """A database with one connection, as the API's threads have it."""
+    opened = Database(fresh_database(f"t{abs(hash(request.node.name))}"), size=1, role="api")
+    yield opened
+    opened.close()
+
+
+def settings_of(connection) -> tuple[str, str | None]:
+    row = connection.execute(SETTINGS).fetchone()
+    return row["plans"], row["depth"] or None
+
+
+@pytest.mark.decision("H381")
+def test_settings_stay_and_plans_are_as_each_user_wants_them(one):
+    with one.tuned({"rt.depth": "7"}) as connection:
+        assert settings_of(connection) == ("force_generic_plan", "7")
+    assert one.row(SETTINGS) == {"plans": "force_custom_plan", "depth": "7"}
+    with one.tuned({"rt.depth": "8"}, plan_once=False) as connection:
+        assert settings_of(connection) == ("force_custom_plan", "8")
+    with one.tuned() as connection:
+        assert settings_of(connection) == ("force_generic_plan", "8")
+    with one.transaction() as connection:
+        assert settings_of(connection)[0] == "force_custom_plan"
+
+
+@pytest.mark.decision("H381")
+def test_what_is_set_already_is_not_set_again(one, monkeypatch):
+    with one.tuned({"rt.depth": "7"}):
+        pass
+    asked = []
+    real = sessions.ThreadConnection.execute
+
+    def noted(self, statement, *rest, **more):
+        asked.append(statement)
+        return real(self, statement, *rest, **more)
+
+    monkeypatch.setattr(sessions.ThreadConnection, "execute", noted)
+    with one.tuned({"rt.depth": "7"}) as connection:
+        connection.execute("select 1")
+    assert asked == ["select 1"]
+
+
+def test_in_a_transaction_of_several_settings_end_with_it(one):
+    with one.together():
+        with one.tuned({"rt.depth": "7"}) as connection:
+            assert settings_of(connection) == ("force_generic_plan", "7")
+        assert one.row("select pg_current_xact_id_if_assigned() is null as nothing_written", {})
+    assert one.row(SETTINGS) == {"plans": "force_custom_plan", "depth": ""}
+
+
+def test_an_error_leaves_the_settings_as_they_are_known(one):
+    with pytest.raises(Exception, match="nowhere"), one.tuned({"rt.depth": "7"}) as connection:
+        connection.execute("select * from nowhere")
+    with one.tuned() as connection:
+        assert settings_of(connection) == ("force_generic_plan", "7")
+
+
+@pytest.mark.decision("H381")
+def test_a_plan_does_not_outlive_the_growth_of_its_table(one, monkeypatch):
+    one.rows("create table grown (id int primary key) with (autovacuum_enabled = false)", {})
+    one.rows("vacuum grown")
+
+    def read_whole() -> int:
+        asked = "select pg_stat_force_next_flush(), seq_scan as n from pg_stat_user_tables where relname = 'grown'"
+        one.row(asked)
+        row = one.row(asked)
+        assert row is not None
+        return int(row["n"])
+
+    def find(number: int) -> list[int]:
+        with one.tuned() as connection:
+            return [row["id"] for row in connection.execute(BY_KEY, {"id": number}, prepare=True).fetchall()]
+
+    assert find(1) == []
+    one.rows("insert into grown select generate_series(1, 20000)")
+    before = read_whole()
+    assert find(7) == [7]
+    assert read_whole() == before + 1
+    monkeypatch.setattr(sessions, "PLANS_SECONDS", 0.0)
+    for number in (3, 4):
+        assert find(number) == [number]
+    assert read_whole() == before + 1
