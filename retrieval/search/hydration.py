@@ -9,10 +9,12 @@ from functools import lru_cache
 from typing import Any, LiteralString
 
 from retrieval import ids
+from retrieval.database import scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.halves import HalfVector
 from retrieval.database.page_map import PLACED
 from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
 from retrieval.search import bm25
 
 Place = tuple[str, int, int]
@@ -61,7 +63,7 @@ _HYDRATE: LiteralString = """
     open as materialized (
         select p.*, d.active_generation
         from proposed p cross join lateral (select * from documents where id = p.document_id limit 1) d
-        where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and FILTER
+        where d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0 and FILTER and LIVE
     ),
     visible as materialized (
         select id, document_id, generation, index, embedding_key from open
@@ -137,6 +139,14 @@ _SCORED: LiteralString = f"""scored as (
 """The BM25 scores of those candidates that came without one: of a filtered search, and what became visible since."""
 
 
+_LIVE: LiteralString = """exists (
+            select from partitions p
+            join namespaces m on m.id = p.namespace_id and m.organization_id = %(organization)s and m.deleted_at is null
+            where p.id = %(partition)s and p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
+        )"""
+"""Whether the partition is still that of the scope, asked once."""
+
+
 class Light(Enum):
     """What of a candidate is read."""
 
@@ -146,12 +156,13 @@ class Light(Enum):
 
 @lru_cache(maxsize=256)
 def _statement(
-    condition: LiteralString, shown: LiteralString, *, by_meaning: bool, by_words: bool, given: bool
+    condition: LiteralString, shown: LiteralString, *, by_meaning: bool, by_words: bool, given: bool, live: bool
 ) -> LiteralString:
     """In one line: psycopg keeps what it has read of a statement only if it is short. given: chunks by their ids."""
     statement = (
         (_HYDRATE + shown)
         .replace("FILTER", condition)
+        .replace("LIVE", _LIVE if live else "true")
         .replace("SEMANTIC", _SEMANTIC if by_meaning else "0.0::float8")
         .replace("KEYWORD", "coalesce(w.score, s.score, 0.0)" if by_words else "0.0::float8")
         .replace("RANKS", _RANKS if given else "n.rank as semantic_rank, null::int as keyword_rank")
@@ -227,7 +238,6 @@ def rank_of(
 
 def hydrate(
     db: Database,
-    partition: int,
     *,
     near: Sequence[Place],
     exact: Sequence[int],
@@ -237,21 +247,25 @@ def hydrate(
     weights: tuple[float, float],
     where: DocumentFilter | None,
     limit: int | Light,
+    scope: Scope | None = None,
 ) -> list[Row]:
     """The `limit` best of the candidates that may be shown, with the fields of `search.Hit`, best first.
 
     near: places of vectors, nearest first; exact: chunk ids, nearest first; words: by BM25, those with a rank
-    proposed, the others scored only; weights: semantic, keyword. limit: Light for all of them, instead of those fields
-    with what `shaping` decides by; WITH_PAGES also with the offsets of the document's pages.
+    proposed, the others scored only; terms: of the partition that is searched; weights: semantic, keyword. limit: Light
+    for all of them, instead of those fields with what `shaping` decides by; WITH_PAGES also with the offsets of the
+    document's pages. scope: nothing, unless the partition is that scope's, where this is not known yet.
     """
     pages: LiteralString = _PAGES if limit is Light.WITH_PAGES else "'{}'::int[]"
     shown = _LIGHT.replace("PAGES", pages) if isinstance(limit, Light) else _SHOWN
     condition, params = where.sql("d") if where is not None else ("true", {})
     by_words = bool(terms.names)
     given = by_words or bool(words) or bool(exact)
-    statement = _statement(condition, shown, by_meaning=values is not None, by_words=by_words, given=given)
+    statement = _statement(
+        condition, shown, by_meaning=values is not None, by_words=by_words, given=given, live=scope is not None
+    )
     params |= {
-        "partition": partition,
+        "partition": terms.partition,
         **of_places(near),
         "semantic_weight": weights[0],
         "keyword_weight": weights[1],
@@ -268,6 +282,8 @@ def hydrate(
         }
     if by_words:
         params |= terms.params()
+    if scope is not None:
+        params |= scopes.params(scope)
     with db.tuned() as connection:
         return connection.execute(statement, params, prepare=True).fetchall()
 

@@ -29,7 +29,7 @@ from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.search import bm25 as keyword
-from retrieval.search import filtered
+from retrieval.search import filtered, known_scopes
 from retrieval.search.contexts import Unit
 from retrieval.search.hydration import Light, Place, hydrate, of_documents, places, shown
 from retrieval.search.query_vectors import QueryVectors
@@ -131,14 +131,26 @@ def run(
     texts: where contexts come from, if the query asks for them. values: the query's vector, where it is known.
     """
     clock = _Clock()
+    if query.semantic_weight > 0 and (embedder is None or vectors is None):
+        raise ValueError("A semantic search needs an embedder and a vector store.")
+
+    def vector() -> Sequence[float] | None:
+        if embedder is None or query.semantic_weight <= 0 or values is not None:
+            return values
+        with clock("embed_ms"):
+            return embed(embedder, scope, query.text)
+
+    plain = query.shape.plain and query.where is None and query.keyword_weight <= 0
+    known = known_scopes.partition(db, scope) if plain else None
+    if known is not None:
+        values = vector()
+        search = _Search(db, scope, query, known, language, clock, vectors, values, proven=False)
+        if rows := search.rows():
+            return SearchResult(_hits(query, rows), clock.spent)
     row = _partition(db, scope)
     if row is None or (query.where is not None and query.where.empty_lists):
         return SearchResult([], clock.spent)
-    if query.semantic_weight > 0:
-        if embedder is None or vectors is None:
-            raise ValueError("A semantic search needs an embedder and a vector store.")
-        with clock("embed_ms"):
-            values = embed(embedder, scope, query.text) if values is None else values
+    values = vector()
     query, many = _narrowed(db, int(row["id"]), _of_few(db, scope, query))
     languages = row["keyword_languages"]
     search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, languages, many)
@@ -149,7 +161,9 @@ def run(
 
 def _partition(db: Database, scope: Scope) -> Row | None:
     with db.tuned() as connection:
-        return connection.execute(_PARTITION, scopes.params(scope), prepare=True).fetchone()
+        row = connection.execute(_PARTITION, scopes.params(scope), prepare=True).fetchone()
+    known_scopes.remember(db, scope, None if row is None else int(row["id"]))
+    return row
 
 
 def _of_few(db: Database, scope: Scope, query: Query) -> Query:
@@ -199,9 +213,11 @@ class _Search:
     clock: _Clock
     vectors: VectorStore | None
     values: Sequence[float] | None
-    languages: Sequence[str]
+    languages: Sequence[str] = ()
     many: bool = False
     """Whether many documents match, so that comparing them one by one need not be tried first."""
+    proven: bool = True
+    """Whether the partition is the scope's; else what is shown is read only where it still is."""
 
     def rows(self) -> list[Row]:
         """The `top_k` best, asking the vector store for more while hits are missing because candidates fell away."""
@@ -277,7 +293,6 @@ class _Search:
         with self.clock("hydrate_ms"):
             return hydrate(
                 self.db,
-                self.partition,
                 near=near,
                 exact=exact or [],
                 words=words.scored,
@@ -286,6 +301,7 @@ class _Search:
                 weights=(self.query.semantic_weight, self.query.keyword_weight),
                 where=self.query.where,
                 limit=limit,
+                scope=None if self.proven else self.scope,
             )
 
     def _by_words(self, wanted: int, near: Sequence[Place]) -> _Words:

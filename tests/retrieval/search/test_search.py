@@ -9,7 +9,7 @@ from connectors.vectors import pgvector
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
 from retrieval.principals import Viewer
-from retrieval.search import bm25, filtered, ranking, search, why
+from retrieval.search import bm25, filtered, known_scopes, ranking, search, why
 from retrieval.search.search import Query
 from retrieval.search.shaping import Shape
 from tests.conditions import condition_of
@@ -378,7 +378,7 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
 
 
 @pytest.mark.decision("H381")
-@pytest.mark.parametrize(("weight", "statements"), [(1.0, 3), (0.0, 4), (0.5, 5)])
+@pytest.mark.parametrize(("weight", "statements"), [(1.0, 2), (0.0, 4), (0.5, 5)])
 def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypatch, weight, statements):
     """Each is a round trip, as begin and commit would be, which takes as long as to find a few rows."""
     library.put([" ".join(WORDS[: 1 + n % 4]) for n in range(120)], [axis(n / 120) for n in range(120)])
@@ -401,3 +401,30 @@ def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypa
             break
     assert found == before
     assert len(asked) == statements, asked
+
+
+@pytest.mark.decision("H382")
+def test_a_scope_that_is_remembered_is_asked_for_again_by_what_shows_its_content(library, find):
+    library.put(["a wing"], [axis(0.9)])
+    assert find() == find()
+    library.db.rows("update namespaces set deleted_at = now() where id = %(id)s", {"id": library.scope.namespace})
+    assert find() == []
+    library.db.rows("update namespaces set deleted_at = null where id = %(id)s", {"id": library.scope.namespace})
+    assert [hit.content for hit in find()] == ["a wing"]
+
+
+@pytest.mark.decision("H382")
+def test_a_scope_whose_partition_is_another_one_now_is_found_there(library, find):
+    library.put(["a wing"], [axis(0.9)])
+    before = find()
+    known_scopes.remember(library.db, library.scope, library.partition + 1)
+    assert find() == before
+    assert known_scopes.partition(library.db, library.scope) == library.partition
+
+
+def test_no_more_scopes_are_remembered_than_there_is_room_for(db, monkeypatch):
+    monkeypatch.setattr(known_scopes, "MOST", 2)
+    for number in range(5):
+        known_scopes.remember(db, Scope("org", f"ns_{number}"), number)
+    assert [known_scopes.partition(db, Scope("org", f"ns_{number}")) for number in range(5)][-1] == 4
+    assert sum(known_scopes.partition(db, Scope("org", f"ns_{number}")) is not None for number in range(5)) <= 2
