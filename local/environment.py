@@ -7,6 +7,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -204,9 +205,18 @@ def for_prefect(settings: Settings, resolved: Resolved, origins: Iterable[str]) 
         "PREFECT_SERVER_API_AUTH_STRING": resolved.prefect_login or "",
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(origins),
         **database,
+        **_place_of_pages(settings.home.resolve()),
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         **_QUIET_SERVICES,
     }
+
+
+def _place_of_pages(home: Path) -> dict[str, str]:
+    """Prefect's server copies the pages of its UI beside its package at its first start; where that folder cannot be
+    written to, as in an image, into the home."""
+    found = find_spec("prefect")
+    beside = Path(found.origin or "").with_name("server") if found else home
+    return {} if os.access(beside, os.W_OK) else {"PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "ui")}
 
 
 def _inherited(needs: Needs) -> dict[str, str]:

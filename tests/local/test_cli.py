@@ -12,6 +12,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import SecretStr
@@ -270,6 +271,14 @@ def test_prefect_keeps_its_data_in_the_home_or_in_its_own_postgres(home: Path) -
     assert made["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:1"
     own = Settings(home=home, prefect_database_url=SecretStr("postgresql://u:p@h/prefect"))
     assert environment.for_prefect(own, _RESOLVED, [])[name] == "postgresql+asyncpg://u:p@h/prefect"
+
+
+def test_prefect_copies_its_pages_where_it_may_write(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "PREFECT_SERVER_UI_STATIC_DIRECTORY"
+    assert name not in environment.for_prefect(Settings(home=home), _RESOLVED, [])
+    closed = SimpleNamespace(origin="/proc/prefect/__init__.py")  # where nobody may write, root neither
+    monkeypatch.setattr(environment, "find_spec", lambda _: closed)
+    assert environment.for_prefect(Settings(home=home), _RESOLVED, [])[name] == f"{home}/prefect/ui"
 
 
 @pytest.mark.decision("H182")
