@@ -16,7 +16,11 @@ from tests.faults.sources import Sources
 from tests.faults.stream import Stream
 
 OPEN_SECONDS = LEASE + 30.0
-"""In which every job run ends once nothing fails any more (what the service promises)."""
+"""In which every job run ends or is worked on once nothing fails any more (what the service promises)."""
+PAUSE_SECONDS = 15.0
+"""So long after that nothing may come to its end while anything is open."""
+LATEST_SECONDS = 240.0
+"""In which what has piled up is through, on a machine that has little else to do."""
 SWEPT_SECONDS = 60.0
 CHECKED = 6
 """Documents that are looked for by search."""
@@ -26,6 +30,7 @@ _ENDED = """
            string_agg(m.error, '; ') as errors
     from job_runs r left join run_documents m on m.job_run_id = r.id where r.id = any(%s) group by r.id
 """
+_AT_END = "select count(*) from run_documents where status not in ('QUEUED', 'PROCESSING')"
 _DOUBLE = {
     "documents of one name": "select name as what, count(*) from documents where deleted_at is null"
     " group by partition_id, name having count(*) > 1",
@@ -45,11 +50,7 @@ def judge(place: Place, stream: Stream, dice: random.Random, patience: float) ->
     began = time.monotonic()
     wrong = list(stream.wrong)
     with psycopg.connect(place.postgres.url(), autocommit=True, row_factory=dict_row) as connection:
-        while still := _open(connection):
-            if time.monotonic() - began > OPEN_SECONDS * patience:
-                wrong.append(f"{len(still)} job runs are open after {OPEN_SECONDS * patience:.0f} s: {still[:3]}")
-                break
-            time.sleep(0.25)
+        wrong += _until_ended(connection, patience)
         took = time.monotonic() - began
         wrong += _lost(connection, stream)
         if place.sources is not None:
@@ -69,6 +70,24 @@ def judge(place: Place, stream: Stream, dice: random.Random, patience: float) ->
     errors = place.service.unexpected_errors()
     place.service.told.update(errors)
     return took, [*wrong, *(f"an error in a log: {line}" for line in errors)]
+
+
+def _until_ended(connection: psycopg.Connection[dict[str, Any]], patience: float) -> list[str]:
+    """Waits until every job run has ended. What is wrong: one that is left alone, or too many for too long.
+
+    What has piled up takes as long as it takes; but once a lease and 30 s are over, something ends all the time.
+    """
+    began = moved = time.monotonic()
+    before = -1
+    while still := _open(connection):
+        now, ended = time.monotonic(), _count(connection, _AT_END)
+        moved, before = (now, ended) if ended != before else (moved, before)
+        if now - began > OPEN_SECONDS * patience and now - moved > PAUSE_SECONDS * patience:
+            return [f"{len(still)} job runs are open, and none has moved for {now - moved:.0f} s: {still[:3]}"]
+        if now - began > LATEST_SECONDS * patience:
+            return [f"{len(still)} job runs are open after {now - began:.0f} s: {still[:3]}"]
+        time.sleep(0.25)
+    return []
 
 
 def _open(connection: psycopg.Connection[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -58,11 +58,7 @@ class Network:
 
     def _reset(self) -> None:
         for writer in list(self._open):
-            found = writer.get_extra_info("socket")
-            if found is not None:
-                with contextlib.suppress(OSError):
-                    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.transport.abort()
+            _torn(writer)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -109,14 +105,31 @@ class Network:
         return True
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+        """Until one side has nothing more to say.
+
+        A reset is passed on: whoever is killed with unread data leaves one, and nobody would learn of it otherwise.
+        """
+        try:
             while part := await reader.read(PART):
                 if self.delay:
                     await asyncio.sleep(self.delay)
                 await self._passes.wait()
                 writer.write(part)
                 await writer.drain()
+            await self._passes.wait()
             if writer.can_write_eof():
                 writer.write_eof()
             else:
                 writer.close()
+        except OSError:
+            await self._passes.wait()
+            _torn(writer)
+
+
+def _torn(writer: asyncio.StreamWriter) -> None:
+    """End a connection with a reset."""
+    found = writer.get_extra_info("socket")
+    if found is not None:
+        with contextlib.suppress(OSError):
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()

@@ -40,6 +40,9 @@ class Site(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Page)
         self.url = f"http://127.0.0.1:{self.server_port}"
 
+    def handle_error(self, *_: object) -> None:
+        """A client that was killed is no news."""
+
     def pages(self, name: str) -> set[str]:
         """Addresses of one website."""
         return {f"{self.url}/{name}/p{number}" for number in range(PAGES)}
