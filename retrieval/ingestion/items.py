@@ -123,7 +123,8 @@ def windows(db: Database, lease: Lease, *, documents: int, size: int, known: int
     """What is not at its end, in order of arrival, in windows of at most `documents` and about `size` bytes.
 
     But for what is to be worked on alone (`suspects`). known: documents of a window of those that have a visible
-    version already, apart from others; None: they are as others.
+    version already, apart from others; None: they are as others. Windows of both kinds fill side by side: where new
+    documents and new versions arrive by turns, a window would end at each turn.
     """
     rows = db.rows(
         """
@@ -138,14 +139,15 @@ def windows(db: Database, lease: Lease, *, documents: int, size: int, known: int
         {"batch": lease.batch_id, "alone": ALONE, "apart": known is not None},
     )
     cut: list[list[Key]] = []
-    room, kind = 0, False
+    filled: dict[bool, tuple[list[Key], int]] = {}
     for row in rows:
         most = known if known is not None and row["known"] else documents
-        if not cut or len(cut[-1]) == most or row["size"] > room or row["known"] != kind:
-            cut.append([])
-            room, kind = size, row["known"]
-        cut[-1].append(Key(row["job_run_id"], row["document_id"]))
-        room -= row["size"]
+        window, room = filled.get(row["known"], ([], 0))
+        if not window or len(window) == most or row["size"] > room:
+            window, room = [], size
+            cut.append(window)
+        window.append(Key(row["job_run_id"], row["document_id"]))
+        filled[row["known"]] = window, room - row["size"]
     return cut
 
 
