@@ -20,6 +20,7 @@ from prefect.exceptions import ObjectNotFound
 
 from flows import context, prefect_client, prefect_events, prefect_login, reconcile, schedules
 from flows.lanes import Lane
+from flows.prefect_internals import patience as patience_of_prefect
 from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import logs, settings
 from retrieval.connections import schedules as connections_by_schedule
@@ -277,6 +278,7 @@ async def run() -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    patience_of_prefect.shorten()
     await Dispatcher(settings.load(), context.database()).run(stop)
 
 

@@ -243,11 +243,17 @@ def _of_prefect(home: Path, resolved: Resolved, *, dropped: Iterable[str]) -> di
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
         "PREFECT_LOGGING_COLORS": "false",
-        "PREFECT_WORKER_QUERY_SECONDS": os.environ.get("PREFECT_WORKER_QUERY_SECONDS", "10"),
+        # Pauses between attempts are short (`flows/prefect_internals/patience.py`), so there are more of them.
+        **{name: os.environ.get(name, usual) for name, usual in _USUAL_OF_PREFECT.items()},
     }
     return found | ({"PREFECT_API_URL": resolved.prefect_api_url} if resolved.prefect_api_url else {})
 
 
+_USUAL_OF_PREFECT = {
+    "PREFECT_WORKER_QUERY_SECONDS": "10",
+    "PREFECT_API_REQUEST_TIMEOUT": "20",
+    "PREFECT_CLIENT_MAX_RETRIES": "20",
+}
 _SERVICES = "PREFECT_SERVER_SERVICES_"
 _QUIET_SERVICES = {
     f"{_SERVICES}EVENT_PERSISTER_BATCH_SIZE": "500",

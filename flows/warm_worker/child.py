@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.prefect_internals import engine
+from flows.prefect_internals import engine, patience
 from retrieval import tracing
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def preload(modules: tuple[str, ...] = PRELOAD) -> None:
     for name in modules:
         if _exists(name):
             __import__(name)
+    patience.shorten()
 
 
 def serve(control: Connection) -> None:

@@ -27,6 +27,7 @@ from pydantic import Field, PrivateAttr
 
 from flows import prefect_login
 from flows.prefect_client import INTERRUPTED
+from flows.prefect_internals import patience
 from flows.prefect_internals.worker import ClaimingWorker, ForkedConfiguration
 from flows.warm_worker import allowed_flows, children, places
 from flows.warm_worker.alarm import Alarm
@@ -121,6 +122,7 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
     async def setup(self) -> None:
         """Start the children, then everything else: a worker that cannot run flows does not take any."""
         spare_certificates()
+        patience.shorten()
         children.prepare()
         try:
             await self._children.top_up()
