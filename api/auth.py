@@ -113,14 +113,13 @@ def _counting(look_up: LiteralString) -> LiteralString:
     return (
         "with caller as ("
         + look_up
-        + """),
+        + f"""),
     counted as (
         insert into rate_windows as w (caller, minute, requests)
         select organization_id, minute, %(count)s::int from caller
         on conflict (caller) do update set
-            requests = case when w.minute >= excluded.minute then least(w.requests, 1000000000) else 0 end
-                       + excluded.requests,
-            minute = greatest(w.minute, excluded.minute)
+            requests = case when {rates.SAME_WINDOW} then least(w.requests, 1000000000) else 0 end + excluded.requests,
+            minute = {rates.WINDOW}
         returning minute, requests
     )
     select counted.requests, counted.minute as counted_minute, caller.* from counted, caller
@@ -326,7 +325,8 @@ def _over(rate: Rate) -> ServiceError:
     return ServiceError(
         ErrorCode.RATE_LIMIT_EXCEEDED,
         f"The limit of {rate.limit} requests a minute is reached. Try again when the next minute begins.",
-        headers={"Retry-After": str(max(1, rate.reset - int(time.time())))},
+        # The window is the database's: a clock of ours that differs from it makes nobody wait for longer than a minute.
+        headers={"Retry-After": str(min(60, max(1, rate.reset - int(time.time()))))},
     )
 
 

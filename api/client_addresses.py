@@ -11,6 +11,7 @@ from typing import LiteralString
 
 from litestar.types import HTTPScope
 
+from api.rates import SAME_WINDOW, WINDOW
 from retrieval.database.database import AWAY, Database
 
 LIMIT = 600
@@ -20,12 +21,11 @@ BLOCK = 20
 """So many requests of an address are written to the database at once, so that all processes learn of them."""
 
 _REMEMBERED = 65_536
-_COUNT: LiteralString = """
+_COUNT: LiteralString = f"""
     insert into rate_windows as w (caller, minute, requests) values (%(caller)s, %(minute)s, %(requests)s)
     on conflict (caller) do update set
-        requests = case when w.minute >= excluded.minute then least(w.requests, 1000000000) else 0 end
-                   + excluded.requests,
-        minute = greatest(w.minute, excluded.minute)
+        requests = case when {SAME_WINDOW} then least(w.requests, 1000000000) else 0 end + excluded.requests,
+        minute = {WINDOW}
     returning requests
 """
 

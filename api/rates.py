@@ -25,6 +25,12 @@ MOST = 64
 IDLE_SECONDS = 1.0
 """What is not used for so long goes back."""
 
+SAME_WINDOW: LiteralString = "w.minute between excluded.minute and excluded.minute + 1"
+"""Whether what is counted in `w` counts for a request: of its minute, or of the next, which another has just begun.
+One that is further ahead was written before the database's clock went back, and would last as long as it went."""
+WINDOW: LiteralString = f"case when {SAME_WINDOW} then w.minute else excluded.minute end"
+"""The minute to count in."""
+
 _REMEMBERED = 4096
 _RETURN: LiteralString = """
     update rate_windows w set requests = greatest(0, least(w.requests, o.requests_per_minute) - %(unused)s)
@@ -34,16 +40,15 @@ _RETURN: LiteralString = """
 """
 """Nothing is given back where the minute is over or the limit was changed meanwhile."""
 
-_MORE: LiteralString = """
+_MORE: LiteralString = f"""
     with limits as (select id, requests_per_minute as most from organizations where id = %(organization)s),
     counted as (
         insert into rate_windows as w (caller, minute, requests)
         select id, floor(extract(epoch from clock_timestamp()) / 60)::bigint, %(more)s::int from limits
         where most >= %(more)s::int
         on conflict (caller) do update set
-            requests = case when w.minute >= excluded.minute then w.requests else 0 end + excluded.requests,
-            minute = greatest(w.minute, excluded.minute)
-        where case when w.minute >= excluded.minute then w.requests else 0 end + excluded.requests
+            requests = case when {SAME_WINDOW} then w.requests else 0 end + excluded.requests, minute = {WINDOW}
+        where case when {SAME_WINDOW} then w.requests else 0 end + excluded.requests
               <= (select most from limits)
         returning minute, requests
     )

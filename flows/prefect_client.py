@@ -13,9 +13,9 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, WorkerStatus
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.states import Cancelled, Crashed
+from prefect.states import Cancelled, Crashed, Scheduled
 
-from flows import prefect_login
+from flows import prefect_login, server_clock
 from retrieval.jobs import shares
 from retrieval.jobs.batches import Batch
 from retrieval.sources import CONNECTORS, slug
@@ -86,6 +86,7 @@ async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
         tags=tags(batch),
         idempotency_key=batch.idempotency_key,
         work_queue_name=batch.queue,
+        state=Scheduled(scheduled_time=await server_clock.now(client)),
     )
     return str(run.id)
 
@@ -99,6 +100,7 @@ async def start_evaluation(client: PrefectClient, run_id: str, attempt: int, ask
         name=f"evaluation {run_id}",
         idempotency_key=f"{run_id}-{attempt}-{asked}",
         work_queue_name=shares.DEFAULT,
+        state=Scheduled(scheduled_time=await server_clock.now(client)),
     )
 
 

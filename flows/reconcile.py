@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import structlog
 from prefect.client.orchestration import PrefectClient
 
-from flows import prefect_client
+from flows import prefect_client, server_clock
 from flows.lanes import Lane
 from flows.prefect_client import GONE, INTERRUPTED, Seen
 from retrieval.database.database import Database, passing_over
@@ -24,28 +24,33 @@ BEGUN = LIVE - {"SCHEDULED"}
 DEAD = frozenset({"CRASHED", "FAILED"})
 WEIGHTS = {"again": 0, "lost": losses.LOSS, "died": losses.DEATH}
 """How much each end of a flow run is held against what it was working on."""
-UNKNOWN_FOR = timedelta(seconds=10)
+UNKNOWN_FOR = 10.0
 """A run that the server does not know is lost, but only after a moment: it may just have been created."""
 
 
 def decide(batch: Open, state: Seen | None, now: datetime, *, lease: timedelta) -> str:
     """What to do with a batch: `wait`, `again` after an orderly interruption, `lost`, `died` or `cancel`.
 
-    `state` is its flow run's, None if Prefect has none.
+    `state` is its flow run's, None if Prefect has none; `now` as its server's clock says.
     """
     if state is not None and _is_cancelled(batch, state):
         return "cancel"
-    if batch.released or (state is not None and state.name == INTERRUPTED):
+    if batch.released or (state is not None and (state.name == INTERRUPTED or _is_far(state, now, lease))):
         return "again"
     if state is None:
-        lost = batch.lease_lost or (not batch.claimed and now - batch.dispatched_at > UNKNOWN_FOR)
+        lost = batch.lease_lost or (not batch.claimed and abs(batch.dispatched) > UNKNOWN_FOR)
         return "lost" if lost else "wait"
     if state.type in DEAD:
         return "lost" if state.name == GONE else "died"
     if batch.lease_lost or state.type not in LIVE:
         return "lost"
-    stuck = not batch.claimed and state.type in BEGUN and now - state.since > lease
+    stuck = not batch.claimed and state.type in BEGUN and abs(now - state.since) > lease
     return "lost" if stuck else "wait"
+
+
+def _is_far(state: Seen, now: datetime, lease: timedelta) -> bool:
+    """Whether Prefect's clock has gone back since it was scheduled: no worker is given it before it has caught up."""
+    return state.type == "SCHEDULED" and state.since - now > lease
 
 
 def _is_cancelled(batch: Open, state: Seen) -> bool:
@@ -56,12 +61,13 @@ def _is_cancelled(batch: Open, state: Seen) -> bool:
 
 async def once(lane: Lane, client: PrefectClient, *, attempts: int, lease: timedelta) -> int:
     """Look at every open batch; how many were taken back or ended."""
-    opened = await lane.run(batches.open_batches)
+    opened = await lane.run(batches.open_batches, seconds=lease.total_seconds())
     states = await prefect_client.states(client, [batch.flow_run_id for batch in opened])
+    now = await server_clock.now(client) if opened else server_clock.START
     acted = 0
     for batch in opened:
         state = states.get(batch.flow_run_id)
-        action = decide(batch, state, datetime.now(UTC), lease=lease)
+        action = decide(batch, state, now, lease=lease)
         if action == "wait":
             continue
         if not await lane.run(_recover, batch, action, attempts):

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from abc import ABC
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
 import structlog
 from prefect.client.orchestration import PrefectClient
+from prefect.exceptions import ObjectNotFound
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 
+from flows import server_clock
 from flows.prefect_client import AWAY
 
 if TYPE_CHECKING:
@@ -99,7 +102,15 @@ class ClaimingWorker(BaseWorker[C, V, R], ABC):
         return list(waiting)
 
     async def _get_scheduled_flow_runs(self) -> list[WorkerFlowRunResponse]:
-        return self.fitting(await super()._get_scheduled_flow_runs())
+        """As the base class does, but by the server's clock."""
+        before = await server_clock.now(self.client) + timedelta(seconds=self._prefetch_seconds)
+        try:
+            waiting = await self.client.get_scheduled_flow_runs_for_work_pool(
+                work_pool_name=self._work_pool_name, scheduled_before=before, work_queue_names=list(self._work_queues)
+            )
+        except ObjectNotFound:  # the pool: it is made with the next registration
+            return []
+        return self.fitting(waiting)
 
     async def _propose_pending_state(self, flow_run: FlowRun) -> bool:
         """Shielded: an answer lost to a shutdown would leave the run Pending for ever."""

@@ -77,7 +77,7 @@ def again(db: Database, batch: Open, *, weight: int = 0, attempts: int = 1) -> b
         connection.execute(_NEXT_ATTEMPT, values)
         breakers.let_go(connection, batch.id)
     if hopeless:
-        last = Open(batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched_at=batch.dispatched_at)
+        last = Open(batch.id, batch.attempt + 1, "", claimed=False, lease_lost=False, dispatched=batch.dispatched)
         reason = "The worker died or failed again and again before it could begin; see the flow run in Prefect."
         batches.end(db, last, status=DocumentStatus.FAILED, error=reason)
     return True

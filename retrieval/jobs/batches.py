@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import LiteralString
 
 from psycopg import Connection
@@ -63,9 +62,14 @@ class Open:
     flow_run_id: str
     claimed: bool
     lease_lost: bool
-    dispatched_at: datetime
+    dispatched: float
+    """How many seconds ago; negative where the database's clock has gone back since."""
     released: bool = False
     """Handed back in good order."""
+
+
+LATEST = 3
+"""Times a lease, and a minute, after which none ends: workers on other machines may have longer ones."""
 
 
 class Superseded(Fatal):
@@ -245,14 +249,21 @@ def hand_back(
     return left
 
 
-def open_batches(db: Database) -> list[Open]:
-    """Everything that was dispatched and is not finished."""
+def open_batches(db: Database, *, seconds: float = 30) -> list[Open]:
+    """Everything that was dispatched and is not finished. `seconds`: of a lease.
+
+    A lease that ends later than any can was written before the database's clock went back. It counts as lost: for as
+    long as the clock went, nobody could tell whether its holder lives.
+    """
     rows = db.rows(
         """
-        select id, attempt, flow_run_id, lease_until is not null as claimed, dispatched_at,
-               coalesce(lease_until < now(), false) as lease_lost, released
+        select id, attempt, flow_run_id, lease_until is not null as claimed,
+               extract(epoch from now() - dispatched_at)::float8 as dispatched, released,
+               coalesce(lease_until < now() or lease_until > now() + make_interval(secs => %(latest)s), false)
+                   as lease_lost
         from batches where finished_at is null and dispatched_at is not null order by created_at limit 1000
-        """
+        """,
+        {"latest": LATEST * seconds + 60},
     )
     return [Open(**row) for row in rows]
 

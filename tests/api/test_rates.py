@@ -222,3 +222,33 @@ def test_what_is_lent_and_not_used_goes_back_and_a_revoked_key_is_refused_at_onc
     for key in api_keys.list_all(org.db, org.id):
         assert api_keys.revoke(org.db, org.id, key.id)
     assert_error(org.client.get("/v1/keys/current"), 401, "UNAUTHORIZED")
+
+
+@pytest.mark.decision("H373")
+@pytest.mark.parametrize("minutes", [60, -60])
+def test_a_window_from_before_the_clock_went_back_is_over(organization, minutes):
+    """PostgreSQL's clock was an hour ahead and was set right: the full minute lasted for an hour."""
+    org = organization(requests_per_minute=LIMIT)
+    wait_for_a_fresh_minute(10)
+    org.db.rows(
+        "insert into rate_windows (caller, minute, requests)"
+        " values (%(id)s, floor(extract(epoch from now()) / 60)::bigint + %(minutes)s, %(limit)s)",
+        {"id": org.id, "minutes": minutes, "limit": LIMIT},
+    )
+    answers = [org.client.get("/v1/namespaces") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == [
+        str(LIMIT - taken) for taken in (1, 2, 3)
+    ]
+    assert all(0 <= int(answer.headers["x-ratelimit-reset"]) - time.time() <= 60 for answer in answers)
+
+
+@pytest.mark.decision("H373")
+def test_nobody_is_asked_to_wait_longer_than_a_minute(organization, monkeypatch):
+    """The clock of one API process is an hour behind the database's."""
+    org = organization(requests_per_minute=1)
+    wait_for_a_fresh_minute(10)
+    monkeypatch.setattr("api.auth.time.time", lambda moment=time.time: moment() - 3600)
+    answers = [org.client.get("/v1/namespaces") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert 1 <= int(answers[1].headers["retry-after"]) <= 60

@@ -37,6 +37,7 @@ USED = frozenset(
     {
         "prefect._internal.control_listener:_set_intent",
         "prefect.cli:app",
+        "prefect.client:base",
         "prefect.engine:handle_engine_signals",
         "prefect.events.clients:get_events_client",
         "prefect.filesystems:LocalFileSystem",
@@ -46,12 +47,15 @@ USED = frozenset(
         "prefect.server.api:server",
         "prefect.server.database.configurations:AioSqliteConfiguration",
         "prefect.utilities.callables:parameter_schema",
-        "super()._get_scheduled_flow_runs",
+        "prefect.utilities.math:clamped_poisson_interval",
         "super()._give_worker_labels_to_flow_run",
         "super()._propose_pending_state",
         "self._client",
+        "self._prefetch_seconds",
         "self._runs_task_group",
         "self._submitting_flow_run_ids",
+        "self._work_pool_name",
+        "self._work_queues",
     }
 )
 

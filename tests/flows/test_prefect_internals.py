@@ -15,6 +15,7 @@ from tests.architecture.test_prefect import USED
 PARAMETERS = {
     "prefect._internal.control_listener:_set_intent": ("value",),
     "prefect.cli:app": (),
+    "prefect.client.base:clamped_poisson_interval": ("average_interval", "clamping_factor"),
     "prefect.engine:handle_engine_signals": ("flow_run_id",),
     "prefect.events.clients:get_events_client": (),
     "prefect.filesystems:LocalFileSystem": ("basepath",),
@@ -24,8 +25,15 @@ PARAMETERS = {
     "prefect.server.api.server:create_app": ("final",),
     "prefect.server.database.configurations:AioSqliteConfiguration.begin_transaction": ("session", "with_for_update"),
     "prefect.utilities.callables:parameter_schema": ("fn",),
+    "prefect.utilities.math:clamped_poisson_interval": ("average_interval", "clamping_factor"),
     "prefect.workers.base:BaseJobConfiguration._base_environment": (),
     "prefect.workers.base:BaseWorker._get_scheduled_flow_runs": (),
+    "prefect.client.orchestration:PrefectClient.get_scheduled_flow_runs_for_work_pool": (
+        "work_pool_name",
+        "scheduled_before",
+        "work_queue_names",
+    ),
+    "prefect.client.orchestration:PrefectClient.hello": (),
     "prefect.workers.base:BaseWorker._give_worker_labels_to_flow_run": ("flow_run_id",),
     "prefect.workers.base:BaseWorker._propose_pending_state": ("flow_run",),
     "prefect.workers.base:BaseWorker._propose_submitting_state": ("flow_run",),
@@ -47,6 +55,13 @@ def test_a_worker_knows_which_runs_it_is_submitting():
     from prefect.workers.process import ProcessWorker
 
     assert ProcessWorker(work_pool_name="none")._submitting_flow_run_ids == set()
+
+
+def test_a_worker_knows_what_to_ask_its_pool_for():
+    from prefect.workers.process import ProcessWorker
+
+    worker = ProcessWorker(work_pool_name="none", work_queues=["short"], prefetch_seconds=3)
+    assert (worker._work_pool_name, set(worker._work_queues), worker._prefetch_seconds) == ("none", {"short"}, 3)
 
 
 @pytest.mark.parametrize("used", sorted(name for name in USED if name.startswith("prefect.")))

@@ -239,7 +239,7 @@ def test_a_batch_that_is_given_up_while_listing_says_why(db, new_scope):
     scope = new_scope()
     run = accept(db, scope)
     lease = claimed(db)
-    given_up = Open(lease.batch_id, 1, "run", claimed=True, lease_lost=True, dispatched_at=None)
+    given_up = Open(lease.batch_id, 1, "run", claimed=True, lease_lost=True, dispatched=0.0)
     batches.end(db, given_up, status="FAILED", error="It was tried 3 times.")
     after = read(db, scope, run)
     assert after.status == "COMPLETED"

@@ -13,7 +13,7 @@ LEASE = timedelta(seconds=30)
 
 
 def batch(*, claimed=False, lease_lost=False, age=60, released=False):
-    return Open("bat_1", 1, "run", claimed, lease_lost, NOW - timedelta(seconds=age), released)
+    return Open("bat_1", 1, "run", claimed, lease_lost, age, released)
 
 
 def state(name, age, called=""):
@@ -52,4 +52,22 @@ def state(name, age, called=""):
     ],
 )
 def test_every_state_leads_somewhere(held, seen, action):
+    assert decide(held, seen, NOW, lease=LEASE) == action
+
+
+@pytest.mark.decision("H373")
+@pytest.mark.parametrize(
+    ("held", "seen", "action"),
+    [
+        (batch(), state("SCHEDULED", -3600), "again"),
+        (batch(claimed=True), state("SCHEDULED", -3600), "again"),
+        (batch(), state("SCHEDULED", -5), "wait"),
+        (batch(), state("PENDING", -3600), "lost"),
+        (batch(claimed=True), state("RUNNING", -3600), "wait"),
+        (batch(age=-3600), None, "lost"),
+        (batch(age=-5), None, "wait"),
+    ],
+)
+def test_moments_that_are_still_to_come_were_written_before_a_clock_went_back(held, seen, action):
+    """Neither is waited for, however long it takes the clock to come there again."""
     assert decide(held, seen, NOW, lease=LEASE) == action
