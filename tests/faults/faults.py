@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.faults.place import LEASE, Place
 
 KILLED = ("api", "worker", "child", "dispatcher", "prefect")
+CLOCKS = ("api", "worker", "dispatcher", "prefect", "postgres")
+HOUR = 3600.0
 STOPPED = ("api", "worker", "child", "dispatcher", "prefect")
 
 
@@ -128,12 +131,44 @@ def _supervisor_killed(place: Place, seconds: float) -> None:
 def _disk_full(place: Place, seconds: float) -> None:
     """Nothing more goes onto the disk for files."""
     filler = place.files / "filler"
+    fill(filler)
+    time.sleep(seconds)
+    filler.unlink()
+
+
+def _jumped(role: str) -> Callable[[Place, float], None]:
+    """The clock of a role is an hour ahead or behind for a while, and then right again: it jumps both ways.
+
+    Odd tenths of a second lead ahead: so the plan's seed decides that, too.
+    """
+
+    def act(place: Place, seconds: float) -> None:
+        place.set_clock(role, HOUR if round(seconds * 10) % 2 else -HOUR)
+        time.sleep(seconds)
+        place.set_clock(role, 0)
+
+    return act
+
+
+def _database_full(place: Place, seconds: float) -> None:
+    """No room below PostgreSQL, its log of writes included; then its operator makes room, and starts it if it died."""
+    filler = place.folder / "db" / "filler"
+    fill(filler)
+    time.sleep(seconds)
+    filler.unlink()
+    if not place.postgres.lives():
+        place.postgres.start()
+
+
+def fill(filler: Path) -> None:
+    """Until nothing more goes onto its disk."""
     with suppress(OSError), filler.open("wb") as file:
         while True:
             file.write(bytes(1 << 20))
             file.flush()
-    time.sleep(seconds)
-    filler.unlink()
+    with suppress(OSError), filler.open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 10))
 
 
 def _refused(place: Place, seconds: float) -> None:
@@ -159,6 +194,8 @@ ACTIONS: dict[str, Callable[[Place, float], None]] = {
         for what, act in (("slow", _slow), ("cut", _cut), ("reset", _reset))
     },
     "account refuses": _refused,
+    **{f"clock of {role} jumps": _jumped(role) for role in CLOCKS},
+    "disk for the database full": _database_full,
 }
 LASTS = {
     **{f"SIGSTOP {role}": (1.0, 2.0 * LEASE) for role in STOPPED},
@@ -176,6 +213,8 @@ LASTS = {
         for what, longest in (("slow", 6.0), ("cut", 6.0), ("reset", 4.0))
     },
     "account refuses": (1.0, 5.0),
+    **{f"clock of {role} jumps": (3.0, 12.0) for role in CLOCKS},
+    "disk for the database full": (2.0, 6.0),
 }
 """Seconds, at least and at most."""
 
@@ -185,6 +224,9 @@ def able(place: Place) -> list[str]:
     lacks = {
         "disk for files full": not place.has_disk,
         "account refuses": place.sources is None,
+        "disk for the database full": not place.has_database_disk,
+        **{f"clock of {role} jumps": role not in place.clocks for role in CLOCKS},
+        "clock of prefect jumps": "prefect" not in place.clocks or place.prefect is None,
         **{f"{what} network to prefect": place.prefect is None for what in ("slow", "cut", "reset")},
         **{f"{what} network to bucket": place.sources is None for what in ("slow", "cut", "reset")},
     }

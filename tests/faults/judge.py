@@ -30,7 +30,10 @@ _ENDED = """
            string_agg(m.error, '; ') as errors
     from job_runs r left join run_documents m on m.job_run_id = r.id where r.id = any(%s) group by r.id
 """
-_AT_END = "select count(*) from run_documents where status not in ('QUEUED', 'PROCESSING')"
+_AT_END = """
+    select (select count(*) from run_documents where status not in ('QUEUED', 'PROCESSING'))
+         + (select count(*) from job_runs where finished_at is not null) as count
+"""
 _DOUBLE = {
     "documents of one name": "select name as what, count(*) from documents where deleted_at is null"
     " group by partition_id, name having count(*) > 1",

@@ -15,6 +15,7 @@ import httpx
 
 from local.processes import Process
 from tests.e2e.conftest import COMMAND
+from tests.faults.clock_site.clock_of import environment
 
 SECONDS = 120.0
 """In which it answers after a start."""
@@ -34,8 +35,9 @@ class _Group(Process):
 class OwnPrefect:
     """`retrieval prefect` in a home of its own, as on another machine; its database is a file there."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, clock: Path | None = None) -> None:
         self._home = home
+        self._clock = clock
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -46,6 +48,7 @@ class OwnPrefect:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
         own |= {"RETRIEVAL_HOME": str(self._home), "RETRIEVAL_PREFECT_PORT": str(self.port)}
         own |= {"RETRIEVAL_PREFECT_LOGIN": LOGIN, "DO_NOT_TRACK": "1"}
+        own |= environment(self._clock) if self._clock else {}
         with self._home.with_suffix(".log").open("ab") as log:
             self._process = subprocess.Popen(
                 [COMMAND, "prefect"], env=own, stdout=log, stderr=log, start_new_session=True
