@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from datetime import UTC, datetime
 from typing import Literal, TextIO
 
@@ -12,6 +11,7 @@ import msgspec
 import structlog
 
 from retrieval import redaction
+from retrieval.logs import Lossy
 
 log = structlog.get_logger()
 
@@ -62,7 +62,7 @@ class AccessLog:
         if self._lines:
             text = "\n".join(self._lines) + "\n"
             self._lines.clear()
-            stream = self._stream or sys.stderr
+            stream = self._stream or Lossy()
             stream.write(text)
             stream.flush()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -24,7 +25,9 @@ _STOP_SECONDS = 45.0
 
 
 def say(line: str) -> None:
-    print(line, flush=True)
+    """A line for whoever looks on; lost where it goes to a disk that is full."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
 
 
 def up(settings: Settings, *, show_key: bool) -> int:

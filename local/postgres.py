@@ -33,6 +33,8 @@ VERSION = "18"
 _SOCKET_LIMIT = 107
 _SOCKET_NAME = "/.s.PGSQL.5432"
 _READY_SECONDS = 60.0
+ROOM = 32 << 20
+"""Bytes: two segments of the log of writes, which a recovery begins."""
 
 _started: dict[Path, subprocess.Popen[bytes]] = {}
 """What `start` began in this process, by home: `stop` or the next `start` reaps it."""
@@ -93,6 +95,18 @@ def prepare(home: Path) -> Cluster:
     if not cluster.data.exists():
         _create(cluster)
     return cluster
+
+
+def lacks_room(cluster: Cluster) -> str | None:
+    """A sentence if its disk is too full for a recovery; None with room, or without data."""
+    with contextlib.suppress(OSError):
+        free = shutil.disk_usage(cluster.data).free
+        if free < ROOM:
+            return (
+                f"the disk of {cluster.data} is full ({free >> 20} MB free, it takes {ROOM >> 20}). Make room; it is "
+                "started by itself then, and nothing that was accepted is lost."
+            )
+    return None
 
 
 def command(cluster: Cluster) -> list[str]:

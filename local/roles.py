@@ -61,6 +61,7 @@ def embedded_postgres(cluster: Cluster, environment: dict[str, str]) -> Role:
         grace=6,
         identity=cluster.identity,
         before=lambda: _again(cluster),
+        lacks=lambda: postgres.lacks_room(cluster),
     )
 
 

@@ -24,6 +24,7 @@ _WINDOW = 60.0
 _DEATHS = 6
 _DEATHS_BEFORE_READY = 3
 _LONGEST_PAUSE = 8.0
+_LOOK_AGAIN = 1.0
 _BOUND_LOGS_EVERY = 30.0
 _READ_LOGS_EVERY = 2.0
 
@@ -49,6 +50,8 @@ class Role:
     identity: Identity = field(default_factory=Identity)
     before: Callable[[], None] | None = None
     """Runs before each restart."""
+    lacks: Callable[[], str | None] | None = None
+    """What it cannot run without and a person has to see to, as a sentence; it is started again once that is there."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class _Child:
     was_ready: bool = False
     deaths: deque[float] = field(default_factory=deque)
     restart_at: float | None = None
+    lacked: str | None = None
 
 
 @dataclass(slots=True)
@@ -85,6 +89,7 @@ class Supervisor:
         self._stop_requests = 0
         self._next_bound = 0.0
         self._next_read = 0.0
+        self._is_saved = True
 
     def listen(self) -> None:
         """From now on SIGINT and SIGTERM ask for an orderly end, and a second one for a quick one."""
@@ -164,6 +169,8 @@ class Supervisor:
             self._look_at(child)
         self._read_logs()
         if time.monotonic() > self._next_bound:
+            if not self._is_saved:
+                self._save()
             self._next_bound = time.monotonic() + _BOUND_LOGS_EVERY
             logs.bound(self._home)
 
@@ -204,7 +211,7 @@ class Supervisor:
     def _look_at(self, child: _Child) -> None:
         if child.restart_at is not None:
             if time.monotonic() >= child.restart_at:
-                self._restart(child)
+                self._restart_unless_it_lacks(child)
         elif (code := child.process.poll()) is not None:
             self._on_death(child, code)
         elif child.record.state == "starting" and _settled(child) and child.role.ready():
@@ -212,6 +219,18 @@ class Supervisor:
             self._save()
             if child.record.restarts:
                 self._say(f"{child.role.name} is up again.")
+
+    def _restart_unless_it_lacks(self, child: _Child) -> None:
+        """Where it lacks something, look again soon: it would die of the same, and then everything would be stopped."""
+        lacks = child.role.lacks() if child.role.lacks else None
+        if lacks is None:
+            child.lacked = None
+            self._restart(child)
+            return
+        if lacks != child.lacked:
+            self._say(f"{child.role.name} is not started: {lacks}")
+        child.lacked, child.restart_at = lacks, time.monotonic() + _LOOK_AGAIN
+        child.deaths.clear()
 
     def _restart(self, child: _Child) -> None:
         if child.role.before:
@@ -229,7 +248,8 @@ class Supervisor:
         while child.deaths[0] < now - _WINDOW:
             child.deaths.popleft()
         story = f"{name} died ({_reason(code)}).\n{logs.tail(self._home, name, since=child.log_offset)}"
-        if len(child.deaths) >= (_DEATHS if child.was_ready else _DEATHS_BEFORE_READY):
+        most = _DEATHS if child.was_ready else _DEATHS_BEFORE_READY
+        if len(child.deaths) >= most and not (child.role.lacks and child.role.lacks()):
             raise LocalError(
                 f"{story}\n  It died {len(child.deaths)} times within a minute; everything is stopped. "
                 f"Its log: {logs.path(self._home, name)}"
@@ -266,7 +286,12 @@ class Supervisor:
         return file.stat().st_size if file.exists() else 0
 
     def _save(self) -> None:
-        instance.save(self._home, self._record)
+        """On a full disk the last state stays; what happens next is written when there is room again."""
+        try:
+            instance.save(self._home, self._record)
+            self._is_saved = True
+        except OSError:
+            self._is_saved = False
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         self._stop_requests += 1

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
 from retrieval import redaction
 from retrieval.settings import Settings
+
+
+class Lossy(io.TextIOBase):
+    """Standard error, but what cannot be written is lost: a disk that is full must not end what is logged of it."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            sys.stderr.flush()
 
 
 def configure(settings: Settings, *, role: str) -> None:
@@ -28,7 +44,7 @@ def configure(settings: Settings, *, role: str) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", Lossy())),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(role=role)

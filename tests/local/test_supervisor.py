@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,24 @@ def test_a_role_that_keeps_dying_stops_everything_with_its_last_words(
     supervisor.start(_role(record, tmp_path, "raise SystemExit('the disk is full')"))
     with pytest.raises(LocalError, match=r"(?s)sample died \(exit code 1\).*the disk is full.*[36] times.*sample\.log"):
         _until(supervisor, lambda: False)
+
+
+@pytest.mark.decision("H374")
+def test_a_role_that_lacks_something_is_waited_for_and_stops_nothing(
+    supervisor: Supervisor, record: Record, said: list[str], tmp_path: Path
+) -> None:
+    """PostgreSQL on a full disk died six times in a minute, and the whole service with it."""
+    room = tmp_path / "room"
+    program = f"import pathlib, time; assert pathlib.Path({str(room)!r}).exists(), 'no room'; time.sleep(60)"
+    plain = _role(record, tmp_path, program)
+    supervisor.start(replace(plain, lacks=lambda: None if room.exists() else "there is no room. Make some."))
+    _until(supervisor, lambda: record.roles[0].state == "restarting")
+    ends = time.monotonic() + 5
+    _until(supervisor, lambda: time.monotonic() > ends)
+    assert record.roles[0].restarts == 0
+    assert [line for line in said if "not started" in line] == ["sample is not started: there is no room. Make some."]
+    room.touch()
+    _until(supervisor, lambda: record.roles[0].restarts == 1 and record.roles[0].state == "up")
 
 
 def test_an_errand_gives_its_output_and_a_failed_one_its_log(

@@ -1,0 +1,37 @@
+"""Logs on a disk that is full: lines are lost, and nothing else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import asyncio, sys
+import structlog
+from api.access_log import AccessLog
+from retrieval import logs
+from retrieval.settings import Settings
+
+logs.configure(Settings(), role="api")
+structlog.get_logger().warning("disk.full", what="a line")
+structlog.get_logger().error("disk.full", what="another")
+
+async def answered():
+    lines = AccessLog("console")
+    lines.answered("req_1", "GET", "/v1/namespaces", 200, None, 1.0)
+    lines.write()
+
+asyncio.run(answered())
+print("went on")
+"""
+
+
+@pytest.mark.decision("H374")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_line_that_cannot_be_written_ends_nothing():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=full, text=True, check=False
+        )
+    assert (done.returncode, done.stdout) == (0, "went on\n")
