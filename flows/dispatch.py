@@ -24,9 +24,10 @@ from flows.prefect_internals import patience as patience_of_prefect
 from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import logs, settings
 from retrieval.connections import schedules as connections_by_schedule
+from retrieval.database import lost_hosts
 from retrieval.database.database import AWAY, Database
 from retrieval.evaluations import runs
-from retrieval.jobs import batches, notifications, patience, shares
+from retrieval.jobs import batches, breakers, notifications, patience, shares
 from retrieval.jobs.runs import CHANNEL
 from retrieval.maintenance import garbage
 from retrieval.maintenance.index_upkeep import Upkeep
@@ -169,6 +170,7 @@ class Dispatcher:
                         at_work = await lane.run(shares.at_work)
                         closed = await prefect_client.closed(client, self.config.work_pool, at_work)
                         await lane.run(shares.close, closed)
+                    await lane.run(breakers.set_right)
                     if await reconcile.once(lane, client, attempts=attempts, lease=lease):
                         self.wake.set()
                 self.pulse.succeeded("reconcile")
@@ -242,7 +244,9 @@ class Dispatcher:
 
     async def listen(self, lane: Lane) -> None:
         """Wake the dispatcher whenever the API says that a job run waits."""
-        connection = await psycopg.AsyncConnection.connect(lane.db.url, autocommit=True)
+        connection = await psycopg.AsyncConnection.connect(
+            lane.db.url, autocommit=True, **lost_hosts.options(lane.db.url)
+        )
         async with connection:
             await connection.execute("listen " + CHANNEL)
             self.wake.set()

@@ -13,6 +13,7 @@ import structlog
 
 from flows import prefect_client
 from retrieval import settings
+from retrieval.database import lost_hosts
 from retrieval.database.database import AWAY
 from retrieval.jobs.notifications import FLOW_RUNS, LISTENER
 
@@ -73,7 +74,7 @@ class Alarm:
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(
-                    url, autocommit=True, application_name=LISTENER
+                    url, autocommit=True, application_name=LISTENER, **lost_hosts.options(url)
                 ) as connection:
                     await connection.execute("listen " + FLOW_RUNS)
                     self._ringing.set()

@@ -17,7 +17,7 @@ from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
-from retrieval.database import halves
+from retrieval.database import halves, lost_hosts
 from retrieval.database.sessions import PLANS, ThreadConnection
 from retrieval.database.statements import ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
@@ -229,7 +229,7 @@ class Database:
                 self._pool = ConnectionPool(
                     self._url,
                     connection_class=ThreadConnection,
-                    kwargs={"row_factory": dict_row, "autocommit": True, "application_name": self._name},
+                    kwargs=self._options(),
                     min_size=1,
                     max_size=self._size,
                     timeout=WAIT,
@@ -247,7 +247,7 @@ class Database:
                 AsyncConnectionPool(
                     self._url,
                     connection_class=LoopConnection,
-                    kwargs={"row_factory": dict_row, "autocommit": True, "application_name": self._name},
+                    kwargs=self._options(),
                     min_size=1,
                     max_size=self._size,
                     timeout=WAIT,
@@ -261,6 +261,14 @@ class Database:
         if self._async_pool.pool.closed:
             await self._async_pool.pool.open(wait=False)
         return self._async_pool
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "row_factory": dict_row,
+            "autocommit": True,
+            "application_name": self._name,
+            **lost_hosts.options(self._url),
+        }
 
     def _configure(self, connection: Connection[Row]) -> None:
         if self._limits:

@@ -1,0 +1,37 @@
+"""A PostgreSQL whose machine falls silent is found out within seconds, by every connection of the service."""
+
+import psycopg
+import pytest
+
+from retrieval.database import lost_hosts
+from retrieval.database.database import Database
+
+URL = "postgresql://name@127.0.0.1/retrieval"
+
+
+@pytest.mark.decision("H375")
+def test_a_silent_host_is_found_out_unless_the_address_says_otherwise():
+    """By the system's own limits the dispatcher waited for 15 minutes, and whoever only listened for two hours."""
+    assert lost_hosts.options(URL) == lost_hosts.USUAL
+    assert lost_hosts.USUAL["tcp_user_timeout"] <= 20_000
+    idle, interval, count = (lost_hosts.USUAL[f"keepalives_{name}"] for name in ("idle", "interval", "count"))
+    assert idle + interval * count <= 25
+    assert "keepalives_idle" not in lost_hosts.options(URL + "?keepalives_idle=60")
+    assert "connect_timeout" not in lost_hosts.options("host=db connect_timeout=3")
+
+
+@pytest.mark.decision("H375")
+def test_the_pools_connections_say_so(monkeypatch, database_url):
+    asked = []
+    connect = psycopg.Connection.connect.__func__
+
+    def noted(cls, conninfo="", **named):
+        asked.append(named)
+        return connect(cls, conninfo, **named)
+
+    monkeypatch.setattr(psycopg.Connection, "connect", classmethod(noted))
+    db = Database(database_url)
+    assert db.row("select 1 as one") == {"one": 1}
+    db.close()
+    assert all(lost_hosts.USUAL.items() <= named.items() for named in asked)
+    assert asked
