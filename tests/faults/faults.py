@@ -156,8 +156,7 @@ def _database_full(place: Place, seconds: float) -> None:
     fill(filler)
     time.sleep(seconds)
     filler.unlink()
-    if not place.postgres.lives():
-        place.postgres.start()
+    place.postgres.until_up()
 
 
 def fill(filler: Path) -> None:

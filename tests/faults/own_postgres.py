@@ -72,8 +72,14 @@ class OwnPostgres:
             return False
         return True
 
-    def lives(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+    def until_up(self) -> None:
+        """Until it answers; started again if it has ended."""
+        deadline = time.monotonic() + SECONDS
+        while not self._answers() and time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                return self.start()
+            time.sleep(0.5)
+        return None
 
     def kill(self) -> None:
         """All of its processes, at once."""

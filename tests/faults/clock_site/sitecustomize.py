@@ -2,7 +2,9 @@
 `clock.ROLE` in the instance's home. On `PYTHONPATH` of the services that `tests/faults` starts, and nowhere else."""
 
 import os
+import select
 import sys
+import time
 from pathlib import Path
 
 ROLES = {"api": "api", "flows.dispatch": "dispatcher", "prefect": "worker"}
@@ -15,3 +17,12 @@ if role and "FAKETIME_TIMESTAMP_FILE" not in os.environ and clock.exists():
     from clock_of import environment  # type: ignore[import-not-found]
 
     os.execve(sys.executable, sys.orig_argv, os.environ | environment(clock))
+
+
+def sleep(seconds: float) -> None:
+    """libfaketime 0.9.10 refuses the call that Python's own makes: to sleep until a moment of the monotonic clock."""
+    select.select([], [], [], seconds)
+
+
+if "FAKETIME_TIMESTAMP_FILE" in os.environ:
+    time.sleep = sleep
