@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -79,15 +80,21 @@ async def start(client: PrefectClient, batch: Batch) -> str:
 
 
 async def _create(client: PrefectClient, deployment: UUID, batch: Batch) -> str:
-    run = await client.create_flow_run_from_deployment(
-        deployment,
-        parameters={"batch_id": batch.id, "attempt": batch.attempt},
-        name=_name(batch),
-        tags=tags(batch),
-        idempotency_key=batch.idempotency_key,
-        work_queue_name=batch.queue,
-        state=Scheduled(scheduled_time=await server_clock.now(client)),
-    )
+    """ObjectNotFound where the server does not know the deployment, which Prefect's client does not tell by itself."""
+    try:
+        run = await client.create_flow_run_from_deployment(
+            deployment,
+            parameters={"batch_id": batch.id, "attempt": batch.attempt},
+            name=_name(batch),
+            tags=tags(batch),
+            idempotency_key=batch.idempotency_key,
+            work_queue_name=batch.queue,
+            state=Scheduled(scheduled_time=await server_clock.now(client)),
+        )
+    except PrefectHTTPStatusError as error:
+        if error.response.status_code == HTTPStatus.NOT_FOUND:
+            raise ObjectNotFound(error) from error
+        raise
     return str(run.id)
 
 
