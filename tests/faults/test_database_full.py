@@ -1,5 +1,6 @@
 """No room below PostgreSQL, for longer than a minute and really: a small disk is filled while texts are sent."""
 
+import shutil
 import subprocess
 import time
 from contextlib import suppress
@@ -43,6 +44,7 @@ def disk(request, tmp_path):
         yield service, mounted / "filler"
     finally:
         (mounted / "filler").unlink(missing_ok=True)
+        shutil.copytree(home / "logs", tmp_path / "logs")  # for whoever wants to know why it failed
         with suppress(Exception):
             service.down()
         subprocess.run(["umount", "--lazy", str(mounted)], check=False)
