@@ -17,8 +17,8 @@ from tests.faults.stream import Stream
 
 OPEN_SECONDS = LEASE + 30.0
 """In which every job run ends or is worked on once nothing fails any more (what the service promises)."""
-PAUSE_SECONDS = 15.0
-"""So long after that nothing may come to its end while anything is open."""
+PAUSE_SECONDS = 30.0
+"""So long after that nothing may come further while anything is open: a window of documents is embedded in one step."""
 LATEST_SECONDS = 240.0
 """In which what has piled up is through, on a machine that has little else to do."""
 SWEPT_SECONDS = 60.0
@@ -30,10 +30,13 @@ _ENDED = """
            string_agg(m.error, '; ') as errors
     from job_runs r left join run_documents m on m.job_run_id = r.id where r.id = any(%s) group by r.id
 """
-_AT_END = """
-    select (select count(*) from run_documents where status not in ('QUEUED', 'PROCESSING'))
-         + (select count(*) from job_runs where finished_at is not null) as count
+_SO_FAR = """
+    select (select count(*) from job_runs where finished_at is not null) as runs,
+           (select jsonb_object_agg(stage, documents) from (
+                select status || ' ' || coalesce(stage, '') as stage, count(*) as documents
+                from run_documents group by 1) stages) as documents
 """
+"""How far everything is."""
 _DOUBLE = {
     "documents of one name": "select name as what, count(*) from documents where deleted_at is null"
     " group by partition_id, name having count(*) > 1",
@@ -78,13 +81,13 @@ def judge(place: Place, stream: Stream, dice: random.Random, patience: float) ->
 def _until_ended(connection: psycopg.Connection[dict[str, Any]], patience: float) -> list[str]:
     """Waits until every job run has ended. What is wrong: one that is left alone, or too many for too long.
 
-    What has piled up takes as long as it takes; but once a lease and 30 s are over, something ends all the time.
+    What has piled up takes as long as it takes; but once a lease and 30 s are over, something gets on all the time.
     """
     began = moved = time.monotonic()
-    before = -1
+    before = None
     while still := _open(connection):
-        now, ended = time.monotonic(), _count(connection, _AT_END)
-        moved, before = (now, ended) if ended != before else (moved, before)
+        now, far = time.monotonic(), connection.execute(_SO_FAR.encode()).fetchone()
+        moved, before = (now, far) if far != before else (moved, before)
         if now - began > OPEN_SECONDS * patience and now - moved > PAUSE_SECONDS * patience:
             return [f"{len(still)} job runs are open, and none has moved for {now - moved:.0f} s: {still[:3]}"]
         if now - began > LATEST_SECONDS * patience:
