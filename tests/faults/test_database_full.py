@@ -21,25 +21,23 @@ LOG_AFTER = 20.0
 GOES_ON_SECONDS = 120.0
 
 
-@pytest.fixture(params=["postgres", ""], ids=["data", "home"])
-def disk(request, tmp_path):
-    """A small disk for PostgreSQL's data alone, or for the whole home: logs, Prefect's database and files, too."""
+@pytest.fixture
+def disk(tmp_path):
+    """A small disk for PostgreSQL's data alone."""
     home = tmp_path / "home"
-    mounted = home / request.param
+    mounted = home / "postgres"
     service = Service(home)
     service.expects_kills()
     home.mkdir(mode=0o755)
-    if request.param:
-        service.up()
-        service.down()
-        mounted.rename(home / "aside")
-        mounted.mkdir(mode=0o700)
+    service.up()
+    service.down()
+    mounted.rename(home / "aside")
+    mounted.mkdir(mode=0o700)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0700", "full", str(mounted)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no disk can be mounted on this machine: that takes root")
     try:
-        if request.param:
-            subprocess.run(["cp", "-a", f"{home}/aside/.", str(mounted)], check=True)
+        subprocess.run(["cp", "-a", f"{home}/aside/.", str(mounted)], check=True)
         service.up()
         yield service, mounted / "filler"
     finally:
