@@ -25,7 +25,7 @@ SUITE = (
     Bench("llamaindex", "CPU a document beside LlamaIndex", ("--texts", "200", "--rounds", "3"), 180),
     Bench("search_scale", "search beside a plain pgvector table", ("--chunks", "30000", "--seconds", "4"), 180),
     Bench("access", "search for a user beside the application's", ("--chunks", "10000", "--rounds", "3"), 60),
-    Bench("cranfield", "the service: quality, ingestion, latency, idle", ("--texts", "500"), 200, needs="cranfield"),
+    Bench("cranfield", "the service: quality, ingestion, latency, idle", ("--texts", "500"), 230, needs="cranfield"),
     Bench("workers", "1 and 2 workers on one pool", ("--workers", "1", "2", "--texts", "300", "--rounds", "1"), 150),
     Bench(
         "neighbour",

@@ -189,7 +189,7 @@ def _reads(db: database.Database, scope: Scope, store: PgVectorStore, query: Any
     found = []
     with db.transaction() as connection:
         for statement, params in seen.items():
-            if not statement.lstrip().startswith(("select", "with")):
+            if not isinstance(statement, str) or not statement.lstrip().startswith(("select", "with")):
                 continue
             row = connection.execute(b"explain (analyze, buffers, format json) " + statement.encode(), params)
             plan = (row.fetchone() or {})["QUERY PLAN"][0]["Plan"]

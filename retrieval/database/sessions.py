@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import LiteralString
 
-from psycopg import Connection
+from psycopg import Connection, sql
 from psycopg.rows import DictRow
 
 from retrieval.database.statements import ONCE, PLANS_SECONDS
 
 PLANS = "plan_cache_mode"
-_SET: LiteralString = "select set_config(n, v, %(here)s) from unnest(%(names)s::text[], %(values)s::text[]) s(n, v)"
 
 
 class ThreadConnection(Connection[DictRow]):
@@ -31,7 +31,7 @@ class ThreadConnection(Connection[DictRow]):
         """From now on with these settings; plans made once are forgotten every `PLANS_SECONDS`, as tables grow."""
         missing = {name: value for name, value in settings.items() if self.chosen.get(name) != value}
         if missing:
-            self.execute(_SET, {"here": False, "names": list(missing), "values": list(missing.values())})
+            self.execute(_set("session", tuple(missing.items())), prepare=False)
             self.chosen = {**self.chosen, **missing}
         if settings.get(PLANS) != ONCE:
             return
@@ -48,4 +48,11 @@ class ThreadConnection(Connection[DictRow]):
 
     def choose_here(self, settings: Mapping[str, str]) -> None:
         """Until the end of the transaction that is open."""
-        self.execute(_SET, {"here": True, "names": list(settings), "values": list(settings.values())})
+        self.execute(_set("local", tuple(settings.items())), prepare=False)
+
+
+@lru_cache(maxsize=256)
+def _set(until: LiteralString, settings: tuple[tuple[str, str], ...]) -> sql.Composed:
+    """One text for all: half of the time of `set_config` with values."""
+    each = sql.SQL(f"set {until} {{}} = {{}}")
+    return sql.SQL("; ").join(each.format(sql.Identifier(*name.split(".")), sql.Literal(v)) for name, v in settings)

@@ -309,18 +309,18 @@ class _Search:
         if self.query.keyword_weight <= 0:
             return _Words(keyword.Terms(self.partition))
         where = self.query.where
-        with self.clock("keyword_ms"):
-            with self.db.tuned() as connection:
-                terms = keyword.terms(connection, self.partition, self.query.text, self.language, self.languages)
-                if not terms.names:
-                    return _Words(terms)
-                if where is None or not where.narrows():
-                    ranking = rank(connection, terms, near)
-                    best = ranking.best(wanted)
-                    others = set(ranking.near) - {one.chunk_id for one in best}
-                    return _Words(terms, [*best, *ranking.of(sorted(others))])
-            with self.db.transaction() as connection:
+        narrowed = where is not None and where.narrows()  # those statements are planned for their values anyway
+        opened = self.db.transaction() if narrowed else self.db.tuned()
+        with self.clock("keyword_ms"), opened as connection:
+            terms = keyword.terms(connection, self.partition, self.query.text, self.language, self.languages)
+            if not terms.names:
+                return _Words(terms)
+            if where is not None and narrowed:
                 return _Words(terms, filtered.best(connection, terms, wanted, where, near))
+            ranking = rank(connection, terms, near)
+            best = ranking.best(wanted)
+            others = set(ranking.near) - {one.chunk_id for one in best}
+            return _Words(terms, [*best, *ranking.of(sorted(others))])
 
     def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""

@@ -397,7 +397,7 @@ def test_a_search_is_a_few_statements_and_no_transaction(library, find, monkeypa
     for _ in range(20):  # each connection of the pool is set once
         asked.clear()
         found = find("wing layer", **hybrid(weight))
-        if not any("set_config" in statement for statement in asked):
+        if all(isinstance(statement, str) for statement in asked):
             break
     assert found == before
     assert len(asked) == statements, asked
