@@ -52,7 +52,8 @@ class ThreadConnection(Connection[DictRow]):
 
 
 @lru_cache(maxsize=256)
-def _set(until: LiteralString, settings: tuple[tuple[str, str], ...]) -> sql.Composed:
+def _set(until: LiteralString, settings: tuple[tuple[str, str], ...]) -> bytes:
     """One text for all: half of the time of `set_config` with values."""
     each = sql.SQL(f"set {until} {{}} = {{}}")
-    return sql.SQL("; ").join(each.format(sql.Identifier(*name.split(".")), sql.Literal(v)) for name, v in settings)
+    parts = (each.format(sql.Identifier(*name.split(".")), sql.Literal(value)) for name, value in settings)
+    return sql.SQL("; ").join(parts).as_bytes(None)
