@@ -69,10 +69,10 @@ Loop = Callable[[Lane], Awaitable[None]]
 async def dispatch(lane: Lane, client: PrefectClient, *, size: int, limit: int) -> int:
     """Start what waits: at once while fewer than 2 x limit batches are open, otherwise let it pile up.
 
-    But for what is short, or its organization's only batch (`shares`).
+    But for what is short, or its organization's only batch, and what a batch at work takes up (`shares`).
     """
     room = 2 * limit - await lane.run(batches.in_flight)
-    await lane.run(batches.form, size=size, batches=room)
+    await lane.run(batches.form, size=size, batches=room, places=limit)
     waiting = await lane.run(batches.undispatched)
     started = 0
     for batch in waiting:

@@ -17,6 +17,7 @@ from prefect.logging import get_run_logger
 from connectors import registry
 from flows import context, endings, long_waits, report, tasks
 from flows.heartbeat import beating
+from flows.intake import Intake
 from flows.origins import following
 from flows.steps import Discovery, Work
 from flows.turns import Turn
@@ -103,7 +104,8 @@ async def _ingest(batch_id: str, attempt: int) -> State[None]:
     with following(db, lease), beating(db, lease, seconds=seconds):
         try:
             await _discover(lease, turn, circuits)
-            await _pipeline(lease, turn, circuits)
+            async with Intake(db, lease) as intake:
+                await _pipeline(lease, turn, circuits, intake)
             results.settle(db, lease)
             if turn.has_ended or circuits.left_out:
                 later = turn.hand_back(circuits)
@@ -150,14 +152,17 @@ async def _discover(lease: Lease, turn: Turn, circuits: Circuits) -> None:
             await asyncio.to_thread(discovering.fail, db, lease, wanted, str(error))
 
 
-async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits) -> None:
-    """Everything that is open, then what was found packed into it, until nothing new is left or the turn is over.
+async def _pipeline(lease: Lease, turn: Turn, circuits: Circuits, intake: Intake) -> None:
+    """Everything that is open, then what was found packed into it or was sent meanwhile, until nothing new is left or
+    the turn is over.
 
     What a process may have died of comes last, one by one.
     """
     db = context.database()
     seen: set[Key] = set()
     while not turn.is_over():
+        if not circuits.left_out:
+            await intake.look()
         if windows := _windows(lease, seen):
             seen.update(*windows)
             await _side_by_side(lease, windows, turn, circuits)

@@ -6,13 +6,13 @@ What is known to go wrong (`StepError`) says so in its words, and leaves no stac
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import structlog
 
 from retrieval import tracing
-from retrieval.database.database import Database
+from retrieval.database.database import Database, Row
 from retrieval.errors import StepError
 from retrieval.jobs.batches import Lease
 from retrieval.origin import Origin
@@ -57,15 +57,26 @@ def following(db: Database, lease: Lease) -> Iterator[None]:
         "retrieval.source": lease.source,
         "retrieval.job_runs": len(rows),
     }
-    for row in rows:
-        origin = Origin(row["request_id"], row["traceparent"])
-        runs.begin(row["id"], origin, row["created_at"], f"flow run {lease.source}", about)
+    _begin(runs, rows, lease, about)
     before = tracing.RUNS.set(runs)
     try:
         yield
     finally:
         tracing.RUNS.reset(before)
         runs.end()
+
+
+def follow(joined: Sequence[Row], lease: Lease) -> None:
+    """These have joined the batch: their traces go on as well, if any of it is traced."""
+    if (runs := tracing.RUNS.get()) is not None:
+        about = {"retrieval.batch": lease.batch_id, "retrieval.source": lease.source}
+        _begin(runs, joined, lease, about)
+
+
+def _begin(runs: tracing.Runs, rows: Sequence[Row], lease: Lease, about: Mapping[str, str | int | bool]) -> None:
+    for row in rows:
+        origin = Origin(row["request_id"], row["traceparent"])
+        runs.begin(row["id"], origin, row["created_at"], f"flow run {lease.source}", about)
 
 
 def _together(requests: list[str]) -> str:

@@ -20,6 +20,7 @@ from retrieval.database.database import Database, Row, passing_over
 from retrieval.errors import Fatal
 from retrieval.jobs import breakers, names, outbox, shares
 from retrieval.ports import Scope
+from retrieval.sources import STORED
 from retrieval.statuses import Stage
 
 
@@ -51,6 +52,8 @@ class Lease:
     partition: int
     source: str
     scope: Scope
+    grows: bool = False
+    """Whether others of its scope and source may join it (`joining`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +79,20 @@ class Superseded(Fatal):
     """Another worker holds this batch now; nothing that this one does may count."""
 
 
-def form(db: Database, *, size: int, batches: int) -> int:
+def form(db: Database, *, size: int, batches: int, places: int | None = None) -> int:
     """Gather waiting job runs into new batches of at most `size`, by turns (`shares`); how many were made.
 
     At most `batches`, beside those that are short or their organization's only one. A connection's job runs follow each
-    other: one waits until those before it are finished.
+    other: one waits until those before it are finished. `places`: flow runs that workers execute at once; as many
+    batches of a scope and source are on their way at most, where others may join them. None: any number.
     """
     formed = leaving = 0
     passed: set[tuple[int, str]] = set()
     while True:
         groups = [group for group in shares.waiting(db) if (group.partition, group.source) not in passed]
         made = 0
-        for group, queue in shares.choose(groups, shares.taken(db), room=batches - leaving) if groups else ():
+        taken = shares.taken(db, size=size) if groups else shares.Taken()
+        for group, queue in shares.choose(groups, taken, room=batches - leaving, places=places):
             count = 0
             with passing_over("batch.not_formed", partition=group.partition), db.transaction() as connection:
                 count = outbox.gather(connection, ids.batch_id(), group.partition, group.source, queue, size=size)
@@ -147,14 +152,16 @@ def claim(db: Database, batch_id: str, attempt: int, *, seconds: float) -> Lease
         from partitions p join namespaces n on n.id = p.namespace_id
         where b.id = %(id)s and b.attempt = %(attempt)s and b.finished_at is null and p.id = b.partition_id
           and (b.lease_until is null or b.lease_until < now())
-        returning b.id, b.fence, b.partition_id, b.source, p.namespace_id, p.tenant, n.organization_id
+        returning b.id, b.fence, b.partition_id, b.source, p.namespace_id, p.tenant, n.organization_id, b.queue,
+                  b.attempt
         """,
         {"id": batch_id, "attempt": attempt, "seconds": seconds},
     )
     if row is None:
         return None
     scope = Scope(row["organization_id"], row["namespace_id"], row["tenant"])
-    return Lease(row["id"], row["fence"], row["partition_id"], row["source"], scope)
+    grows = row["attempt"] == 1 and row["queue"] != shares.SHORT and row["source"] in STORED
+    return Lease(row["id"], row["fence"], row["partition_id"], row["source"], scope, grows)
 
 
 def renew(db: Database, lease: Lease, *, seconds: float) -> bool:

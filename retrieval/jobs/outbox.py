@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import LiteralString
 
 from psycopg import Connection
@@ -49,8 +50,8 @@ def gather(connection: Connection[Row], batch_id: str, partition: int, source: s
 
     A transaction for each batch: while one scope's rows are waited for, none of another's are held.
     """
-    values = {"id": batch_id, "partition": partition, "source": source, "queue": queue, "size": size}
-    held = connection.execute(_HOLD, {**values, "connected": list(APPS)}).fetchall()
+    values = {"id": batch_id, "partition": partition, "source": source, "queue": queue}
+    held = waiting(connection, partition, source, size=size)
     probing = bool(held) and source != "REEMBED" and breakers.probing(connection, batch_id, partition)
     if not held or probing is None:
         return 0
@@ -60,15 +61,27 @@ def gather(connection: Connection[Row], batch_id: str, partition: int, source: s
         " values (%(id)s, %(partition)s, %(source)s, %(queue)s, %(runs)s)",
         {**values, "runs": len(held)},
     )
-    connection.execute(
-        "update job_runs set batch_id = %(id)s where id = any(%(members)s)",
-        {**values, "members": [row["id"] for row in held]},
-    )
+    move(connection, batch_id, held)
     return 1
 
 
+def waiting(connection: Connection[Row], partition: int, source: str, *, size: int) -> list[Row]:
+    """At most `size` that wait and nobody holds, oldest first, held until the end of the caller's transaction."""
+    values = {"partition": partition, "source": source, "size": size, "connected": list(APPS)}
+    return connection.execute(_HOLD, values).fetchall()
+
+
+def move(connection: Connection[Row], batch_id: str, members: Sequence[Row]) -> None:
+    """Make these part of the batch."""
+    connection.execute(
+        "update job_runs set batch_id = %(batch)s where id = any(%(members)s)",
+        {"batch": batch_id, "members": [row["id"] for row in members]},
+    )
+
+
 _HOLD: LiteralString = (
-    "select r.id from job_runs r where r.partition_id = %(partition)s and r.source = %(source)s and "
+    "select r.id, r.request_id, r.traceparent, r.created_at from job_runs r"
+    " where r.partition_id = %(partition)s and r.source = %(source)s and "
     + MAY_LEAVE
     + " order by r.number limit %(size)s for update of r skip locked"
 )

@@ -33,8 +33,10 @@ SHORT_BYTES: Final = 32 * 1024
 """Job runs and bytes of content that a short batch holds at most: some seconds of the local model's time."""
 SHORT_AT_ONCE: Final = 16
 GROW_SECONDS: Final = 1.0
-"""So long something short may grow while its organization has a short batch on its way and its scope another one:
-where many clients send, a few job runs after each other would each be a flow run, most of a second of CPU time."""
+"""So long something may wait for a batch of its scope and source to take it up, if that is on its way to a worker or
+has looked within this time; and something short, while its organization has a short batch on its way and its scope
+another one. Where many clients send, a few job runs after each other would each be a flow run, most of a second of CPU
+time."""
 OWN_AT_ONCE: Final = 16
 """Batches beyond the room that are on their way at most, because their organizations have no other."""
 
@@ -65,11 +67,16 @@ class Group:
 
 @dataclass(slots=True)
 class Taken:
-    """Batches that are open: short ones by organization, others by organization and by scope."""
+    """Batches that are open: short ones by organization, others by organization and by scope.
+
+    `growing`: by scope and source, those that others may join; `looking`: where one of them takes up what waits.
+    """
 
     short: Counter[str] = field(default_factory=Counter)
     organizations: Counter[str] = field(default_factory=Counter)
     partitions: Counter[int] = field(default_factory=Counter)
+    growing: Counter[tuple[int, str]] = field(default_factory=Counter)
+    looking: set[tuple[int, str]] = field(default_factory=set)
 
     def add(self, organization: str, partition: int, queue: str, batches: int = 1) -> None:
         if queue == SHORT:
@@ -79,10 +86,11 @@ class Taken:
             self.partitions[partition] += batches
 
 
-def choose(groups: Iterable[Group], taken: Taken, *, room: int) -> list[tuple[Group, str]]:
+def choose(groups: Iterable[Group], taken: Taken, *, room: int, places: int | None = None) -> list[tuple[Group, str]]:
     """Which groups become a batch now, each with its queue; at most one batch of each group.
 
     `room`: how many batches beside the short ones may be added; organizations without any have OWN_AT_ONCE more.
+    `places`: so many batches of a group take up all that is sent to it; None: any number may be added.
     """
     chosen: list[tuple[Group, str]] = []
     waiting = []
@@ -92,13 +100,14 @@ def choose(groups: Iterable[Group], taken: Taken, *, room: int) -> list[tuple[Gr
         taken.add(group.organization, group.partition, queue)
 
     for group in sorted(groups, key=lambda group: group.first):
+        key, is_new = (group.partition, group.source), group.waited < GROW_SECONDS
+        if is_new and key in taken.looking:
+            continue
         if group.short and not taken.short[group.organization] and taken.short.total() < SHORT_AT_ONCE:
             take(group, SHORT)
         elif not (
-            group.short
-            and group.waited < GROW_SECONDS
-            and taken.short[group.organization]
-            and taken.partitions[group.partition]
+            (places is not None and taken.growing[key] >= places)
+            or (group.short and is_new and taken.short[group.organization] and taken.partitions[group.partition])
         ):
             waiting.append(group)
 
@@ -122,11 +131,16 @@ def waiting(db: Database) -> list[Group]:
     return [Group.of(row) for row in db.rows(_WAITING, _VALUES)]
 
 
-def taken(db: Database) -> Taken:
-    """What is open now."""
+def taken(db: Database, *, size: int) -> Taken:
+    """What is open now. `size`: job runs that a batch holds at most."""
     found = Taken()
-    for row in db.rows(_TAKEN):
+    for row in db.rows(_TAKEN, {"stored": sorted(STORED), "size": size, "grow": GROW_SECONDS}):
         found.add(row["organization"], row["partition_id"], row["queue"], row["batches"])
+        key = row["partition_id"], row["source"]
+        if row["growing"]:
+            found.growing[key] += row["growing"]
+        if row["looking"]:
+            found.looking.add(key)
     return found
 
 
@@ -226,9 +240,16 @@ _WAITING: LiteralString = (
 )
 """From group to group by the index, so that it costs as much as there are groups, not as there are job runs."""
 _TAKEN: LiteralString = """
-    select n.organization_id as organization, b.partition_id, b.queue, count(*) as batches
+    select n.organization_id as organization, b.partition_id, b.source, b.queue, count(*) as batches,
+           count(*) filter (where g.growing) as growing,
+           bool_or(g.growing and (b.lease_until is null or b.looked_at > now() - make_interval(secs => %(grow)s)))
+               as looking
     from batches b join partitions p on p.id = b.partition_id join namespaces n on n.id = p.namespace_id
-    where b.finished_at is null group by n.organization_id, b.partition_id, b.queue
+    cross join lateral (
+        select b.source = any(%(stored)s) and b.queue <> 'short' and b.attempt = 1 and b.size < %(size)s
+               and not b.released and coalesce(b.lease_until > now(), true) as growing
+    ) g
+    where b.finished_at is null group by n.organization_id, b.partition_id, b.source, b.queue
 """
 _OTHERS_WAIT: LiteralString = """
     with mine as (

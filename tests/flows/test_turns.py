@@ -6,6 +6,7 @@ import pytest
 
 from connectors import registry
 from flows import context, ingest, report, turns
+from flows.intake import Intake
 from flows.turns import Turn
 from retrieval.ingestion import discover, fetch, losses
 from retrieval.jobs import batches, runs, shares
@@ -124,7 +125,7 @@ def test_a_worker_that_dies_after_handing_back_leaves_no_batch_that_others_make_
     for batch in batches.open_batches(db):
         losses.again(db, batch, weight=losses.LOSS)
     assert batches.in_flight(db) == 0
-    assert not shares.taken(db).organizations
+    assert not shares.taken(db, size=64).organizations
 
 
 def test_what_has_not_had_a_turn_yet_comes_before_what_gave_way(db, space, new_scope, monkeypatch):
@@ -134,7 +135,7 @@ def test_what_has_not_had_a_turn_yet_comes_before_what_gave_way(db, space, new_s
     theirs = new_scope()
     post(db, theirs, "second")
     batches.hand_back(db, lease)
-    chosen = shares.choose(shares.waiting(db), shares.taken(db), room=1 - shares.OWN_AT_ONCE)
+    chosen = shares.choose(shares.waiting(db), shares.taken(db, size=64), room=1 - shares.OWN_AT_ONCE)
     assert [group.organization for group, _ in chosen] == [theirs.organization]
 
 
@@ -220,7 +221,7 @@ def test_a_backlog_is_ingested_whole_though_it_gives_way_again_and_again(db, spa
         lease = held(space)
         turn = Brief(db, lease)
         circuits = Circuits(db, lease)
-        asyncio.run(ingest._pipeline(lease, turn, circuits))
+        asyncio.run(ingest._pipeline(lease, turn, circuits, Intake(db, lease)))
         left.append(turn.hand_back(circuits))
     assert left == [5, 1, 0]
     assert set(space.search("about text", top_k=20)) == set(names)
@@ -242,7 +243,7 @@ def test_what_has_not_changed_takes_one_step_and_no_more(db, space, monkeypatch)
         taken.clear()
         post(db, space.scope, "one", "two")
         lease = held(space)
-        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease)))
+        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), Intake(db, lease)))
         batches.finish(db, lease)
         assert taken == expected
         assert not open_runs(space)
@@ -274,7 +275,7 @@ def test_many_texts_sent_again_are_looked_at_in_one_step(db, space, monkeypatch)
         if changed:
             post_changed(db, space.scope, *changed)
         lease = held(space)
-        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease)))
+        asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), Intake(db, lease)))
         batches.finish(db, lease)
         assert [step for step in taken if step[0] == "fetch"] == expected
         assert not open_runs(space)

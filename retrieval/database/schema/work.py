@@ -40,8 +40,9 @@ class Batch(SQLModel, table=True):
 
     `released`: the lease was handed back in good order. `at_work`: the document, or the job run that is being listed,
     on which the worker works alone. `blame`, here and below: what losses of flow runs are held against it (`losses`).
-    `queue`: the work queue by which it leaves (`shares`). `size`: job runs that it was made of.
-    `closed`: that queue gives nothing to workers now, so nobody makes way for it.
+    `queue`: the work queue by which it leaves (`shares`). `size`: job runs that it was made of, and that joined it.
+    `closed`: that queue gives nothing to workers now, so nobody makes way for it. `looked_at`: when it last took up
+    job runs that were waiting meanwhile (`joining`).
     """
 
     __tablename__ = "batches"
@@ -66,6 +67,7 @@ class Batch(SQLModel, table=True):
     dispatched_at: datetime | None = time_column(nullable=True)
     started_at: datetime | None = time_column(nullable=True)
     finished_at: datetime | None = time_column(nullable=True)
+    looked_at: datetime | None = time_column(nullable=True)
 
 
 class JobRun(SQLModel, table=True):

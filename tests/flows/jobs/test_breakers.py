@@ -11,6 +11,7 @@ from prefect.logging import disable_run_logger
 from connectors import registry
 from connectors.http import retries
 from flows import context, ingest, report, steps, tasks
+from flows.intake import Intake
 from flows.turns import Turn
 from retrieval import readiness, settings
 from retrieval.errors import Unavailable
@@ -79,7 +80,7 @@ class Worker:
     def take(self, lease):
         turn, mine = Turn(self.db, lease), Circuits(self.db, lease)
         with disable_run_logger():
-            asyncio.run(ingest._pipeline(lease, turn, mine))
+            asyncio.run(ingest._pipeline(lease, turn, mine, Intake(self.db, lease)))
         results.settle(self.db, lease)
         if mine.left_out:
             turn.hand_back(mine)

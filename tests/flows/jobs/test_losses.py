@@ -11,6 +11,7 @@ from psycopg_pool import PoolTimeout
 
 from flows import ingest, reconcile, report
 from flows.heartbeat import beating
+from flows.intake import Intake
 from flows.prefect_client import Seen
 from flows.turns import Turn
 from retrieval.database.database import LIMITS, Database, Limits
@@ -181,7 +182,7 @@ def test_a_database_or_prefect_that_is_away_is_no_death_of_the_work(db, new_scop
     scope = new_scope()
     (run,) = post(db, scope, "a long one")
 
-    async def go_away(lease, _turn, _circuits):
+    async def go_away(lease, _turn, _circuits, _intake):
         begin(db, lease)
         raise error
 
@@ -266,7 +267,7 @@ def test_the_flow_takes_suspects_one_by_one_after_all_others(db, new_scope, monk
     monkeypatch.setattr(report.Shown, "start", start)
     monkeypatch.setattr(ingest, "_through", through)
     monkeypatch.setattr(ingest.context, "database", lambda: db)
-    asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease)))
+    asyncio.run(ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), Intake(db, lease)))
     assert [len(window) for window, _ in seen] == [2, 1, 1, 1, 1]
     assert seen[0][1] is None
     assert all(window == [alone] for window, alone in seen[1:])

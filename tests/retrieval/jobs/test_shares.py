@@ -89,3 +89,23 @@ def test_something_short_grows_for_a_moment_while_two_batches_of_its_scope_are_o
 def test_many_organizations_at_once_are_bounded():
     waiting = [group(f"org {number}", number, first=number) for number in range(100)]
     assert len(choose(waiting, taken(a=4), room=0)) == 16
+
+
+@pytest.mark.decision("H360")
+def test_what_a_batch_at_work_takes_up_makes_none_of_its_own_for_a_moment():
+    open_ = taken(a=1)
+    open_.growing[1, "TEXT"] = 1
+    open_.looking.add((1, "TEXT"))
+    just_sent = replace(group("a", 1), waited=0.1)
+    assert choose([just_sent, replace(just_sent, short=True)], open_, room=8) == []
+    assert names(choose([replace(just_sent, waited=1.1)], open_, room=8)) == [("a", BULK)]
+    assert names(choose([replace(just_sent, source="LOCAL_FILE")], open_, room=8)) == [("a", BULK)]
+
+
+@pytest.mark.decision("H360")
+def test_a_text_beside_a_batch_that_has_not_looked_for_a_while_leaves_at_once():
+    open_ = taken(a=1)
+    open_.growing[1, "TEXT"] = 2
+    assert names(choose([replace(group("a", 1, short=True), waited=0.1)], open_, room=8, places=2)) == [("a", SHORT)]
+    assert choose([group("a", 1)], open_, room=8, places=2) == []
+    assert names(choose([group("a", 1)], open_, room=8, places=3)) == [("a", BULK)]

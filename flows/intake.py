@@ -1,0 +1,71 @@
+"""What a flow run takes up beside the job runs that it was made of: a stream of texts is few flow runs, not many."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final, Self
+
+from prefect.client.orchestration import get_client
+from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
+
+from flows import origins
+from flows.prefect_client import SILENT
+from retrieval import settings
+from retrieval.database.database import Database
+from retrieval.jobs import joining
+from retrieval.jobs.batches import Lease
+
+PACE_SECONDS: Final = 0.5
+"""Between two looks while something joins: each pass over a few texts costs as much as one over many."""
+
+
+class Intake:
+    """Job runs that join the batch while it is at work. Leaving it names the flow run after all that it has done."""
+
+    def __init__(self, db: Database, lease: Lease) -> None:
+        self._db, self._lease = db, lease
+        self._looked = 0.0
+        self._found = 0
+        self._named: asyncio.Task[None] | None = None
+        self.joined = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._named is None:
+            return
+        if kind is not None:
+            self._named.cancel()
+            return
+        await self._named
+        await self._name()
+
+    async def look(self) -> None:
+        """Take up what waits; at once, but while something has just joined, in turns."""
+        if not self._lease.grows:
+            return
+        if self._found:
+            await asyncio.sleep(self._looked + PACE_SECONDS - time.monotonic())
+        self._looked = time.monotonic()
+        size = settings.load().batch_limit
+        found = await asyncio.to_thread(joining.take_up, self._db, self._lease, size=size)
+        origins.follow(found, self._lease)
+        self._found = len(found)
+        self.joined += len(found)
+        if found and self._named is None:
+            self._named = asyncio.create_task(self._name())
+
+    async def _name(self) -> None:
+        """People find in Prefect what it is about; a cancellation there is one of all of them."""
+        context = FlowRunContext.get()
+        if context is None or context.flow_run is None:
+            return
+        told = await asyncio.to_thread(joining.name, self._db, self._lease)
+        try:
+            async with get_client() as client:
+                await client.update_flow_run(context.flow_run.id, name=told)
+        except SILENT as error:
+            get_run_logger().warning("Its name was not changed: %s", type(error).__name__)

@@ -1,0 +1,51 @@
+"""Job runs that join a batch at work: sent meanwhile to the same scope, they would each be a flow run of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import LiteralString
+
+from retrieval.database.database import Database, Row
+from retrieval.jobs import names, outbox
+from retrieval.jobs.batches import Lease, Superseded
+
+
+def take_up(db: Database, lease: Lease, *, size: int) -> Sequence[Row]:
+    """Let those that wait travel with this batch until it holds `size`: their `id`, `request_id`, `traceparent` and
+    `created_at`, oldest first.
+
+    None join where somebody is asked for all of the scope who did not answer. Superseded if the batch is another's.
+    """
+    with db.transaction() as connection:
+        batch = connection.execute(_LOOK, {"batch": lease.batch_id, "fence": lease.fence}).fetchone()
+        if batch is None:
+            raise Superseded("Another worker has taken over this batch.")
+        room = size - batch["size"]
+        if room <= 0 or batch["rests"]:
+            return []
+        joined = outbox.waiting(connection, lease.partition, lease.source, size=room)
+        if joined:
+            connection.execute(
+                "update batches set size = size + %(runs)s where id = %(batch)s",
+                {"batch": lease.batch_id, "runs": len(joined)},
+            )
+            outbox.move(connection, lease.batch_id, joined)
+    return joined
+
+
+def name(db: Database, lease: Lease) -> str:
+    """What the batch is about by now, for people."""
+    row = db.row(
+        "select b.size, n.name from batches b join partitions p on p.id = b.partition_id"
+        " join namespaces n on n.id = p.namespace_id where b.id = %(batch)s",
+        {"batch": lease.batch_id},
+    )
+    return names.several(lease.source, row["size"], row["name"]) if row else ""
+
+
+_LOOK: LiteralString = """
+    update batches b set looked_at = clock_timestamp()
+    where id = %(batch)s and fence = %(fence)s and finished_at is null
+    returning size, exists (select from breakers k where b.partition_id = any(k.partitions)) as rests
+"""
+"""That it has looked is what others of its scope wait for, for a moment (`shares`)."""

@@ -1,0 +1,165 @@
+"""What is sent while a batch is at work joins it: a stream of texts is few flow runs, and nothing of it is lost."""
+
+import asyncio
+
+import pytest
+
+from flows import context, ingest, intake, report
+from flows.intake import Intake
+from flows.turns import Turn
+from retrieval.ingestion import losses
+from retrieval.jobs import batches, joining, shares
+from retrieval.jobs.batches import Superseded
+from retrieval.jobs.circuits import Circuits
+from tests.flows.configured import Configured
+from tests.flows.test_turns import _no_bar, _nothing_else_waits, listed, open_runs, post  # noqa: F401  (a fixture)
+
+pytestmark = pytest.mark.decision("H360")
+
+
+@pytest.fixture
+def space(db):
+    return Configured(db)
+
+
+@pytest.fixture
+def no_short(monkeypatch):
+    monkeypatch.setattr(shares, "SHORT_RUNS", 0)
+
+
+def lease_of(db, space, *, attempt=1):
+    """Of the namespace's newest batch, formed and claimed here."""
+    batches.form(db, size=1000, batches=8, places=2)
+    (batch,) = (one for one in batches.undispatched(db) if one.namespace == space.scope.namespace)
+    batches.dispatched(db, batch, "run")
+    return batches.claim(db, batch.id, attempt, seconds=30)
+
+
+def forms(db, places=2):
+    return batches.form(db, size=1000, batches=8, places=places)
+
+
+def age(db, space, seconds):
+    """As if so much time had passed for what waits and for who looked."""
+    values = {"seconds": seconds, "namespace": space.scope.namespace}
+    mine = "partition_id in (select id from partitions where namespace_id = %(namespace)s)"
+    moved = "update {} set {} = {} - make_interval(secs => %(seconds)s) where "
+    db.rows(moved.format("job_runs", "updated_at", "updated_at") + "batch_id is null and " + mine, values)
+    db.rows(moved.format("batches", "looked_at", "looked_at") + mine, values)
+
+
+def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short, monkeypatch):
+    monkeypatch.setattr(intake, "PACE_SECONDS", 0.05)
+    monkeypatch.setattr(context, "database", lambda: db)
+    monkeypatch.setattr(context, "keys", lambda: space.ring)
+    monkeypatch.setattr(report.Shown, "start", _no_bar)
+    late = [["two", "three"], ["four"], []]
+    windows = []
+
+    async def recorded(step, work):
+        if step.name == "fetch":
+            windows.append(len(work.window))
+            if late:
+                await asyncio.to_thread(post, db, space.scope, *late.pop(0))
+        step.fn(work)
+
+    monkeypatch.setattr(ingest, "run_step", recorded)
+    post(db, space.scope, "one")
+    lease = lease_of(db, space)
+
+    async def work():
+        async with Intake(db, lease) as taken:
+            await ingest._pipeline(lease, Turn(db, lease), Circuits(db, lease), taken)
+            return taken.joined
+
+    assert asyncio.run(work()) == 3
+    batches.finish(db, lease)
+    assert windows == [1, 2, 1]
+    assert not open_runs(space)
+    assert set(space.search("about text", top_k=9)) == {"one", "two", "three", "four"}
+    assert forms(db) == 0
+    assert joining.name(db, lease) == "4 texts in n"
+
+
+def test_a_batch_grows_to_its_size_and_by_its_own_source_and_scope_alone(db, space, new_scope, no_short):
+    post(db, space.scope, "one")
+    lease = lease_of(db, space)
+    post(db, space.scope, "two", "three", "four")
+    post(db, new_scope(), "theirs")
+    listed(space)
+    assert len(joining.take_up(db, lease, size=3)) == 2
+    assert joining.take_up(db, lease, size=3) == []
+    assert len(joining.take_up(db, lease, size=9)) == 1
+    assert joining.take_up(db, lease, size=9) == []
+
+
+def test_a_short_batch_and_one_that_was_begun_again_do_not_grow(db, space, no_short, monkeypatch):
+    post(db, space.scope, "one")
+    assert lease_of(db, space).grows
+    (batch,) = batches.open_batches(db)
+    losses.again(db, batch)
+    assert not lease_of(db, space, attempt=2).grows
+    monkeypatch.setattr(shares, "SHORT_RUNS", 8)
+    post(db, space.scope, "two")
+    assert not lease_of(db, space).grows
+
+
+def test_nothing_joins_a_batch_that_another_worker_has(db, space, no_short):
+    post(db, space.scope, "one")
+    lease = lease_of(db, space)
+    (batch,) = batches.open_batches(db)
+    losses.again(db, batch)
+    post(db, space.scope, "two")
+    with pytest.raises(Superseded):
+        joining.take_up(db, lease, size=9)
+    (left,) = db.rows("select batch_id from job_runs where finished_at is null order by number desc limit 1")
+    assert left["batch_id"] is None
+
+
+def test_nothing_joins_while_somebody_does_not_answer_whom_the_scope_needs(db, space, no_short):
+    post(db, space.scope, "one")
+    lease = lease_of(db, space)
+    post(db, space.scope, "two")
+    db.rows(
+        "insert into breakers (key, organization_id, name, reason, failures, lost, patience, partitions)"
+        " values ('k', %(organization)s, 'vendor', '', 1, 1, 60, array[%(partition)s::bigint])",
+        {"organization": space.scope.organization, "partition": lease.partition},
+    )
+    assert joining.take_up(db, lease, size=9) == []
+    db.rows("delete from breakers where key = 'k'")
+    assert len(joining.take_up(db, lease, size=9)) == 1
+
+
+def test_what_is_sent_waits_a_moment_for_a_batch_that_looks_and_no_longer(db, space, no_short):
+    post(db, space.scope, "one")
+    assert forms(db) == 1
+    post(db, space.scope, "two")
+    assert forms(db) == 0, "it travels with the one that no worker has yet"
+    (batch,) = batches.undispatched(db)
+    batches.dispatched(db, batch, "run")
+    lease = batches.claim(db, batch.id, 1, seconds=30)
+    assert joining.take_up(db, lease, size=1000)
+    post(db, space.scope, "three")
+    assert forms(db) == 0
+    age(db, space, 1.1)
+    assert forms(db) == 1
+
+
+def test_as_many_batches_of_a_scope_are_on_their_way_as_workers_have_places(db, space, no_short):
+    for name in ("one", "two"):
+        post(db, space.scope, name)
+        age(db, space, 60)
+        assert forms(db) == 1
+    post(db, space.scope, "three")
+    age(db, space, 60)
+    assert forms(db) == 0
+    assert forms(db, places=3) == 1
+
+
+def test_a_batch_whose_lease_is_lost_is_waited_for_by_nobody(db, space, no_short):
+    post(db, space.scope, "one")
+    lease = lease_of(db, space)
+    joining.take_up(db, lease, size=1000)
+    post(db, space.scope, "two")
+    db.rows("update batches set lease_until = now() - interval '1 s' where id = %(id)s", {"id": lease.batch_id})
+    assert forms(db, places=1) == 1
