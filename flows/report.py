@@ -28,26 +28,28 @@ TELL_SECONDS = 1.0
 
 
 class Shown:
-    """A progress bar that counts documents. The work does not wait until Prefect has it."""
+    """A progress bar that counts documents, of what is not over in a moment."""
 
-    def __init__(self, artifact: asyncio.Task[UUID], total: int) -> None:
-        self._artifact = artifact
+    def __init__(self, total: int) -> None:
+        self._artifact: UUID | None = None
         self._total = total
         self._done = 0
         self._told = time.monotonic()
 
     @classmethod
     async def start(cls, total: int) -> Shown:
-        told = f"Documents through the pipeline: {total}"
-        return cls(asyncio.create_task(_bar(told)), total)
+        return cls(total)
 
     async def add(self, documents: int) -> None:
-        """So many more are through; told once a second, and when it is all. Whatever the making of the bar raised."""
+        """So many more are through; told once a second, and when it is all."""
         self._done += documents
-        if self._done < self._total and time.monotonic() - self._told < TELL_SECONDS:
+        is_all = self._done >= self._total
+        if (is_all and self._artifact is None) or (not is_all and time.monotonic() - self._told < TELL_SECONDS):
             return
         self._told = time.monotonic()
-        await aupdate_progress_artifact(await self._artifact, progress=100.0 * self._done / max(self._total, 1))
+        if self._artifact is None:
+            self._artifact = await _bar(f"Documents through the pipeline: {self._total}")
+        await aupdate_progress_artifact(self._artifact, progress=100.0 * self._done / max(self._total, 1))
 
 
 async def _bar(description: str) -> UUID:
