@@ -3,11 +3,11 @@
     python bench/access.py [--url URL] [--chunks 100000] [--groups 1000] [--of-user 200] [--rounds 7]
 
 The corpus is that of `search_scale`, 20 chunks a document. Each document is for some of the groups by chance: for one
-of them, so that the user may see a fifth (few enough to be looked up first, up to 2,000 documents), then for three,
-about a half. A search for the user includes the statement that reads the user's groups. Vectors are given. Each round
-asks the same queries of every kind, in another order each time; a ratio is that of the medians, `ratio` the largest. It
-fails if a search shows the user a hidden document, or fewer results than asked for. What is made on the way goes away
-again, however the run ends.
+of them, so that the user may see a fifth, then for three, about a half. A search for the user includes the statement
+that reads the groups; `first` is one of a user who did not search for a minute, of whom nothing is known. Vectors
+are given. Each round asks the same queries of every kind, in another order each time; a ratio is that of the medians,
+`ratio` the largest but for those of first searches. It fails if a search shows the user a hidden document, or fewer
+results than asked for. What is made on the way goes away again, however the run ends.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ from retrieval.database import database
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Scope
 from retrieval.principals import Viewer, visible
-from retrieval.search import packing, search
+from retrieval.search import hints, known_scopes, packing, search
 from retrieval.search.search import Query
 
 USER = "ada@example.com"
+STRANGER = "eve@example.com"
+"""Of the same groups; nothing is known of searches of this user."""
 KINDS = {
     "semantic": Query("", semantic_weight=1.0, keyword_weight=0.0),
     "hybrid": Query("", semantic_weight=0.5, keyword_weight=0.5),
@@ -73,7 +75,7 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
             kinds = _measure(db, scope, store, asked, options.rounds)
             figures["each"][str(each)] = {"documents_seen": seen, "kinds": kinds, "ratios": _ratios(kinds)}
         figures["ratio"] = max(
-            ratio for one in figures["each"].values() for name, ratio in one["ratios"].items() if name != "CPU"
+            ratio for one in figures["each"].values() for name, ratio in one["ratios"].items() if name in KINDS
         )
     finally:
         if options.url:
@@ -82,7 +84,13 @@ def _run(db: database.Database, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _groups(db: database.Database, partition: int, groups: int, of_user: int) -> None:
-    values = {"partition": partition, "groups": groups, "of_user": of_user, "user": f"u:{USER}"}
+    values = {
+        "partition": partition,
+        "groups": groups,
+        "of_user": of_user,
+        "user": f"u:{USER}",
+        "stranger": f"u:{STRANGER}",
+    }
     db.rows(
         "insert into access_groups (partition_id, id) select %(partition)s, 'g' || n"
         " from generate_series(0, %(groups)s - 1) n",
@@ -90,8 +98,8 @@ def _groups(db: database.Database, partition: int, groups: int, of_user: int) ->
     )
     db.rows(
         "insert into group_members (partition_id, group_id, member) select %(partition)s, 'g' || n, member"
-        " from generate_series(0, %(groups)s - 1) n, unnest(array[%(user)s, 'u:bob@example.com']) member"
-        " where n < %(of_user)s or member <> %(user)s",
+        " from generate_series(0, %(groups)s - 1) n, unnest(array[%(user)s, %(stranger)s, 'u:bob@example.com'])"
+        " member where n < %(of_user)s or member = 'u:bob@example.com'",
         values,
     )
 
@@ -123,8 +131,9 @@ def _measure(
 ) -> dict[str, dict[str, float]]:
     kinds: dict[str, Callable[[str, Any], search.SearchResult]] = {}
     for name, query in KINDS.items():
-        kinds[name] = _search(db, scope, store, query, is_for_user=False)
-        kinds[f"{name}, for the user"] = _search(db, scope, store, query, is_for_user=True)
+        kinds[name] = _search(db, scope, store, query)
+        kinds[f"{name}, for the user"] = _search(db, scope, store, query, USER)
+        kinds[f"{name}, for the user, first"] = _search(db, scope, store, query, STRANGER)
     spent: dict[str, list[tuple[float, float, float]]] = {name: [] for name in kinds}
     backends, dice = server_processes(db), np.random.default_rng(11)
     viewer = viewers.viewer_at_work(db, scope, USER)
@@ -137,16 +146,19 @@ def _measure(
                 wall, mine = time.perf_counter() - start, time.process_time() - ours
                 if number:
                     spent[name].append((wall * 1000, cpu_of(backends) - server, mine * 1000))
-                elif name.endswith("for the user"):
+                elif "for the user" in name:
                     _check(db, found, viewer)
     return {name: summary_of(rows) for name, rows in spent.items()}
 
 
 def _search(
-    db: database.Database, scope: Scope, store: PgVectorStore, query: Query, *, is_for_user: bool
+    db: database.Database, scope: Scope, store: PgVectorStore, query: Query, user: str | None = None
 ) -> Callable[[str, Any], search.SearchResult]:
     def run(text: str, values: Any) -> search.SearchResult:
-        where = DocumentFilter(viewer=viewers.viewer_at_work(db, scope, USER)) if is_for_user else None
+        viewer = viewers.viewer_at_work(db, scope, user) if user is not None else None
+        if user == STRANGER:
+            hints.of(db, known_scopes.partition(db, scope) or 0, user).forget()
+        where = DocumentFilter(viewer=viewer) if viewer is not None else None
         asked = replace(query, text=text, where=where)
         model: Any = Given()
         return search.run(db, scope, asked, embedder=model, vectors=store, values=values)
@@ -165,11 +177,13 @@ def _check(db: database.Database, found: search.SearchResult, viewer: Viewer) ->
 
 
 def _ratios(kinds: dict[str, dict[str, float]]) -> dict[str, float]:
-    def ratio(name: str, *figures: str) -> float:
-        mine, base = kinds[f"{name}, for the user"], kinds[name]
+    def ratio(name: str, *figures: str, of: str = "for the user") -> float:
+        mine, base = kinds[f"{name}, {of}"], kinds[name]
         return round(sum(mine[one] for one in figures) / (sum(base[one] for one in figures) or 1), 3)
 
-    return {name: ratio(name, "p50_ms") for name in KINDS} | {"CPU": ratio("hybrid", "server_cpu_ms", "own_cpu_ms")}
+    found = {name: ratio(name, "p50_ms") for name in KINDS}
+    first = {f"{name}, first": ratio(name, "p50_ms", of="for the user, first") for name in KINDS}
+    return {**found, **first, "CPU": ratio("hybrid", "server_cpu_ms", "own_cpu_ms")}
 
 
 def _print(found: dict[str, Any]) -> None:

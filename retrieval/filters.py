@@ -110,6 +110,11 @@ class DocumentFilter:
         """The same, whoever looks."""
         return self.restricts() or self.awaiting_removal is not None or self.where is not None
 
+    @property
+    def by_viewer_alone(self) -> bool:
+        """Whether it leaves out what its viewer may not see, and nothing else."""
+        return self.viewer is not None and not self.narrows_for_all()
+
     def sql(self, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
         """A condition on the `documents` table under `alias`, and its parameters, named `filter_…`."""
         clauses: list[LiteralString] = []

@@ -153,6 +153,29 @@ def visible(alias: LiteralString) -> LiteralString:
     ), false))"""
 
 
+def seen(document: LiteralString) -> LiteralString:
+    """The same of a document's id, which reads the document itself only where it lists no names; false if it is gone.
+
+    For what proposes candidates, of which many are looked at.
+    """
+    return f"""(
+        select case when count(*) = 0
+            then coalesce((select d.access is null from documents d where d.id = {document}), false)
+            else coalesce(not bool_or(a.denied) filter (where jsonb_exists(%(viewer)s::jsonb, a.principal)), false) end
+        from document_principals a where a.document_id = {document}
+    )"""
+
+
+PLAN_SEEN: LiteralString = (
+    "set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)"
+)
+"""For a statement with `seen`, whose planning takes longer than looking at a few hundred candidates: one plan for all
+values, by the indexes even where the tables were small when it was made. Until the end of the transaction, or:"""
+PLAN_ANEW: LiteralString = (
+    "select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true)"
+)
+
+
 def condition(viewer: Viewer | None, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
     """What a viewer may see of the document under `alias`, and its parameters; true for the application itself."""
     return ("true", {}) if viewer is None else (visible(alias), viewer.params())

@@ -21,6 +21,7 @@ from retrieval.database.halves import HalfVector
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Match, Scope, Vector
+from retrieval.principals import PLAN_SEEN, seen
 
 INDEX_FROM = 20_000
 """Rows of a partition from which an index is worth its upkeep; below it an exact scan is quick enough."""
@@ -59,6 +60,10 @@ _ON_THE_WAY: LiteralString = " offset 0"
 makes of it otherwise, the index would be read to its end (`hnsw.max_scan_tuples`) and sorted."""
 _NAMED: LiteralString = "and v.document_id = any(%(named)s)"
 """Ids are compared with the vector's own: with the document's they would be sorted anew for each vector looked at."""
+_TUNE_SEEN: LiteralString = (
+    "select set_config('hnsw.ef_search', %(ef)s, true), set_config('hnsw.iterative_scan', 'strict_order', true), "
+    + PLAN_SEEN
+)
 
 
 class PgVectorStore:
@@ -95,8 +100,13 @@ class PgVectorStore:
             same_plan = where is None or not where.narrows()
             if indexed and top_k <= EF_MOST:
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "strict_order"}
-                with self._db.tuned(settings, plan_once=same_plan) as connection:
-                    rows = self._nearest(connection, partition, params, where, exact=False)
+                if where is not None and where.by_viewer_alone:
+                    with self._db.transaction() as connection:
+                        connection.execute(_TUNE_SEEN, {"ef": settings["hnsw.ef_search"]})
+                        rows = self._nearest(connection, partition, params, where, exact=False)
+                else:
+                    with self._db.tuned(settings, plan_once=same_plan) as connection:
+                        rows = self._nearest(connection, partition, params, where, exact=False)
                 if len(rows) == top_k:
                     return [Match(row["id"], row["score"]) for row in rows]
             with self._db.tuned(plan_once=same_plan) as connection:
@@ -215,7 +225,13 @@ class PgVectorStore:
         """One query in the form the index is for, or in one that it cannot serve; equals are in the order of ids."""
         condition: LiteralString = ""
         filtering: dict[str, Any] = {}
-        if where is not None and where.narrows():
+        limit: LiteralString = "%(top_k)s"
+        once = False
+        if where is not None and where.viewer is not None and where.by_viewer_alone:
+            condition, filtering = f"and {seen('v.document_id')}", where.viewer.params()
+            if not exact:  # the planner chooses the index by the number that is asked for
+                limit, once = str(int(params["top_k"])), True
+        elif where is not None and where.narrows():
             fragment, filtering = replace(where, document_ids=()).sql("d")
             kept = "" if exact else _ON_THE_WAY
             condition = f"{_OF_DOCUMENTS.format(partition=partition)}{fragment}{kept})"
@@ -229,10 +245,10 @@ class PgVectorStore:
             select id, 1 - coalesce(nullif(distance, 'NaN'), 1) as score from (
                 select v.id, {distance} as distance from vectors v
                 where v.partition_id = {int(partition)} and vector_dims(v.values) = {size} {condition}
-                order by {order} limit %(top_k)s
+                order by {order} limit {limit}
             ) nearest order by 2 desc, 1
         """
-        return connection.execute(statement, {**params, **filtering}).fetchall()
+        return connection.execute(statement, {**params, **filtering}, prepare=once or None).fetchall()
 
     def _binary(self, partition: int, vector: Vector) -> bytes:
         """A row in the binary format of COPY; a halfvec is its size, two empty bytes and IEEE half floats."""

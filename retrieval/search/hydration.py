@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -211,6 +212,25 @@ def of_documents(
     statement = _OF_DOCUMENTS.replace("FILTER", condition).replace("DISTANCE", _DISTANCE)
     row = db.row(statement, {**params, **_vector(values), "partition": partition, "few": few, "limit": limit})
     return None if row is None or row["meant"] > few else list(row["ids"])
+
+
+_SHARE: LiteralString = """
+    select p.chunks as every, (
+        select count(*) from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
+        where d.id = any(%(some)s)
+    ) as chunks from partitions p where p.id = %(partition)s
+"""
+_SOME = 50
+"""Documents whose chunks are counted for a guess."""
+
+
+def share_of(db: Database, partition: int, documents: Sequence[str]) -> float:
+    """About how much of all visible chunks these documents hold, from 0 to 1, by some of them."""
+    some = random.sample(documents, min(_SOME, len(documents)))
+    row = db.row(_SHARE, {"partition": partition, "some": some})
+    if row is None or not row["every"] or not some:
+        return 0.0
+    return float(min(1.0, row["chunks"] * len(documents) / len(some) / row["every"]))
 
 
 _NEARER: LiteralString = """

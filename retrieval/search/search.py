@@ -29,9 +29,10 @@ from retrieval.database.database import Database, Row
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.search import bm25 as keyword
-from retrieval.search import filtered, known_scopes
+from retrieval.search import filtered, hints, known_scopes
 from retrieval.search.contexts import Unit
-from retrieval.search.hydration import Light, Place, hydrate, of_documents, places, shown
+from retrieval.search.hints import LEAST, Hint
+from retrieval.search.hydration import Light, Place, hydrate, of_documents, places, share_of, shown
 from retrieval.search.query_vectors import QueryVectors
 from retrieval.search.ranking import rank
 from retrieval.search.shaping import Context, Pick, Shape, Shaper, Texts
@@ -144,16 +145,16 @@ def run(
     known = known_scopes.partition(db, scope) if plain else None
     if known is not None:
         values = vector()
-        search = _Search(db, scope, query, known, language, clock, vectors, values, proven=False)
+        search = _Search(db, scope, query, known, language, clock, vectors, values, _Reach(None), proven=False)
         if rows := search.rows():
             return SearchResult(_hits(query, rows), clock.spent)
     row = _partition(db, scope)
     if row is None or (query.where is not None and query.where.empty_lists):
         return SearchResult([], clock.spent)
     values = vector()
-    query, many = _narrowed(db, int(row["id"]), _of_few(db, scope, query))
-    languages = row["keyword_languages"]
-    search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, languages, many)
+    query = _of_few(db, scope, query)
+    reach, languages = _narrowed(db, int(row["id"]), query), row["keyword_languages"]
+    search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, reach, languages)
     if query.shape.plain:
         return SearchResult(_hits(query, search.rows()), clock.spent)
     return SearchResult(search.shaped(Shaper(query.shape, query.top_k, query.threshold, texts)), clock.spent)
@@ -179,13 +180,29 @@ def _of_few(db: Database, scope: Scope, query: Query) -> Query:
     return replace(query, where=replace(where, document_ids=tuple(row["id"] for row in rows) or (viewers.NOBODYS,)))
 
 
-def _narrowed(db: Database, partition: int, query: Query) -> tuple[Query, bool]:
-    """The query by the documents that its viewer may see, if they are few; else whether they alone narrow it."""
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """By what candidates are looked for; what is shown is asked by the query's own filter.
+
+    where: that filter, by ids besides if its viewer may see few documents. hint: of a viewer who alone narrows it.
+    """
+
+    where: DocumentFilter | None
+    hint: Hint | None = None
+
+
+def _narrowed(db: Database, partition: int, query: Query) -> _Reach:
+    """The filter by the documents that its viewer may see, if they are few."""
     where = query.where
     if where is None or where.viewer is None:
-        return query, False
+        return _Reach(where)
+    hint = None if where.narrows_for_all() else hints.of(db, partition, where.viewer.user)
+    if hint is not None and hint.many:
+        return _Reach(where, hint)
     narrow = viewers.narrowed(db, partition, where)
-    return (query, not where.narrows_for_all()) if narrow is None else (replace(query, where=narrow), False)
+    if narrow is None and hint is not None:
+        hint.note_many()
+    return _Reach(narrow or where, hint)
 
 
 def embed(embedder: Embedder, scope: Scope, text: str) -> list[float]:
@@ -213,9 +230,8 @@ class _Search:
     clock: _Clock
     vectors: VectorStore | None
     values: Sequence[float] | None
+    reach: _Reach
     languages: Sequence[str] = ()
-    many: bool = False
-    """Whether many documents match, so that comparing them one by one need not be tried first."""
     proven: bool = True
     """Whether the partition is the scope's; else what is shown is read only where it still is."""
 
@@ -308,7 +324,7 @@ class _Search:
         """The keyword side, and in the same pass the scores of what the vector store has proposed."""
         if self.query.keyword_weight <= 0:
             return _Words(keyword.Terms(self.partition))
-        where = self.query.where
+        where, hint = self.reach.where, self.reach.hint
         narrowed = where is not None and where.narrows()  # those statements are planned for their values anyway
         opened = self.db.transaction() if narrowed else self.db.tuned()
         with self.clock("keyword_ms"), opened as connection:
@@ -316,7 +332,7 @@ class _Search:
             if not terms.names:
                 return _Words(terms)
             if where is not None and narrowed:
-                return _Words(terms, filtered.best(connection, terms, wanted, where, near))
+                return _Words(terms, filtered.best(connection, terms, wanted, where, near, hint))
             ranking = rank(connection, terms, near)
             best = ranking.best(wanted)
             others = set(ranking.near) - {one.chunk_id for one in best}
@@ -324,17 +340,28 @@ class _Search:
 
     def _exact(self, wanted: int, *, any_number: bool = False) -> list[int] | None:
         """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""
-        where = self.query.where
-        if self.values is None or where is None or not where.narrows() or (self.many and not any_number):
+        where, hint = self.reach.where, self.reach.hint
+        many = hint is not None and hint.many
+        if self.values is None or where is None or not where.narrows() or (many and not any_number):
             return None
         with self.clock("vector_ms"):
-            return of_documents(self.db, self.partition, where, self.values, wanted, any_number=any_number)
+            found = of_documents(self.db, self.partition, where, self.values, wanted, any_number=any_number)
+        if found is None and hint is not None and where.document_ids and self._see_enough(where.document_ids, hint):
+            hint.note_many()
+        return found
+
+    def _see_enough(self, documents: Sequence[str], hint: Hint) -> bool:
+        """Whether the next search of a user may do without the list of what that user may see."""
+        if self.vectors is None or self.vectors.labelled:  # it proposes what is hidden, too, unless it is told ids
+            return False
+        hint.note_share(share_of(self.db, self.partition, documents))
+        return hint.share >= LEAST
 
     def _by_meaning(self, wanted: int) -> list[str]:
         if self.values is None or self.vectors is None:
             return []
         with self.clock("vector_ms"):
-            matches = self.vectors.query(self.scope, self.values, wanted, self.query.where)
+            matches = self.vectors.query(self.scope, self.values, wanted, self.reach.where)
         return [match.id for match in matches]
 
 

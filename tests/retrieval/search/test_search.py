@@ -332,6 +332,8 @@ def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_par
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"year": 2024})
 
     class FiltersNothing:
+        labelled = True
+
         def query(self, *args):
             return library.store.query(*args[:3])
 

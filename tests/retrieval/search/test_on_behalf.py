@@ -1,0 +1,207 @@
+"""Searches of one user again and again: what was met before says how to look, never what is seen (D69)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+
+from connectors.vectors import pgvector
+from retrieval import principals
+from retrieval.access import groups, viewers
+from retrieval.access.documents import set_document_access
+from retrieval.filters import DocumentFilter
+from retrieval.ports import Scope
+from retrieval.principals import Access, Viewer, seen, visible
+from retrieval.search import filtered, hints, search
+from retrieval.search.search import Query
+from tests.retrieval.access.test_worlds import World
+from tests.retrieval.search.test_search import FixedEmbedder, axis, hybrid
+
+WAYS = [hybrid(1.0), hybrid(0.0), hybrid(0.5)]
+
+
+@pytest.fixture
+def run(db):
+    """Runs a coroutine on the database's event loop."""
+    with asyncio.Runner() as runner:
+        yield runner.run
+        runner.run(db.async_close())
+        db._async_pool = None
+
+
+@pytest.fixture
+def seen_by(library, monkeypatch):
+    """The documents that a search on behalf of a user shows, as each request asks; nobody may see few documents."""
+    monkeypatch.setattr(viewers, "FEW", 0)
+    monkeypatch.setattr("retrieval.search.hydration.FEW", 0)
+
+    def ask(user="ada", *, scope=None, top_k=20, **weights):
+        scope = scope or library.scope
+        where = DocumentFilter(viewer=viewers.viewer_at_work(library.db, scope, user))
+        query = Query("wing", top_k=top_k, where=where, **weights)
+        found = search.run(library.db, scope, query, embedder=FixedEmbedder(), vectors=library.store)
+        return {hit.document_id for hit in found.hits}
+
+    return ask
+
+
+def say(library, document, access):
+    with library.db.transaction() as connection:
+        set_document_access(connection, {document: access})
+
+
+@pytest.mark.decision("H350")
+@pytest.mark.parametrize("way", WAYS)
+def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by, run, way):
+    def group(name, users=(), others=()):
+        run(groups.put(library.db, library.scope, name, users, others))
+
+    staff, mine, free = (library.put([f"wing {n}"], [axis(0.9 - n / 10)]) for n in range(3))
+    say(library, staff, Access(groups=("staff",)))
+    say(library, mine, Access(users=("ada",)))
+    assert seen_by(**way) == {mine, free}
+    assert hints.of(library.db, library.partition, "ada").many, "the searches to come take the short way"
+    group("staff", ["ada"])
+    assert seen_by(**way) == {staff, mine, free}
+    group("staff", [])
+    assert seen_by(**way) == {mine, free}, "emptied"
+    group("team", ["ada"])
+    group("staff", [], ["team"])
+    assert seen_by(**way) == {staff, mine, free}, "by a group that it holds"
+    group("team", ["bob"])
+    assert seen_by(**way) == {mine, free}, "that group has changed"
+    assert seen_by("bob", **way) == {staff, free}
+    group("team", ["ada"])
+    run(groups.delete(library.db, library.scope, "staff"))
+    assert seen_by(**way) == {mine, free}
+    say(library, mine, Access(users=("bob",)))
+    assert seen_by(**way) == {free}
+    say(library, staff, Access(public=True))
+    say(library, free, Access())
+    assert seen_by(**way) == {staff}
+    say(library, staff, Access(denied_users=("ada",), public=True))
+    say(library, mine, None)
+    assert seen_by(**way) == {mine}
+    late = library.put(["wing late"], [axis(0.5)])
+    assert seen_by(**way) == {mine, late}
+
+
+@pytest.mark.decision("H350")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_tenant_is_searched_by_nothing_that_was_met_in_another(library, new_library, seen_by, run, way):
+    scope = Scope(library.scope.organization, library.scope.namespace, "acme")
+    other = new_library(scope)
+    ours, theirs = (one.put(["wing"], [axis(0.9)]) for one in (library, other))
+    for one, document in ((library, ours), (other, theirs)):
+        say(one, document, Access(groups=("staff",)))
+    run(groups.put(library.db, library.scope, "staff", ["ada"], []))
+    assert seen_by(**way) == {ours}
+    assert seen_by(scope=scope, **way) == set()
+    run(groups.put(library.db, scope, "staff", ["ada"], []))
+    run(groups.put(library.db, library.scope, "staff", [], []))
+    assert seen_by(**way) == set()
+    assert seen_by(scope=scope, **way) == {theirs}
+    viewer = viewers.viewer_at_work(library.db, scope, "ada")
+    query = Query("wing", where=DocumentFilter(viewer=viewer), **way)
+    found = search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store)
+    assert {hit.document_id for hit in found.hits} <= {ours}, "the scope that is asked for, whoever looks"
+
+
+@pytest.mark.decision("H350")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by, monkeypatch, way):
+    monkeypatch.setattr(filtered, "LOOK", 60)
+    hidden = [library.put([f"wing wing {n}"], [axis(0.9)]) for n in range(120)]
+    few = [library.put([f"wing far from it {n}"], [axis(0.1)]) for n in range(10)]
+    hint = hints.of(library.db, library.partition, "ada")
+    hint.note_share(1.0)
+    hint.note_many()
+    for one in hidden:
+        say(library, one, Access(users=("bob",)))
+    assert seen_by(top_k=10, **way) == set(few)
+
+
+@pytest.mark.decision("H350")
+def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
+    monkeypatch.setattr("retrieval.search.hydration.FEW", 1)
+    for n in range(4):
+        say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
+    tried = []
+    narrowed, of_documents = viewers.narrowed, search.of_documents
+    monkeypatch.setattr(viewers, "narrowed", lambda *args: tried.append("list") or narrowed(*args))
+    monkeypatch.setattr(
+        search, "of_documents", lambda *args, **more: tried.append("all") or of_documents(*args, **more)
+    )
+
+    def ask():
+        tried.clear()
+        where = DocumentFilter(viewer=viewers.viewer_at_work(library.db, library.scope, "ada"))
+        query = Query("wing", where=where, **hybrid(0.5))
+        found = search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store)
+        assert len(found.hits) == 4
+        return list(tried)
+
+    assert [ask(), ask()] == [["list", "all"], []]
+    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + hints.SECONDS)
+    assert [ask(), ask()] == [["list", "all"], []]
+
+
+@pytest.mark.decision("H351")
+def test_candidates_are_chosen_by_the_rule_itself(library):
+    dice = random.Random(351)
+    names = [library.put([f"wing {n}"], [axis(0.9)]) for n in range(12)]
+    gone = "doc_gone"
+    for _ in range(40):
+        world = World.random(dice, names)
+        for name, said in world.said.items():
+            say(library, name, None if said is None else Access(**{key: _tuple(value) for key, value in said.items()}))
+        user = dice.choice(["ada", "bob", "eve"])
+        groups_of = [principals.group(one) for one in world.groups_of(user)]
+        viewer = Viewer(user, (principals.user(user), *groups_of))
+        rows = library.db.rows(
+            "select i.id, coalesce((select "
+            + visible("d")
+            + " from documents d where d.id = i.id), false) as rule, "
+            + seen("i.id")
+            + " as chosen from unnest(%(ids)s::text[]) i(id)",
+            {**viewer.params(), "ids": [*names, gone]},
+        )
+        assert {row["id"] for row in rows if row["rule"]} == world.seen_by(user)
+        assert [row["chosen"] for row in rows] == [row["rule"] for row in rows]
+
+
+@pytest.mark.decision("H351")
+def test_names_are_looked_up_by_their_index_while_there_are_few(library):
+    for n in range(3):
+        say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
+    with library.db.transaction() as connection:
+        connection.execute("select " + principals.PLAN_SEEN)
+        asked = "explain select " + seen("v.document_id") + " from vectors v where v.partition_id = 1"
+        plan = "\n".join(row["QUERY PLAN"] for row in connection.execute(asked, Viewer("ada", ("u:ada",)).params()))
+    assert "document_principals_pkey" in plan, plan
+    assert "Seq Scan" not in plan, plan
+
+
+@pytest.mark.decision("H351")
+@pytest.mark.parametrize("way", WAYS)
+def test_an_index_of_vectors_is_walked_for_what_the_user_may_see(library, seen_by, monkeypatch, way):
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 100)
+    names = [library.put([f"wing {n} {part}" for part in range(10)], [axis(0.9 - n / 100)] * 10) for n in range(30)]
+    assert library.store.ensure_index(library.scope)
+    for name in names[::3]:
+        say(library, name, Access(users=("ada",)))
+    for name in (*names[1::3], *names[2::3]):
+        say(library, name, Access(denied_users=("ada",), public=True))
+    for _ in range(3):
+        assert seen_by(top_k=100, **way) == set(names[::3])
+    say(library, names[0], Access(users=("bob",)))
+    assert seen_by(top_k=100, **way) == set(names[3::3])
+    assert seen_by("bob", top_k=1_000, **way) == set(names) - set(names[3::3])
+    library.store.drop_index(library.scope)
+
+
+def _tuple(value):
+    return tuple(value) if isinstance(value, list) else value
