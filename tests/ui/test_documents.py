@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+import streamlit as st
 
 from retrieval.ports import Scope
 from tests.library import Library
 from tests.ui.conftest import shown
 from tests.ui.test_actions import click
 from ui.client import Api
+from ui.parts import metadata_filter
 
 FOR_ADA = {"users": ["ada@example.com"], "groups": [], "denied": {"users": [], "groups": []}, "public": False}
 
@@ -54,6 +56,18 @@ def test_a_piece_of_the_name_finds_a_document_and_stands_in_the_address(app, org
     click(seen, "Clear filters")
     assert "broken.pdf" in shown(seen)
     assert "q" not in seen.query_params
+
+
+def test_what_is_typed_before_the_page_is_complete_is_looked_for(app, org, pages, monkeypatch):
+    """Typing ends a run of the page that is under way: here the first one, between the fields and what they find."""
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata_filter, "show", lambda name: st.stop())
+        seen = app(org.api_key, "documents", namespace=pages)
+        assert "harbour-seal.pdf" not in shown(seen)
+    seen.text_input(key="find_q").set_value("SEAL").run()
+    assert not seen.exception
+    assert seen.text_input(key="find_q").value == "SEAL"
+    assert "1 document:" in shown(seen)
 
 
 def test_an_id_that_is_pasted_finds_its_document(app, org, pages):

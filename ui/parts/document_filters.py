@@ -34,11 +34,10 @@ def show(who: session.Person, namespace: str, sites: Mapping[str, int]) -> Json 
     _follow()
     before = _address()
     text, site, states = _first(sites)
-    session.remember(q=text, site=site, status=",".join(states))
+    _write(q=text, site=site, status=",".join(states))
     opened = any(before[name] for name in SECONDARY)
     with st.expander("More filters", icon=":material/filter_alt:", expanded=opened):
         more = _more(who, namespace)
-    st.session_state[_WRITTEN] = _address()
     if _address() != before:
         session.remember(cursor=None)
     named: Json = {"documentIds": [text]} if _ID.fullmatch(text) else {"text": text}
@@ -57,10 +56,21 @@ def _address() -> dict[str, str | None]:
     return {name: session.parameter(name) for name in (*PRIMARY, *SECONDARY)}
 
 
+def _write(**values: str | None) -> None:
+    """Put into the address what the fields say."""
+    session.remember(**values)
+    st.session_state[_WRITTEN] = _address()
+
+
 def _follow() -> None:
-    """A link, or the way back from a document, changes the address and not the fields: then they are set by it."""
+    """A link, or the way back from a document, changes the address and not the fields: then they are set by it.
+
+    That they are is noted at once, for who types before the page is complete begins the next run of it, which must not
+    take the address for a new one and the text away.
+    """
     if "find_q" in st.session_state and st.session_state.get(_WRITTEN) == _address():
         return
+    st.session_state[_WRITTEN] = _address()
     for name in ("q", "external", "archive"):
         st.session_state[f"find_{name}"] = _said(name)
     kinds = (*TYPES, *(f"{name}_DOCUMENT" for name in services.known()))
@@ -123,7 +133,7 @@ def _more(who: session.Person, namespace: str) -> Json | None:
     left, right = st.columns(2)
     waiting = left.toggle("Deleted at source (pending confirmation)", key="find_removal")
     unknown = right.toggle("Access unknown", key="find_access")
-    session.remember(
+    _write(
         source=",".join(taken),
         type=",".join(types),
         connection=connection,
