@@ -83,14 +83,14 @@ def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, ad
     typed(page.get_by_label("Name", exact=True), "Secrets")
     typed(page.get_by_label("API key", exact=True).first, "fc-first-secret-1111")
     page.get_by_role("button", name="Test and save").click()
-    expect(page.get_by_role("heading", name="Secrets")).to_be_visible()
+    expect(page.get_by_role("heading", name="Secrets").first).to_be_visible()
     made = org.client.get("/v1/namespaces").json()["data"]["namespaces"][0]
     assert _scraper_key(org, made["id"]) == "fc-first-secret-1111"
 
     page.get_by_role("tab", name="Edit").click()
     typed(page.get_by_placeholder("stored; type a new one").first, "fc-second-secret-2222")
     page.get_by_role("button", name="Test and save").press("Enter")
-    expect(page.get_by_text("Saved.")).to_be_visible()
+    expect(page.get_by_text("Saved.").first).to_be_visible()
     assert _scraper_key(org, made["id"]) == "fc-second-secret-2222"
     page.close()
 

@@ -109,14 +109,14 @@ def sign_in(page: Page, place: SimpleNamespace, who: str, path: str = "") -> Non
 @pytest.mark.decision("H277")
 def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: SimpleNamespace) -> None:
     sign_in(page, place, "ada")
-    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)")).to_be_visible()
-    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
+    expect(page.get_by_role("heading", name="Overview").first).to_be_visible()
     expect(page.get_by_role("link", name="Keys and limits")).to_have_count(0)
     page.get_by_role("link", name="Search lab").click()
-    expect(page.get_by_role("heading", name="Search lab")).to_be_visible()
+    expect(page.get_by_role("heading", name="Search lab").first).to_be_visible()
     page.reload()
-    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)")).to_be_visible()
-    expect(page.get_by_role("heading", name="Search lab")).to_be_visible()
+    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
+    expect(page.get_by_role("heading", name="Search lab").first).to_be_visible()
     cookies = {one["name"]: one for one in page.context.cookies()}
     assert cookies["_streamlit_user_tokens"]["httpOnly"]
     assert "GET /keys" in place.provider.requests
@@ -126,8 +126,8 @@ def test_a_person_signs_in_and_stays_so_over_a_refresh(page: Page, place: Simple
 def test_a_link_opens_what_it_names_after_the_sign_in(page: Page, place: SimpleNamespace) -> None:
     link = f"/documents?namespace={place.space}&q=caf%C3%A9+%26+bar"
     sign_in(page, place, "ada", link)
-    expect(page.get_by_role("heading", name="Documents", exact=True)).to_be_visible()
-    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)")).to_be_visible()
+    expect(page.get_by_role("heading", name="Documents", exact=True).first).to_be_visible()
+    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
     assert f"/documents?namespace={place.space}" in page.url
     assert parse_qs(urlsplit(page.url).query)["q"] == ["café & bar"]
 
@@ -137,19 +137,19 @@ def _left(page: Page, place: SimpleNamespace) -> Iterator[None]:
     """The app shows its form at once, and goes by the provider's page of sign-out to the form again."""
     with page.expect_navigation(url=f"{place.app}/**"):
         yield
-    expect(page.get_by_role("button", name="Sign in with single sign-on")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in with single sign-on").first).to_be_visible()
 
 
 @pytest.mark.decision("H277")
 def test_signing_out_ends_the_session_at_the_provider_too(page: Page, place: SimpleNamespace) -> None:
     """After somebody without a role was told so, and became somebody else."""
     sign_in(page, place, "mallory")
-    expect(page.get_by_text("none of your groups may use this service")).to_be_visible()
+    expect(page.get_by_text("none of your groups may use this service").first).to_be_visible()
     with _left(page, place):
         page.get_by_role("button", name="Sign in as somebody else").click()
     sign_in(page, place, "root")
-    expect(page.get_by_text("Signed in as Grace Hopper (admin)")).to_be_visible()
-    expect(page.get_by_role("link", name="Keys and limits")).to_be_visible()
+    expect(page.get_by_text("Signed in as Grace Hopper (admin)").first).to_be_visible()
+    expect(page.get_by_role("link", name="Keys and limits").first).to_be_visible()
     with _left(page, place):
         page.get_by_role("button", name="Sign out").click()
     assert place.provider.requests.count("GET /logout") == 2
@@ -161,12 +161,12 @@ def test_an_ended_token_leads_back_to_the_sign_in(page: Page, place: SimpleNames
     place.provider.seconds = -60
     try:
         sign_in(page, place, "ada")
-        expect(page.get_by_text("Your sign-in has ended. The token has expired.")).to_be_visible()
+        expect(page.get_by_text("Your sign-in has ended. The token has expired.").first).to_be_visible()
     finally:
         place.provider.seconds = 300
     page.get_by_role("button", name="Sign in with single sign-on").click()
     page.get_by_role("link", name="Continue as ada").click()
-    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)")).to_be_visible()
+    expect(page.get_by_text("Signed in as Ada Lovelace (viewer)").first).to_be_visible()
     said = (place.home / "ui.log").read_text()
     assert place.provider.client_secret not in said
     assert "eyJ" not in said

@@ -133,7 +133,7 @@ def _content(hands: Hands, pile: list[Path]) -> str:
         hands.button("New namespace")
         hands.type("Name", "Reports")
         hands.button("Test and save")
-        expect(page.get_by_role("heading", name="Reports")).to_be_visible()
+        expect(page.get_by_role("heading", name="Reports").first).to_be_visible()
     found = re.search(r"namespace=(ns_\w+)", page.url)
     assert found, page.url
     with hands.task("Add 20 files and see each of them indexed"):
@@ -161,7 +161,7 @@ def _documents(hands: Hands, service: Any, namespace: str, url: str) -> None:
         hands.type("Find documents", "repor", enter=True)
         hands.sees(re.compile(r"^1 document"))
         hands.row()
-        expect(page.get_by_role("heading", name="report.pdf")).to_be_visible()
+        expect(page.get_by_role("heading", name="report.pdf").first).to_be_visible()
     hands.go("Overview")
     with hands.task("Delete all documents of a site"):
         hands.go("Documents")
@@ -171,7 +171,7 @@ def _documents(hands: Hands, service: Any, namespace: str, url: str) -> None:
         where.press("Enter")
         hands.clicks += 1
         hands.button("Delete 2 documents")
-        expect(page.get_by_role("listitem").filter(has_text="tides")).to_be_visible()
+        expect(page.get_by_role("listitem").filter(has_text="tides").first).to_be_visible()
         hands.button("Delete for good")
         hands.sees("2 documents deleted successfully")
 
@@ -181,8 +181,8 @@ def _search(hands: Hands, namespace: str) -> None:
     with hands.task("Search, side by side in two modes"):
         hands.go("Search lab")
         hands.type("Query", "how long do seals dive", enter=True)
-        expect(page.get_by_role("heading", name="Semantic")).to_be_visible()
-        expect(page.get_by_role("heading", name="Hybrid")).to_be_visible()
+        expect(page.get_by_role("heading", name="Semantic").first).to_be_visible()
+        expect(page.get_by_role("heading", name="Hybrid").first).to_be_visible()
         hands.sees("harbour seal")
     assert namespace in page.url
     with hands.task("Open a result's chunk in its text and on its page"):
@@ -203,14 +203,14 @@ def _search(hands: Hands, namespace: str) -> None:
     with hands.task("Ask why a document is not found"):
         hands.tab("Why not found?")
         hands.type("Document", "note 07", enter=True)
-        expect(page.get_by_role("heading", name="note 07.txt")).to_be_visible()
+        expect(page.get_by_role("heading", name="note 07.txt").first).to_be_visible()
         hands.sees("Its best chunk in each list")
     with hands.task("Compare search settings over a question set"):
         hands.go("Evaluations")
         hands.row()
         hands.tab("Compare")
         hands.button("Compare settings")
-        expect(page.get_by_role("heading", name="Wins and losses")).to_be_visible(timeout=2 * SECONDS)
+        expect(page.get_by_role("heading", name="Wins and losses").first).to_be_visible(timeout=2 * SECONDS)
     hands.go("Documents")
     with hands.task("See as another person"):
         hands.click(page.get_by_text("See as another person"))
@@ -274,7 +274,7 @@ def _operations(hands: Hands) -> None:
         hands.sees("Tokens embedded")
     with hands.task("See who changed what"):
         hands.go("Audit log")
-        expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+        expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
 
 
 def _keys(hands: Hands) -> None:
@@ -285,12 +285,12 @@ def _keys(hands: Hands) -> None:
         hands.type("Name", "Temporary")
         hands.button("Create API key")
         hands.sees("shown this once")
-        expect(page.get_by_text(re.compile("^rtr_"))).to_be_visible()
+        expect(page.get_by_text(re.compile("^rtr_")).first).to_be_visible()
     card = page.locator("[class*=st-key-key-]", has_text="Temporary")
     with hands.task("Rotate an API key"):
         hands.button("Rotate", card)
         hands.sees("never shown again")
-        expect(page.get_by_text(re.compile("^rtr_"))).to_be_visible()
+        expect(card.get_by_text(re.compile("^rtr_")).first).to_be_visible()
         hands.click(page.get_by_text("I copied the new key"))
         hands.button("Revoke the old key")
         hands.sees(re.compile("^Revoked: the key that ends in"))
