@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Final, Self
 
+import psycopg
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
@@ -63,9 +64,9 @@ class Intake:
         context = FlowRunContext.get()
         if context is None or context.flow_run is None:
             return
-        told = await asyncio.to_thread(joining.name, self._db, self._lease)
         try:
+            told = await asyncio.to_thread(joining.name, self._db, self._lease)
             async with get_client() as client:
                 await client.update_flow_run(context.flow_run.id, name=told)
-        except SILENT as error:
+        except (psycopg.Error, *SILENT) as error:  # the work itself is done; nothing of it depends on a name
             get_run_logger().warning("Its name was not changed: %s", type(error).__name__)

@@ -1,7 +1,10 @@
 """What is sent while a batch is at work joins it: a stream of texts is few flow runs, and nothing of it is lost."""
 
 import asyncio
+import logging
+from types import SimpleNamespace
 
+import psycopg
 import pytest
 
 from flows import context, ingest, intake, report
@@ -79,6 +82,29 @@ def test_what_is_sent_while_a_batch_is_at_work_is_done_by_it(db, space, no_short
     assert set(space.search("about text", top_k=9)) == {"one", "two", "three", "four"}
     assert forms(db) == 0
     assert joining.name(db, lease) == "4 texts in n"
+
+
+def test_work_that_is_done_does_not_fail_for_want_of_a_name(db, space, no_short, monkeypatch, caplog):
+    """The database is away for the moment in which the flow run would get its new name."""
+
+    def away(*_):
+        raise psycopg.OperationalError("the connection is lost")
+
+    monkeypatch.setattr(joining, "name", away)
+    run = SimpleNamespace(flow_run=SimpleNamespace(id="a run"))
+    monkeypatch.setattr(intake, "FlowRunContext", SimpleNamespace(get=lambda: run))
+    monkeypatch.setattr(intake, "get_run_logger", lambda: logging.getLogger("a run"))
+    post(db, space.scope, "one")
+    lease = lease_of(db, space)
+    post(db, space.scope, "two")
+
+    async def work():
+        async with Intake(db, lease) as taken:
+            await taken.look()
+            return taken.joined
+
+    assert asyncio.run(work()) == 1
+    assert "Its name was not changed: OperationalError" in caplog.text
 
 
 def test_a_batch_grows_to_its_size_and_by_its_own_source_and_scope_alone(db, space, new_scope, no_short):
