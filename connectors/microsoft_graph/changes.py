@@ -15,7 +15,7 @@ import json
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -103,10 +103,22 @@ class Unlisted(Fatal):
     """Graph refuses to list the drive (4xx)."""
 
 
+Homes = MutableMapping[str, tuple[Drive, str]]
+"""By an item's id: the drive that it belongs to, and its id there."""
+
+
 def pages(
-    graph: Graph, tokens: TokenSource, drive: Drive, cursor: str | None, choice: Choice | None = None
+    graph: Graph,
+    tokens: TokenSource,
+    drive: Drive,
+    cursor: str | None,
+    choice: Choice | None = None,
+    homes: Homes | None = None,
 ) -> Iterator[Page[SourceItem]]:
-    """The feed's pages from the cursor on; what comes last is `done`. Unlisted, a Fatal, if the drive has none."""
+    """The feed's pages from the cursor on; what comes last is `done`. Unlisted, a Fatal, if the drive has none.
+
+    `homes` holds those of the newest page's items.
+    """
     choice = choice or Choice()
     place, rounds = ChangesCursor.of(cursor, drive), Rounds(graph.title)
     folders = Folders(lambda folder: _item(graph, tokens, drive, folder))
@@ -118,6 +130,9 @@ def pages(
             continue
         found = _found(graph, answer)
         rounds.turn(place.at, found)
+        if homes is not None:
+            homes.clear()
+            homes.update((item["id"], drive.home(item)) for item in found)
         place = place.seen(found) if choice.has_places else place
         after, done = _after(graph, drive, place, answer, found)
         page = _page(found, folders, deep=bool(choice.ids))
@@ -171,6 +186,12 @@ def _found(graph: Graph, answer: GraphResponse) -> list[Item]:
     if not isinstance(found, list):
         raise Retryable(f"{graph.title}'s listing broke off: its answer holds no items.")
     return [item for item in found if isinstance(item, dict) and isinstance(item.get("id"), str)]
+
+
+def home(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> tuple[Drive, str]:
+    """The drive that an item belongs to, and its id there; asked for, since no page has just named it."""
+    item = _item(graph, tokens, drive, item_id)
+    return drive.home({**item, "id": item_id}) if item else (drive, item_id)
 
 
 def _item(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> dict[str, Any] | None:

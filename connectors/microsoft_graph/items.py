@@ -106,10 +106,12 @@ class Drive:
     """Where Graph tells of a drive: the account's own, or one by its id."""
 
     place: str = "/me/drive"
+    id: str = ""
+    """"" of the account's own."""
 
     @classmethod
     def of(cls, drive_id: str) -> Drive:
-        return cls(f"/drives/{quote(drive_id, safe='')}")
+        return cls(f"/drives/{quote(drive_id, safe='')}", drive_id)
 
     @property
     def feed(self) -> str:
@@ -120,12 +122,17 @@ class Drive:
         """Where Graph tells of an item."""
         return f"{self.place}/items/{quote(item_id, safe='')}"
 
-    def content_at(self, item: Item) -> str:
-        """Where Graph gives an item's content: of another drive's item, there."""
+    def home(self, item: Item) -> tuple[Drive, str]:
+        """The drive that an item belongs to, and its id there: another drive's item has only an entry in this one."""
         remote = item.get("remoteItem")
         if not isinstance(remote, dict):
-            return self.at(item["id"]) + "/content"
-        return Drive.of(_text(remote.get("parentReference"), "driveId")).at(_text(remote, "id")) + "/content"
+            return self, item["id"]
+        return Drive.of(_text(remote.get("parentReference"), "driveId")), _text(remote, "id")
+
+    def content_at(self, item: Item) -> str:
+        """Where Graph gives an item's content: of another drive's item, there."""
+        drive, its = self.home(item)
+        return drive.at(its) + "/content"
 
 
 GONE: Final = frozenset({400, 403, 404, 410})

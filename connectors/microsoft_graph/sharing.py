@@ -2,7 +2,9 @@
 which names what is inherited too.
 
 A permission names whom it was granted to (`grantedToV2`, `grantedToIdentitiesV2`), or is a link of a scope: anonymous,
-organization, users, existingAccess. Groups go by their address, else by `microsoft:` and their id.
+organization, users, existingAccess. Groups go by their address, else by `microsoft:` and their id; a site's own groups
+have numbers that begin anew in each site, and go by the drive, too. A `siteUser` may be a group: its `loginName`, a
+claim, tells.
 """
 
 from __future__ import annotations
@@ -20,6 +22,20 @@ from retrieval.ports import SourceAccess, TokenSource
 CLOSED: Final = "Microsoft does not tell the connected account who may see this file."
 ORGANIZATION: Final = "microsoft:organization"
 """The group of a link that everybody of the organization may use."""
+_LEVELS: Final = (
+    *("full control", "design", "edit", "contribute", "read", "view only", "approve", "manage hierarchy"),
+    *("restricted read", "restricted view", "owner", "member", "visitor"),
+)
+_SEES: Final = frozenset({"read", "write", "owner", "review", *(f"sp.{level}" for level in _LEVELS)})
+"""Roles that show a file, SharePoint's own levels among them; `sp.limited access` does not, nor does one that is not
+known here."""
+_OPENS: Final = frozenset({"view", "edit", "embed", "review", "blocksdownload"})
+"""Kinds of links that show a file; `createOnly` lets people put files into a folder."""
+_PERSON: Final = "i:0#.f|membership|"
+_GROUPS: Final = ("c:0o.c|federateddirectoryclaimprovider|", "c:0t.c|tenant|")
+"""Beginnings of claims, before a person's sign-in name and a group's id."""
+_OWNERS: Final = "_o"
+"""The end of a claim that is held by a group's owners alone."""
 
 
 def access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> SourceAccess:
@@ -32,23 +48,24 @@ def access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> Sou
         public = public or scope == "anonymous"
         groups += [ORGANIZATION] if scope == "organization" else []
         for identity in _identities(one):
-            user, group = _name(identity.get("user"), ""), _name(identity.get("group"), "microsoft:")
-            user = user or _name(identity.get("siteUser"), "")
-            group = group or _name(identity.get("siteGroup"), "microsoft:site:")
+            user = _user(identity)
+            group = "" if user else _group(identity) or _site_group(identity, drive)
             users += [user] if user else []
-            groups += [group] if group and not user else []
+            groups += [group] if group else []
     return SourceAccess(tuple(users), tuple(groups), public=public)
 
 
 def _counts(one: Mapping[str, Any]) -> bool:
-    """Not one that gives nothing or has ended. The first moment of all means that it does not end."""
-    ends = one.get("expirationDateTime")
+    """Not one that shows nothing or has ended. The first moment of all means that it does not end."""
+    ends, roles, link = one.get("expirationDateTime"), one.get("roles"), one.get("link")
     try:
         end = datetime.fromisoformat(str(ends)) if ends else datetime.min.replace(tzinfo=UTC)
         has_ended = end.year > 1 and end <= datetime.now(UTC)
     except (ValueError, TypeError):
         return False
-    return one.get("roles") != [] and not has_ended
+    sees = isinstance(roles, list) and any(str(role).lower() in _SEES for role in roles)
+    opens = not isinstance(link, Mapping) or str(link.get("type")).lower() in _OPENS
+    return sees and opens and not has_ended
 
 
 def _permissions(graph: Graph, tokens: TokenSource, path: str) -> Iterator[Mapping[str, Any]]:
@@ -74,12 +91,45 @@ def _identities(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from (each for each in (single, *held) if isinstance(each, Mapping))
 
 
-def _name(identity: Any, prefix: str) -> str:
-    """An address; for groups without one `prefix` and the id. A person without an address is nobody here."""
-    if not isinstance(identity, Mapping):
-        return ""
-    address = identity.get("email") or identity.get("userPrincipalName")
-    if isinstance(address, str) and address:
+def _user(identity: Mapping[str, Any]) -> str:
+    """A person's address; one without an address is nobody here. "" for a group."""
+    claim = _claim(identity)
+    if address := _address(identity.get("user")):
         return address
-    its = identity.get("id")
-    return f"{prefix}{its}" if prefix and isinstance(its, str) else ""
+    if claim.startswith("c:") or identity.get("group") is not None:
+        return ""
+    name = claim.removeprefix(_PERSON)
+    signs_in = name if claim != name and "@" in name and "#" not in name else ""
+    return _address(identity.get("siteUser")) or signs_in
+
+
+def _group(identity: Mapping[str, Any]) -> str:
+    """By its address, else by its id; its owners alone by another name. "" for none, and for claims of everybody."""
+    group, claim = identity.get("group"), _claim(identity)
+    claimed = next((claim.removeprefix(one) for one in _GROUPS if claim.startswith(one)), "")
+    if claim.startswith("c:") and not claimed:
+        return ""
+    if claimed.endswith(_OWNERS):
+        return f"microsoft:owners:{claimed.removesuffix(_OWNERS)}"
+    its = _text(group, "id") or claimed
+    address = _address(group) or (_address(identity.get("siteUser")) if its else "")
+    return address or (f"microsoft:{its}" if its else "")
+
+
+def _site_group(identity: Mapping[str, Any], drive: Drive) -> str:
+    """ "" where the drive is not known: another site has a group of the same number."""
+    its = _text(identity.get("siteGroup"), "id")
+    return f"microsoft:site:{drive.id}:{its}" if its and drive.id else ""
+
+
+def _claim(identity: Mapping[str, Any]) -> str:
+    return _text(identity.get("siteUser"), "loginName").lower()
+
+
+def _address(one: Any) -> str:
+    return _text(one, "email") or _text(one, "userPrincipalName")
+
+
+def _text(holder: Any, name: str) -> str:
+    value = holder.get(name) if isinstance(holder, Mapping) else None
+    return value if isinstance(value, str) else ""

@@ -159,7 +159,7 @@ class Connected:
             listed = [item.external_id for item in here]
             had = [item.external_id for item in here if not item.error]
             noted = partial(sync.note, request=request, listed=listed, departed=left, had=had, viewer=viewer)
-            note = partial(_shared, noted, request, self._accesses(tokens, had)) if has_shares else noted
+            note = partial(_shared, noted, request, self._accesses(tokens, listed)) if has_shares else noted
             skipped = Counter(page.skipped)
             skipped[NOT_CHOSEN] += sum(not item.deleted for item in named) - len(here)
             yield replace(page, items=here, cursor=str(after), done=False, skipped=+skipped, save=note)
@@ -180,17 +180,20 @@ class Connected:
             yield Page([], str(place), done=True)
             return
         viewer = viewers.who_asked(self._db, request)
-        missing = sync.missing(self._db, request) if place.whole else []
+        has_shares = sync.state(self._db, _connection(request)).shares
+        missing = sync.missing(self._db, request) if place.whole or has_shares else []
         with ThreadPoolExecutor(THREADS, thread_name_prefix="gone") as pool:
             for start in range(0, len(missing), ASKED):
                 part = missing[start : start + ASKED]
-                gone = pool.map(lambda one: self._connector.gone(tokens, one), part)
-                left = [one for one, is_gone in zip(part, gone, strict=True) if is_gone]
-                note = partial(sync.note, request=request, listed=[], departed=left, viewer=viewer)
+                gone = pool.map(lambda one: self._connector.gone(tokens, one), part if place.whole else [])
+                left = [one for one, is_gone in zip(part, gone, strict=False) if is_gone]
+                noted = partial(sync.note, request=request, listed=[], departed=left, viewer=viewer)
+                stays = [one for one in part if one not in left]
+                note = partial(_shared, noted, request, self._accesses(tokens, stays)) if has_shares else noted
                 yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark
         end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved, viewer=viewer)
-        yield Page([], str(place), done=True, save=end)
+        yield Page([], str(place), done=True, save=partial(_ended, end, request) if has_shares else end)
 
     def _tokens(self, request: DiscoveryRequest) -> ConnectionTokens:
         return ConnectionTokens(self._db, self._ring, _connection(request), self._connector.authorizer)
@@ -230,6 +233,12 @@ def _shared(
     """What a page brings, and whom its documents are for, in one transaction."""
     noted(connection)
     shares.note(connection, connection_id=_connection(request), source=request.source, accesses=accesses)
+
+
+def _ended(end: Callable[[Connection[Any]], None], request: DiscoveryRequest, connection: Connection[Any]) -> None:
+    """The same with the last page."""
+    end(connection)
+    shares.note_left(connection, _connection(request))
 
 
 def _connection(request: DiscoveryRequest) -> str:

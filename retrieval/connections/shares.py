@@ -11,6 +11,10 @@ from retrieval.errors import ServiceError, Skippable
 from retrieval.ports import Connector, Sharing, SourceAccess, TokenSource
 from retrieval.principals import Access, stored
 
+LEFT: Final = (
+    "The service does not show this file to the connected account any more, or it is not chosen any more: its removal"
+    " waits for a person."
+)
 NOT_TOLD: Final = "It is not read yet whom this service shows its files."
 NOBODY: Final = Access()
 LONGEST: Final = 500
@@ -51,6 +55,26 @@ def note(connection: Connection[Any], *, connection_id: str, source: str, access
             "reasons": [reason for _, reason in found],
         },
     )
+
+
+_LEFT: LiteralString = """
+    update documents d set access = %(nobody)s::jsonb, access_reason = %(reason)s, access_at = clock_timestamp(),
+        updated_at = clock_timestamp()
+    from departures g
+    where g.connection_id = %(connection)s and g.document_id = d.id and d.deleted_at is null
+      and not exists (select from connection_documents o where o.document_id = d.id
+                      and o.connection_id <> %(connection)s)
+      and (d.access is distinct from %(nobody)s::jsonb or d.access_reason is distinct from %(reason)s)
+"""
+
+
+def note_left(connection: Connection[Any], connection_id: str) -> None:
+    """Within the last page's transaction: what is gone for the connection and waits for a person is nobody's.
+
+    Not what another connection has, too, which says whom it is for.
+    """
+    values = {"connection": connection_id, "nobody": stored(NOBODY), "reason": LEFT}
+    connection.execute(_LEFT, values)
 
 
 def _told(said: SourceAccess) -> tuple[Access, str | None]:

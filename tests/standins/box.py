@@ -75,6 +75,8 @@ class BoxAccount(account.Served):
         self.links: dict[str, dict[str, Any] | None] = {}
         self.owners: dict[str, str] = {}
         """Of files that were handed over."""
+        self.foreign: set[str] = set()
+        """Files that somebody of another enterprise owns."""
         self.untold: set[str] = set()
         self._signed: dict[str, Node] = {}
 
@@ -167,7 +169,14 @@ class BoxAccount(account.Served):
         return 200, {"limit": 1000, "entries": entries, "next_marker": f"{its}-{end}" if end < len(held) else None}
 
     def grant(
-        self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False, role: str = "viewer", **link: Any
+        self,
+        one: str,
+        *users: str,
+        groups: Sequence[str] = (),
+        public: bool = False,
+        role: str = "viewer",
+        expires_at: str | None = None,
+        **link: Any,
     ) -> None:
         """For whom a file or folder is from now on, beside its owner; without any it is not shared. `link`: what its
         public link is besides."""
@@ -179,6 +188,7 @@ class BoxAccount(account.Served):
                 "role": role,
                 "status": "accepted",
                 "accessible_by": {"type": kind, "id": name, **({"login": name} if kind == "user" else {})},
+                "expires_at": expires_at,
             }
             for number, (kind, name) in enumerate(kinds)
         ]
@@ -196,6 +206,8 @@ class BoxAccount(account.Served):
         shown = _shown(node, query["fields"])
         if "owned_by" in shown and its in self.owners:
             shown["owned_by"] = {**shown["owned_by"], "login": self.owners[its]}
+        if "is_externally_owned" in query["fields"].split(","):
+            shown["is_externally_owned"] = its in self.foreign
         if "shared_link" in query["fields"] and (said := self.links.get(its)) is not None:
             link = {"url": "https://app.box.com/s/x", "access": "open", "effective_access": "open", "accessed": "open"}
             more = {"effective_permission": "can_download", "is_password_enabled": False, "download_count": 0}

@@ -40,6 +40,9 @@ class Refusal(Exception):
         self.error, self.status = error, status
 
 
+TEAM = "dbtid:own"
+
+
 class DropboxAccount(Served):
     """`team`: the account is a member's, who sees the team's folders from the team's root alone."""
 
@@ -62,6 +65,8 @@ class DropboxAccount(Served):
         self.grants: dict[str, dict[str, Any]] = {}
         self.owners: dict[str, str] = {}
         """Of files that were handed over."""
+        self.owner_teams: dict[str, str] = {}
+        """Of files that another team owns than the account's."""
         self.untold: set[str] = set()
         self.permitted = True
         """Whether the authorization holds sharing.read."""
@@ -214,6 +219,7 @@ class DropboxAccount(Served):
             "is_paired": False,
             "account_type": {".tag": "business"},
             "root_info": self._roots(),
+            "team": _full_team(),
         }
         return answer, None
 
@@ -312,6 +318,7 @@ class DropboxAccount(Served):
         its = self._told(argument["file"])
         policies = {"acl_update_policy": {".tag": "owner"}, "shared_link_policy": {".tag": "anyone"}}
         told = {"id": its, "name": "x", "policy": policies, "preview_url": "https://www.dropbox.com/scl/fi/x"}
+        told["owner_team"] = _team(self.owner_teams.get(its, TEAM))
         link = self.grants.get(its, {}).get("link")
         if link:
             audience = {".tag": link["current_audience"]}
@@ -380,6 +387,25 @@ def sharing_routes() -> list[Any]:
     from dropbox import sharing
 
     return list(sharing.ROUTES.values())
+
+
+def _team(its: str) -> dict[str, Any]:
+    return {"id": its, "name": "x"}
+
+
+def _full_team() -> dict[str, Any]:
+    policies = {
+        "shared_folder_member_policy": "anyone",
+        "shared_folder_join_policy": "from_anyone",
+        "shared_link_create_policy": "default_public",
+        "group_creation_policy": "admins_only",
+        "shared_folder_link_restriction_policy": "anyone",
+        "enforce_link_password_policy": "optional",
+        "default_link_expiration_days_policy": "none",
+        "shared_link_default_permissions_policy": "default",
+    }
+    more = {"office_addin_policy": {".tag": "enabled"}, "top_level_content_policy": {".tag": "everyone"}}
+    return _team(TEAM) | {"sharing_policies": {name: {".tag": tag} for name, tag in policies.items()}} | more
 
 
 def _user(name: str, level: str) -> dict[str, Any]:

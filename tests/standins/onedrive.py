@@ -34,7 +34,7 @@ _DELTA = re.compile(r"/(?:root/)?delta(?:\(token='([^']*)'\))?")
 _ITEM = re.compile(r"/items/([^/]+)(/content)?")
 _CHILDREN = re.compile(r"/(?:root|items/([^/]+))/children")
 _PERMISSIONS = re.compile(r"/items/([^/]+)/permissions")
-_OTHER = re.compile(r"/v1\.0/drives/([^/]+)/items/([^/]+)/content")
+_OTHER = re.compile(r"/v1\.0/drives/([^/]+)/items/([^/]+)/(content|permissions)")
 
 
 class OneDriveAccount(Served):
@@ -92,7 +92,7 @@ class OneDriveAccount(Served):
             elif found := _ITEM.fullmatch(within):
                 self._item(handler, found[1], content=bool(found[2]))
             elif (found := _OTHER.fullmatch(path)) and unquote(found[1]) == OTHER_DRIVE:
-                self._moved(handler, found[2])
+                (self._moved if found[3] == "content" else self._permissions_there)(handler, found[2])
             else:
                 self._complain(handler, f"no such path: {path}")
             if query:
@@ -164,6 +164,12 @@ class OneDriveAccount(Served):
         owner = {"id": "0", "roles": ["owner"], "grantedToV2": {"user": whose}}
         found = [owner, *(one for above in self._chain(item) for one in self.grants.get(above["id"], []))]
         return self._reply(handler, "/me/drive/items/{item-id}/permissions", {"value": found})
+
+    def _permissions_there(self, handler: Handler, item_id: str) -> None:
+        """Of a file of another drive."""
+        if item_id not in self.foreign:
+            return handler.reply(403, _error("accessDenied"))
+        return self._reply(handler, "/me/drive/items/{item-id}/permissions", {"value": self.grants.get(item_id, [])})
 
     def grant(self, one: str, *users: str, groups: Sequence[str] = (), public: bool = False) -> None:
         """For whom a file or folder is from now on, beside its owner; without any it is not shared."""

@@ -104,7 +104,7 @@ class BoxSession:
         cursors, marker = Cursors("Box's listing of collaborations"), ""
         while True:
             wish = {
-                "fields": "role,status,accessible_by",
+                "fields": "role,status,expires_at,accessible_by",
                 "limit": str(LIMIT),
                 **({"marker": marker} if marker else {}),
             }

@@ -55,10 +55,11 @@ class SharedLink(msgspec.Struct, frozen=True):
 
 
 class SharedItem(msgspec.Struct, frozen=True):
-    """Of a file, whom it may be shown."""
+    """Of a file, whom it may be shown. `is_externally_owned`: by somebody outside of the account's enterprise."""
 
     id: str
     owned_by: Named | None = None
+    is_externally_owned: bool | None = None
     path_collection: PathCollection | None = None
     shared_link: SharedLink | None = None
 
@@ -72,10 +73,11 @@ class Collaborator(msgspec.Struct, frozen=True):
 
 
 class Collaboration(msgspec.Struct, frozen=True):
-    """`accessible_by` is null of somebody who was invited and has no account yet."""
+    """`accessible_by` is null of somebody who was invited and has no account yet; `expires_at`: when it ends."""
 
     role: str | None = None
     status: str | None = None
+    expires_at: str | None = None
     accessible_by: Collaborator | None = None
 
 

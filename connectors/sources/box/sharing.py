@@ -18,7 +18,8 @@ CLOSED: Final = (
     "Box does not tell the connected account who may see this file: connect an account that may invite people."
 )
 COMPANY: Final = "box:company"
-"""The group of a link that everybody of the enterprise may use."""
+"""The group of a link that everybody of the account's enterprise may use; of a file that another enterprise owns such
+a link is for the people there, of whom nothing is known here."""
 _SEES: Final = frozenset(
     {"owner", "co-owner", "editor", "viewer", "viewer uploader", "previewer", "previewer uploader"}
 )
@@ -44,23 +45,28 @@ def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders
             told += known[place]
     except (Missing, Closed) as error:
         raise Skippable(CLOSED) from error
-    good = [one for one in told if one.status == "accepted" and one.role in _SEES]
+    good = [one for one in told if one.status == "accepted" and one.role in _SEES and not _has_ended(one.expires_at)]
     users = [name for one in good if (name := _login(one))]
     groups = [f"box:{one.accessible_by.id}" for one in good if one.accessible_by and one.accessible_by.type == "group"]
     owner = file.owned_by.login if file.owned_by else None
     reach = file.shared_link.effective_access if file.shared_link and _opens(file.shared_link) else None
-    groups += [COMPANY] if reach == "company" else []
+    groups += [COMPANY] if reach == "company" and file.is_externally_owned is False else []
     return SourceAccess(tuple(filter(None, [owner, *users])), tuple(groups), public=reach == "open")
 
 
 def _opens(link: SharedLink) -> bool:
     """Whether it needs no password, shows the file and has not ended."""
+    shows = link.is_password_enabled is False and link.effective_permission in _OPENS
+    return shows and not _has_ended(link.unshared_at)
+
+
+def _has_ended(moment: str | None) -> bool:
+    """Also of a moment that cannot be read."""
     try:
-        ends = datetime.fromisoformat(link.unshared_at) if link.unshared_at else None
+        ends = datetime.fromisoformat(moment) if moment else None
     except ValueError:
-        return False
-    has_ended = ends is not None and ends.replace(tzinfo=ends.tzinfo or UTC) <= datetime.now(UTC)
-    return link.is_password_enabled is False and link.effective_permission in _OPENS and not has_ended
+        return True
+    return ends is not None and ends.replace(tzinfo=ends.tzinfo or UTC) <= datetime.now(UTC)
 
 
 def _login(one: Collaboration) -> str | None:

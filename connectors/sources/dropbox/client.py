@@ -45,11 +45,16 @@ class DropboxSession:
 
     endpoint: Endpoint | None
     _roots: dict[str, str | None] = field(default_factory=dict)
+    _teams: dict[str, str | None] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def ask(self, tokens: TokenSource, request: Callable[[Any], T]) -> T:
         """What `request(the SDK's client)` returns. Its 409 comes as the SDK's ApiError, for `request` to read."""
         return POLICY.call(tokens, lambda token: self._once(tokens.connection_id, token, request))
+
+    def team(self, tokens: TokenSource) -> str | None:
+        """The id of the account's team, None without one; known once anything was asked."""
+        return self._teams.get(tokens.connection_id)
 
     def _once(self, connection_id: str, token: str, request: Callable[[Any], T]) -> T:
         import dropbox
@@ -71,7 +76,9 @@ class DropboxSession:
 
         with self._lock:
             if connection_id not in self._roots:
-                self._roots[connection_id] = _root(client.users_get_current_account().root_info)
+                account = client.users_get_current_account()
+                self._teams[connection_id] = account.team.id if account.team else None
+                self._roots[connection_id] = _root(account.root_info)
             root = self._roots[connection_id]
         return client if root is None else client.with_path_root(PathRoot.root(root))
 

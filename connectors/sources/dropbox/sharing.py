@@ -25,7 +25,8 @@ WITHHELD: Final = (
     " connection again."
 )
 TEAM: Final = "dropbox:team"
-"""The group of a link that everybody of the account's team may use."""
+"""The group of a link that everybody of the account's team may use; of a file that another team owns such a link is
+for the people there, of whom nothing is known here."""
 LIMIT: Final = 300
 _SEES: Final = frozenset({"owner", "editor", "viewer", "viewer_no_comment"})
 """Levels of access that show a file; `traverse` and `no_access` do not, nor does one that is not known here."""
@@ -39,10 +40,11 @@ def access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceA
 
         try:
             users, groups = _members(sdk, file_id)
-            audience = _audience(sdk.sharing_get_file_metadata(file_id).link_metadata)
+            said = sdk.sharing_get_file_metadata(file_id)
         except ApiError as error:
             raise Skippable(CLOSED) from error
-        groups += [TEAM] if audience == "team" else []
+        audience, team = _audience(said.link_metadata), said.owner_team and said.owner_team.id
+        groups += [TEAM] if audience == "team" and team and team == client.team(tokens) else []
         return SourceAccess(tuple(users), tuple(groups), public=audience == "public")
 
     try:
@@ -68,8 +70,9 @@ def _sees(member: Any) -> bool:
 
 
 def _audience(link: Any) -> str:
-    """Whom a link is for that needs no password and has not ended; "" without one."""
-    if link is None or link.password_protected:
+    """Whom a link is for that shows the file, needs no password and has not ended; "" without one."""
+    shows = link is not None and (link.access_level is None or link.access_level._tag in _SEES)  # noqa: SLF001
+    if not shows or link.password_protected:
         return ""
     ends = link.expiry and link.expiry.replace(tzinfo=link.expiry.tzinfo or UTC)
     return "" if ends and ends <= datetime.now(UTC) else str(link.current_audience._tag)  # noqa: SLF001

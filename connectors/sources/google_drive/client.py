@@ -100,7 +100,8 @@ class Drive:
 
     def permissions(self, file_id: str, page: str | None) -> Answer:
         """A page of a file's permissions, inherited ones too."""
-        fields = "nextPageToken,permissions(id,type,emailAddress,domain,role,deleted,view,expirationTime)"
+        asked = "id,type,emailAddress,domain,role,deleted,view,expirationTime,inheritedPermissionsDisabled"
+        fields = f"nextPageToken,permissions({asked},permissionDetails(inherited))"
         return self._listed(
             "permissions",
             lambda drive: drive.permissions.list(

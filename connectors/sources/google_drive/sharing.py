@@ -21,6 +21,11 @@ CLOSED: Final = (
     " an account that may."
 )
 
+_SEES: Final = frozenset({"owner", "organizer", "fileOrganizer", "writer", "commenter", "reader"})
+"""Roles that show a file; one that is not known here shows nobody anything."""
+_STAYS: Final = frozenset({"owner", "organizer"})
+"""Roles that show it also where inherited permissions do not count (`inheritedPermissionsDisabled`)."""
+
 
 def access(drive: Drive, file_id: str) -> SourceAccess:
     """Of one file. Skippable where the account may not ask."""
@@ -36,11 +41,19 @@ def access(drive: Drive, file_id: str) -> SourceAccess:
 
 
 def _counts(one: Mapping[str, Any]) -> bool:
-    """Not of a deleted account, not one that has ended, and not the published view of a file that is not shared."""
-    if one.get("deleted") or one.get("view") == "published":
+    """Not of a deleted account, not one that has ended, and not one of a view alone: the published version of a file,
+    or the names of what lies in a folder."""
+    if one.get("deleted") or one.get("view") or one.get("role") not in _SEES or _is_cut(one):
         return False
     ends = one.get("expirationTime")
     try:
         return not ends or datetime.fromisoformat(str(ends)) > datetime.now(UTC)
     except (ValueError, TypeError):
         return False
+
+
+def _is_cut(one: Mapping[str, Any]) -> bool:
+    """Whether it comes from above, and what comes from above does not count here."""
+    details = [each for each in one.get("permissionDetails") or () if isinstance(each, Mapping)]
+    is_direct = any(each.get("inherited") is False for each in details)
+    return bool(one.get("inheritedPermissionsDisabled")) and not is_direct and one.get("role") not in _STAYS

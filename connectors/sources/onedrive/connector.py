@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,19 +34,25 @@ class OneDrive:
     authorizer: OAuth
     graph: Graph
     choice: Choice = EVERYTHING
+    homes: dict[str, changes.Homes] = field(default_factory=dict)
+    """By connection: where the items of its newest page belong."""
 
     def choosing(self, choice: Choice) -> OneDrive:
-        return replace(self, choice=choice)
+        return replace(self, choice=choice, homes={})
 
     def iter_changes(self, tokens: TokenSource, cursor: str | None) -> Iterator[Page[SourceItem]]:
         """Files of the drive and those that others shared into it; no notebooks, no folders of other drives."""
-        return changes.pages(self.graph, tokens, MINE, cursor, self.choice)
+        homes = self.homes[tokens.connection_id] = {}
+        return changes.pages(self.graph, tokens, MINE, cursor, self.choice, homes)
 
     def browse(self, tokens: TokenSource, parent: str | None, cursor: str | None) -> Level:
         return browsing.level(self.graph, tokens, MINE, parent, cursor)
 
     def access(self, tokens: TokenSource, external_id: str) -> SourceAccess:
-        return sharing.access(self.graph, tokens, MINE, external_id)
+        """Of an item of another drive, there: its entry here is for whom the folder around it is shared with."""
+        home = self.homes.get(tokens.connection_id, {}).get(external_id)
+        drive, its = home or changes.home(self.graph, tokens, MINE, external_id)
+        return sharing.access(self.graph, tokens, drive, its)
 
     def fetch(self, tokens: TokenSource, item: SourceItem, to: Path) -> RawContent | None:
         return self.graph.call(tokens, lambda here: changes.fetched(here, MINE, item.external_id, to))
