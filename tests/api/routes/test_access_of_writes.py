@@ -176,3 +176,27 @@ def test_a_connection_counts_what_the_user_may_see(org, api_db):
         return first(org.client.get(f"/v1/connections/{made}", headers=headers))["data"]["documents"]["own"]
 
     assert (counted(), counted(**BOB), counted(**{"X-On-Behalf-Of": "ada"})) == (2, 1, 2)
+
+
+@pytest.mark.decision("H427")
+def test_how_long_a_run_took_with_hidden_documents_is_not_told(org, space, api_db):
+    runs = {}
+    for name in ("hidden", "open"):
+        config = {"name": name, "text": f"The text {name}.", "access": {"users": ["ada"], "public": name == "open"}}
+        body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
+        runs[name] = first(org.client.post("/v1/ingest/text", json=body))["data"]["ingestJobRunId"]
+    took = {"embed": 2.5}
+    api_db.rows(
+        "update job_runs set timings = '{\"embed\": 2.5}' where id = any(%(ids)s)", {"ids": list(runs.values())}
+    )
+
+    def told(**headers):
+        where = {"params": {"namespaceId": space}, "headers": headers}
+        found = first(org.client.get("/v1/ingest-job-runs", **where))["data"]["ingestJobRuns"]
+        listed = {run["id"]: run["timings"] for run in found}
+        read = {run: first(org.client.get(f"/v1/ingest-job-runs/{run}", **where))["data"]["timings"] for run in listed}
+        assert read == listed
+        return [listed[runs[name]] for name in ("hidden", "open")]
+
+    assert told() == [took, took]
+    assert told(**BOB) == [{}, took]
