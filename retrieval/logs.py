@@ -6,12 +6,38 @@ import io
 import logging
 import sys
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import structlog
 
 from retrieval import redaction
 from retrieval.settings import Settings
+
+
+class _Lossy(io.FileIO):
+    """A descriptor that loses what it cannot take."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(memoryview(data).cast("B"))
+
+
+def lose_what_does_not_fit() -> None:
+    """From now on in this process: what goes to a full disk by standard output or standard error is lost, and whoever
+    prints, be it a library, goes on.
+
+    For programs whose lines are written by others than `configure` sets up.
+    """
+    sys.stdout, sys.stderr = _lossy(sys.stdout), _lossy(sys.stderr)
+
+
+def _lossy(stream: TextIO) -> TextIO:
+    raw = cast("io.RawIOBase", _Lossy(stream.fileno(), "wb", closefd=False))
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding=stream.encoding, errors=stream.errors, line_buffering=True, write_through=True
+    )
 
 
 class Lossy(io.TextIOBase):

@@ -15,12 +15,14 @@ from functools import partial
 
 from flows.bundled_prefect.own_address import OwnAddress
 from flows.prefect_internals import server
+from retrieval import logs
 
 _NAMES = "--names="
 
 
 def main() -> None:
     """Prefect's own command line."""
+    logs.lose_what_does_not_fit()
     server.begin_transactions_immediately()
     server.look_rarely()
     server.wrap_application(partial(OwnAddress, names=_names()))

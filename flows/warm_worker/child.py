@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.prefect_internals import engine, patience
-from retrieval import tracing
+from retrieval import logs, tracing
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -67,6 +67,7 @@ def preload(modules: tuple[str, ...] = PRELOAD) -> None:
 def serve(control: Connection) -> None:
     """Execute the orders that come over `control`, until the worker closes it. Main thread of the child."""
     os.setpgid(0, 0)
+    logs.lose_what_does_not_fit()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(CANCEL_SIGNAL, _cancel)
     threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()

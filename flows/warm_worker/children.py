@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
+import multiprocessing.util  # what it does at exit comes after what is registered here
 import os
 import signal
 import socket
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,7 +16,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from flows.warm_worker.child import ChildReport, Order, serve
+from flows.warm_worker.child import ORPHAN_SECONDS, ChildReport, Order, serve
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -144,8 +147,23 @@ class Children:
 
 
 def prepare() -> None:
-    """What the fork server imports before the first child; `__main__` spares each child the import of the program."""
+    """What the fork server imports before the first child; `__main__` spares each child the import of the program.
+
+    And what becomes of children that nobody has closed when this process ends.
+    """
     FORKS.set_forkserver_preload(["__main__", "flows.warm_worker.preload"])
+    atexit.register(_end_left)
+
+
+def _end_left() -> None:
+    """Where the worker ends by an error. multiprocessing would wait for them for ever, and they for this process."""
+    left = multiprocessing.active_children()
+    for process in left:
+        process.terminate()
+    deadline = time.monotonic() + ORPHAN_SECONDS
+    for process in left:
+        process.join(max(0.0, deadline - time.monotonic()))
+        process.kill()
 
 
 async def _start() -> Child:

@@ -33,6 +33,7 @@ from flows.warm_worker import allowed_flows, children, places
 from flows.warm_worker.alarm import Alarm
 from flows.warm_worker.certificates import spare_certificates
 from flows.warm_worker.child import CANCEL_SIGNAL, ChildReport, Order
+from retrieval import logs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +122,7 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
 
     async def setup(self) -> None:
         """Start the children, then everything else: a worker that cannot run flows does not take any."""
+        logs.lose_what_does_not_fit()
         spare_certificates()
         patience.shorten()
         children.prepare()

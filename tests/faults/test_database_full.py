@@ -1,9 +1,10 @@
-"""No room below PostgreSQL, for longer than a minute and really: a small disk is filled while texts are sent."""
+"""No room, for longer than a minute and really: a small disk is filled while texts are sent. Below PostgreSQL alone, or
+below the whole home: files, logs and Prefect's database as well."""
 
 import shutil
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import httpx
 import psycopg
@@ -21,32 +22,61 @@ LOG_AFTER = 20.0
 GOES_ON_SECONDS = 120.0
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """A small disk for PostgreSQL's data alone."""
-    home = tmp_path / "home"
-    mounted = home / "postgres"
-    service = Service(home)
-    service.expects_kills()
-    home.mkdir(mode=0o755)
-    service.up()
-    service.down()
-    mounted.rename(home / "aside")
-    mounted.mkdir(mode=0o700)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0700", "full", str(mounted)]
+@contextmanager
+def mounted(folder, mode):
+    """A small disk of its own there."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode={mode}", "full", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no disk can be mounted on this machine: that takes root")
     try:
-        subprocess.run(["cp", "-a", f"{home}/aside/.", str(mounted)], check=True)
-        service.up()
-        yield service, mounted / "filler"
+        yield folder / "filler"
     finally:
-        (mounted / "filler").unlink(missing_ok=True)
-        shutil.copytree(home / "logs", tmp_path / "logs")  # for whoever wants to know why it failed
+        subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+@contextmanager
+def running(service):
+    """Brought up, and down whatever happens. Its logs stay for whoever wants to know why it failed."""
+    service.expects_kills()
+    service.up()
+    try:
+        yield
+    finally:
+        (service.home / "filler").unlink(missing_ok=True)
+        (service.home / "postgres" / "filler").unlink(missing_ok=True)
+        shutil.copytree(service.home / "logs", service.home.parent / "logs", dirs_exist_ok=True)
         with suppress(Exception):
             service.down()
-        subprocess.run(["umount", "--lazy", str(mounted)], check=False)
-        service.remove()
+
+
+@pytest.fixture
+def service(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    made = Service(home)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def disk(service):
+    """A small disk for PostgreSQL's data alone: the file that fills it."""
+    folder = service.home / "postgres"
+    service.up()
+    service.down()
+    folder.rename(service.home / "aside")
+    folder.mkdir(mode=0o700)
+    with mounted(folder, "0700") as filler:
+        subprocess.run(["cp", "-a", f"{service.home}/aside/.", str(folder)], check=True)
+        with running(service):
+            yield filler
+
+
+@pytest.fixture
+def disk_of_all(service):
+    """A small disk for the whole home."""
+    with mounted(service.home, "0755") as filler, running(service):
+        yield filler
 
 
 class Sender:
@@ -84,17 +114,28 @@ def use_up_the_log(home):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.decision("H374")
-def test_a_full_disk_refuses_loses_nothing_and_is_over_by_itself(disk):
-    service, filler = disk
+def test_a_full_disk_refuses_loses_nothing_and_is_over_by_itself(service, disk):
+    is_over_by_itself(service, disk, [lambda: use_up_the_log(service.home)])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.decision("H410")
+def test_a_full_home_is_over_by_itself_too(service, disk_of_all):
+    """The worker, its children and Prefect's server have no room for what they log and store meanwhile."""
+    is_over_by_itself(service, disk_of_all, [])
+
+
+def is_over_by_itself(service, filler, later):
+    """What is done `later` is done once, while the disk is full."""
     sender = Sender(service)
     while sender.number < 10:
         assert sender.send()
     fill(filler)
-    began, log_is_full = time.monotonic(), False
+    began = time.monotonic()
     while (now := time.monotonic() - began) < FULL_SECONDS:
-        if now > LOG_AFTER and not log_is_full:
-            use_up_the_log(service.home)
-            log_is_full = True
+        if now > LOG_AFTER and later:
+            later.pop()()
         if not sender.send():
             time.sleep(1)
     said = service.run("status").stdout

@@ -25,6 +25,18 @@ async def answered():
 asyncio.run(answered())
 print("went on")
 """
+OF_OTHERS = """
+import os, sys
+from retrieval import logs
+
+logs.lose_what_does_not_fit()
+for number in range(1000):
+    print("a line of a library", number)
+    print("another", number, file=sys.stderr, flush=True)
+assert not sys.stdout.isatty()
+os.dup2(os.open(sys.argv[1], os.O_WRONLY), sys.stdout.fileno())
+print("went on")
+"""
 
 
 @pytest.mark.decision("H374")
@@ -35,3 +47,13 @@ def test_a_line_that_cannot_be_written_ends_nothing():
             [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=full, text=True, check=False
         )
     assert (done.returncode, done.stdout) == (0, "went on\n")
+
+
+@pytest.mark.decision("H410")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_line_of_a_library_that_cannot_be_written_ends_nothing_and_what_comes_later_is_written(tmp_path):
+    freed = tmp_path / "freed"
+    freed.touch()
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", OF_OTHERS, freed], stdout=full, stderr=full, check=False)
+    assert (done.returncode, freed.read_text()) == (0, "went on\n")
