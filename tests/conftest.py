@@ -79,6 +79,18 @@ def no_leaks():
     gc.collect()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def unhurried_services():
+    """Content services on loopback take any number of requests a minute: at Notion's three a second, its tests would
+    wait for minutes. In processes of their own, connections keep to their rates."""
+    from connectors.http import authorized_call
+    from connectors.http.retries import Bucket
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(authorized_call, "Bucket", lambda per_minute, burst: Bucket(1000 * per_minute, burst))
+        yield
+
+
 class ByFile(LoadScopeScheduling):
     """Shares tests out among workers by what stays together."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors import registry
+from connectors.http.retries import Bucket
 from connectors.sources.notion import content, transport
 from connectors.sources.notion import listing as notion_listing
 from retrieval.errors import Fatal, Retryable, Skippable
@@ -95,6 +96,15 @@ def test_a_listing_costs_a_request_for_a_hundred_pages_and_one_for_each_that_cha
     assert len(listed(last.cursor)[0]) == 150
     assert searches(account) == 2
     assert len(account.requests) <= 2 + 11
+
+
+def test_notion_is_asked_three_times_a_second_and_no_more():
+    bucket = Bucket(transport.POLICY.per_minute, transport.POLICY.burst)
+    begun = 0
+    while not (wait := bucket.take()):
+        begun += 1
+    assert begun == transport.POLICY.burst
+    assert 0.3 < wait < 0.34
 
 
 @pytest.mark.decision("H43")
