@@ -33,13 +33,30 @@ bench: setup ## the benchmarks; ARGS names one
 soak: setup ## faults without end: ARGS="--minutes 60 --seed 7"; about every role, the database, the network, the disk
 	$(BIN)/python -m tests.faults $(ARGS)
 
-lint: setup ## format, rules, types, import contracts, declared dependencies, links of the docs
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+# The longest first.
+LINTS := lint-types lint-links lint-format lint-rules lint-imports lint-dependencies
+.PHONY: $(LINTS)
+
+lint: setup ## format, rules, types, import contracts, declared dependencies, links of the docs; two at once
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(LINTS)
+
+lint-types:
 	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/deptry .
+
+lint-links:
 	$(BIN)/mkdocs build --quiet --strict
+
+lint-format:
+	$(BIN)/ruff format --check .
+
+lint-rules:
+	$(BIN)/ruff check .
+
+lint-imports:
+	$(BIN)/lint-imports
+
+lint-dependencies:
+	$(BIN)/deptry .
 
 image: ## container images by buildah, as root on Debian, and the demo in them; needs buildah and debootstrap
 	@deploy/image.sh
