@@ -82,7 +82,7 @@ class Collaboration(msgspec.Struct, frozen=True):
 
 
 class Collaborations(msgspec.Struct, frozen=True):
-    entries: Sequence[Collaboration] = ()
+    entries: Sequence[Collaboration]
     next_marker: str | None = None
 
 

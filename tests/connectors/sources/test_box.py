@@ -271,6 +271,15 @@ def test_an_event_that_names_its_item_the_other_way_counts(account, connector, t
     assert [item.external_id for item in first.items] == [one]
 
 
+@pytest.mark.decision("D70")
+def test_a_page_of_another_kind_in_place_of_who_may_see_a_file_is_no_answer(account, connector, tokens):
+    """A proxy's or a sign-in's page with status 200: it does not say that the file is shown to nobody."""
+    one = account.put("one.txt", "One.")
+    when(account, "/collaborations", instead(200, b"<html>Sign in</html>", content_type="text/html"))
+    with pytest.raises(Retryable):
+        connector.access(tokens, one)
+
+
 @pytest.mark.decision("H54")
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_ends_in_what_the_account_holds(account, connector, tokens, seed):
