@@ -31,7 +31,7 @@ __all__ = ["Endpoint", "OAuthEndpoints", "OidcRole", "OpenTelemetry", "WrongSett
 PROJECT = Path(__file__).resolve().parent.parent
 
 
-class Settings(BaseSettings):
+class Settings(BaseSettings, allow_inf_nan=False):
     """Every setting with its default. The comments and docstrings below are what operators read: `.env.example` and
     docs/reference/settings.md are written from them (`python tests/architecture/test_reference.py --write`)."""
 
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     """Lowest level that is logged."""
 
     # Reliability
-    lease_seconds: float = 30
+    lease_seconds: float = Field(default=30, gt=0)
     """Seconds without a renewed lease after which a worker's batch is given to another worker."""
     attempts: int = Field(default=3, ge=1)
     """How often the worker process may die or fail at the same document before that document fails."""
@@ -210,33 +210,33 @@ class Settings(BaseSettings):
     """Which token of a person the admin app sends to the API; an access token must be a JWT for an audience."""
 
     # Limits (D26, D41, D42)
-    max_file_bytes: int = 50 * 1024 * 1024
+    max_file_bytes: int = Field(default=50 * 1024 * 1024, ge=1)
     """Bytes of an uploaded or fetched file."""
-    max_text_bytes: int = 5 * 1024 * 1024
+    max_text_bytes: int = Field(default=5 * 1024 * 1024, ge=1)
     """Bytes of the text of a TEXT ingestion."""
-    max_body_bytes: int = 10 * 1024 * 1024
+    max_body_bytes: int = Field(default=10 * 1024 * 1024, ge=1)
     """Bytes of a JSON request body."""
-    max_urls: int = 1000
+    max_urls: int = Field(default=1000, ge=1)
     """URLs of one URL list."""
-    max_links: int = 10_000
+    max_links: int = Field(default=10_000, ge=1)
     """Largest `maxLinks` of a sitemap or website ingestion."""
-    max_paths: int = 100
+    max_paths: int = Field(default=100, ge=1)
     """Entries of `includePaths`, and of `excludePaths`."""
-    max_selectors: int = 50
+    max_selectors: int = Field(default=50, ge=1)
     """CSS selectors in one list of `scrapeOptions`."""
-    max_selector_characters: int = 200
+    max_selector_characters: int = Field(default=200, ge=1)
     """Characters of one CSS selector."""
-    metadata_keys: int = 50
+    metadata_keys: int = Field(default=50, ge=1)
     """Keys of a document's metadata."""
-    metadata_key_characters: int = 64
+    metadata_key_characters: int = Field(default=64, ge=1)
     """Characters of one metadata key."""
-    metadata_value_bytes: int = 2048
+    metadata_value_bytes: int = Field(default=2048, ge=1)
     """Bytes of one metadata value as JSON."""
-    metadata_bytes: int = 16 * 1024
+    metadata_bytes: int = Field(default=16 * 1024, ge=1)
     """Bytes of a document's whole metadata as JSON."""
-    namespace_limit: int = 100
+    namespace_limit: int = Field(default=100, ge=0)
     """Namespaces of an organization without a limit of its own."""
-    body_seconds: float = 30
+    body_seconds: float = Field(default=30, gt=0)
     """Seconds within which a client must send a request body. A file upload has ten times as long, but may not pause
     for longer than this."""
 
@@ -282,9 +282,9 @@ class Settings(BaseSettings):
     # Parsing and search
     readback_seconds: float = Field(default=60, ge=0)
     """Seconds within which a vector store must list vectors that were written; else the document fails."""
-    parse_seconds: float = 60
+    parse_seconds: float = Field(default=60, gt=0)
     """Seconds of CPU time for parsing one file; ten times as many of wall-clock time (H100)."""
-    parse_memory_bytes: int = 512 * 1024 * 1024
+    parse_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
     """Bytes of memory for parsing one file."""
     page_seconds: float = Field(default=20, gt=0)
     """Seconds for rendering one page of a PDF as an image."""

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 
@@ -123,6 +124,32 @@ def test_rubbish_in_any_setting_is_a_sentence_that_names_it(field, monkeypatch, 
             assert said.startswith(f"A setting is wrong. {name}: ")
             assert "rubbish" not in said
             assert "\n" not in said
+
+
+NUMBERS = [
+    name
+    for name, field in Settings.model_fields.items()
+    if {int, float} & ({*get_args(field.annotation)} or {field.annotation})
+]
+
+
+@pytest.mark.decision("H430")
+@pytest.mark.parametrize("field", NUMBERS)
+@pytest.mark.parametrize("value", ["nan", "inf", "-1"])
+def test_a_number_that_counts_nothing_is_refused(field, value, monkeypatch, tmp_path):
+    """No setting that is a number means anything below nothing, or without end."""
+    monkeypatch.chdir(tmp_path)
+    name = f"RETRIEVAL_{field}".upper()
+    monkeypatch.setenv(name, value)
+    assert (sentence() or "").startswith(f"A setting is wrong. {name}: ")
+
+
+@pytest.mark.decision("H430")
+@pytest.mark.parametrize("field", ["lease_seconds", "body_seconds", "parse_seconds", "max_file_bytes", "metadata_keys"])
+def test_nothing_at_all_is_refused_where_nothing_could_work_with_it(field, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(f"RETRIEVAL_{field}".upper(), "0")
+    assert sentence()
 
 
 def test_a_file_that_is_no_text_is_a_sentence(monkeypatch, tmp_path):
