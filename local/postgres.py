@@ -43,7 +43,6 @@ _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "100",
-    "shared_buffers": "128MB",
     "work_mem": "16MB",
     "maintenance_work_mem": "128MB",
     "effective_cache_size": "1GB",
@@ -60,6 +59,12 @@ _SETTINGS = {
     "log_min_error_statement": "panic",
     "log_parameter_max_length": "0",
 }
+
+
+def _shared_buffers() -> str:
+    """What PostgreSQL keeps of its tables: a sixteenth of the machine's memory, 128 to 512 MB. Taken as it is used."""
+    mb = (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20) // 16
+    return f"{min(max(mb, 128), 512)}MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ def lacks_room(cluster: Cluster) -> str | None:
 
 def command(cluster: Cluster) -> list[str]:
     """Postgres in the foreground. SIGINT ends it at once and in order."""
-    settings = _SETTINGS | {"unix_socket_directories": str(cluster.socket)}
+    settings = {"shared_buffers": _shared_buffers()} | _SETTINGS | {"unix_socket_directories": str(cluster.socket)}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     return [*cluster.identity.prefix, str(_program("postgres")), "-D", str(cluster.data), *options]
 
