@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.prefect_internals import engine, patience, suspension
+from flows.prefect_internals import engine, patience
 from retrieval import logs, tracing
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def preload(modules: tuple[str, ...] = PRELOAD) -> None:
         if _exists(name):
             __import__(name)
     patience.shorten()
-    suspension.look_later()
 
 
 def serve(control: Connection) -> None:

@@ -41,7 +41,6 @@ USED = frozenset(
         "prefect.engine:handle_engine_signals",
         "prefect.events.clients:get_events_client",
         "prefect.filesystems:LocalFileSystem",
-        "prefect.flow_engine",
         "prefect.flow_engine:run_flow",
         "prefect.logging.loggers:flow_run_logger",
         "prefect.server.api:background_workers",

@@ -19,7 +19,6 @@ PARAMETERS = {
     "prefect.engine:handle_engine_signals": ("flow_run_id",),
     "prefect.events.clients:get_events_client": (),
     "prefect.filesystems:LocalFileSystem": ("basepath",),
-    "prefect.flow_engine:observe_flow_run_suspension": ("flow_run_id", "suspension_request", "polling_interval"),
     "prefect.flow_engine:run_flow": ("flow", "flow_run", "error_logger", "return_type"),
     "prefect.logging.loggers:flow_run_logger": ("flow_run",),
     "prefect.server.api.background_workers:Worker": ("minimum_check_interval", "scheduling_resolution"),
