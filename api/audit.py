@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 from litestar.types import HTTPScope
 
+from api import paths
 from api.operation import Operation
 from api.request_context import RequestContext
 from retrieval.accounts import audit
@@ -77,7 +78,7 @@ def _object_id(
 ) -> str | None:
     """The id in the path, else of what the answer says was made; for documents by a filter, their namespace."""
     if parameter is not None:
-        return str(scope["path_params"][parameter])
+        return paths.parameters(scope)[parameter]
     if segment == "organization" and context.caller is not None:
         return context.caller.organization
     if segment == "documents":

@@ -23,9 +23,8 @@ from litestar.types import (
     Scope,
     Send,
 )
-from litestar.utils.path import normalize_path
 
-from api import request_context, viewer
+from api import paths, request_context, viewer
 from api.access_log import AccessLog
 from api.audit import AuditLog, written
 from api.auth import Authenticator, credentials_of, unknown_rate
@@ -92,7 +91,7 @@ class RequestMiddleware:
             await self._router(scope, receive, send)
 
     async def _http(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        scope["path"] = normalize_path(scope["path"])  # one spelling, the router's, for all that decides by it
+        scope["path"] = paths.of(scope)
         context = RequestContext(request_id=_request_id(scope["headers"]))
         request_context.attach(scope, context)
         span = self._begin(scope, context)

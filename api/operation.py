@@ -19,7 +19,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler, route
 
-from api import decode, permissions, request_context, request_limits
+from api import decode, paths, permissions, request_context, request_limits
 from api import idempotency as idempotent
 from api.auth import Caller
 from api.permissions import Permission, Reach
@@ -77,6 +77,8 @@ class Operation:
     """False for a POST that changes nothing, whatever its scope."""
     bare: bool = False
     """Nothing at all may be sent instead of a JSON body, which is one without fields."""
+    whole: bool = True
+    """False for a JSON body that is made of others, which the handler checks one by one."""
     creates: bool = False
     """It takes an Idempotency-Key; its handler does what it does within `Call.once`."""
 
@@ -272,6 +274,7 @@ async def _json(request: Request[Any, Any, Any], services: Services, about: Oper
         cap=settings.max_body_bytes,
         seconds=settings.body_seconds,
         invalid=about.invalid,
+        whole=about.whole,
     )
 
 
@@ -280,4 +283,4 @@ _OF_A_BODY = frozenset({b"content-type", b"transfer-encoding"})
 
 def _path(request: Request[Any, Any, Any]) -> Mapping[str, str]:
     """Path parameters; a NUL, which no id holds and the database refuses, becomes something that is never found."""
-    return {name: str(value).replace("\x00", "\ufffd") for name, value in request.path_params.items()}
+    return {name: value.replace("\x00", "\ufffd") for name, value in paths.parameters(request.scope).items()}

@@ -70,25 +70,32 @@ async def body_chunks(
 
 
 async def read_json(
-    receive: Receive, headers: list[tuple[bytes, bytes]], *, cap: int, seconds: float, invalid: ErrorCode
+    receive: Receive,
+    headers: list[tuple[bytes, bytes]],
+    *,
+    cap: int,
+    seconds: float,
+    invalid: ErrorCode,
+    whole: bool = True,
 ) -> bytes:
     """A whole JSON body, checked for what a decoder would stumble over; `invalid` is the area's code."""
     require_media_type(headers, "application/json")
     chunks = [chunk async for chunk in body_chunks(receive, headers, cap=cap, seconds=seconds)]
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-    check_json(body, invalid)
+    check_json(body, invalid, whole=whole)
     return body
 
 
-def check_json(body: bytes, invalid: ErrorCode, field: str | None = None) -> None:
-    """Refuse NUL characters, invalid UTF-8 and nesting deeper than `DEPTH` in JSON text (D06)."""
+def check_json(body: bytes, invalid: ErrorCode, field: str | None = None, *, whole: bool = True) -> None:
+    """Refuse NUL characters, invalid UTF-8 and nesting deeper than `DEPTH` in JSON text (D06). `whole=False`: it is
+    made of bodies that are checked one by one, for what need not spoil the others."""
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ServiceError(invalid, "The JSON is not valid UTF-8.", reason="invalid_utf8", field=field) from error
-    if b"\x00" in body or (b"\\u0000" in body and _NUL.search(body)):
+    if b"\x00" in body or (whole and b"\\u0000" in body and _NUL.search(body)):
         raise ServiceError(invalid, "The JSON holds a NUL character; leave it out.", reason="nul", field=field)
-    if body.count(b"[") + body.count(b"{") > DEPTH and _deeper_than(body, DEPTH):
+    if whole and body.count(b"[") + body.count(b"{") > DEPTH and _deeper_than(body, DEPTH):
         raise ServiceError(invalid, f"The JSON is nested deeper than {DEPTH} levels.", reason="too_deep", field=field)
 
 

@@ -157,7 +157,7 @@ def _search(
     def run(text: str, values: Any) -> search.SearchResult:
         viewer = viewers.viewer_at_work(db, scope, user) if user is not None else None
         if user == STRANGER:
-            hints.of(db, known_scopes.partition(db, scope) or 0, user).forget()
+            hints.of(db, known_scopes.partition(db, scope) or 0, DocumentFilter(viewer=viewer)).forget()
         where = DocumentFilter(viewer=viewer) if viewer is not None else None
         asked = replace(query, text=text, where=where)
         model: Any = Given()

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
-import psycopg
 import structlog
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.exceptions import ObjectNotFound
@@ -24,12 +23,12 @@ from flows.prefect_internals import patience as patience_of_prefect
 from flows.pulse import WRITE_SECONDS, Pulse
 from retrieval import logs, settings
 from retrieval.connections import schedules as connections_by_schedule
-from retrieval.database import lost_hosts
+from retrieval.database import listening
 from retrieval.database.database import AWAY, Database
 from retrieval.evaluations import runs
 from retrieval.jobs import batches, breakers, notifications, patience, shares
 from retrieval.jobs.runs import CHANNEL
-from retrieval.maintenance import garbage
+from retrieval.maintenance import clock, garbage
 from retrieval.maintenance.index_upkeep import Upkeep
 from retrieval.metrics import counts
 from retrieval.network import fetch_guard
@@ -41,6 +40,8 @@ log = structlog.get_logger()
 
 LOOK_SECONDS = 1.0
 """How long a job run waits if its notice is lost."""
+QUIET_SECONDS = 5.0
+"""The same while none waits and no batch is open, and how long a delivery waits while there is no webhook."""
 PACE_SECONDS = 0.05
 """Between two looks for what waits: while clients send without a pause, each of their notices would be one."""
 RECONCILE_SECONDS = 3.0
@@ -126,6 +127,7 @@ class Dispatcher:
             db.sibling(size=4, role="dispatcher"), context.keys, fetch_guard.guard(config), self._wake_sender
         )
         self.sweeper, self.upkeep = garbage.Sweeper(swept, stores), Upkeep(swept, stores)
+        self.clock = clock.Watch()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
@@ -155,8 +157,9 @@ class Dispatcher:
                     await evaluate(lane, client)
                 self.pulse.succeeded("dispatch")
                 looked = time.monotonic()
+                pause = LOOK_SECONDS if await lane.run(shares.is_any_unfinished) else QUIET_SECONDS
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), LOOK_SECONDS)
+                    await asyncio.wait_for(self.wake.wait(), pause)
                 await asyncio.sleep(looked + PACE_SECONDS - time.monotonic())
                 self.wake.clear()
 
@@ -206,6 +209,7 @@ class Dispatcher:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def maintain(self, lane: Lane) -> None:
+        await lane.run(self.clock.look)
         for _ in range(round(MAINTAIN_SECONDS / LANGUAGES_SECONDS)):
             await asyncio.sleep(LANGUAGES_SECONDS)
             self.upkeep.index_again(settings.load().keyword_language)
@@ -219,12 +223,17 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         while True:
             more = await lane.run(lambda _: self.sender.begin())
-            heard = more or not self.sender.idle() or await lane.run(lambda _: self.sender.listening())
+            pause = 0.0 if more else await lane.run(self._until_next)
             self.pulse.succeeded("webhooks")
             with contextlib.suppress(TimeoutError):
-                pause = 0.0 if more else LISTENED_SECONDS if heard else LOOK_SECONDS
                 await asyncio.wait_for(self.due.wait(), pause)
             self.due.clear()
+
+    def _until_next(self, _db: Database) -> float:
+        """Seconds until the outbox of webhooks is looked into again."""
+        if not self.sender.idle() or self.sender.listening():
+            return LISTENED_SECONDS
+        return LOOK_SECONDS if self.sender.is_needed() else QUIET_SECONDS
 
     async def emit(self, lane: Lane) -> None:
         """Tell Prefect of job runs and connections, if the setting says so."""
@@ -244,10 +253,7 @@ class Dispatcher:
 
     async def listen(self, lane: Lane) -> None:
         """Wake the dispatcher whenever the API says that a job run waits."""
-        connection = await psycopg.AsyncConnection.connect(
-            lane.db.url, autocommit=True, **lost_hosts.options(lane.db.url)
-        )
-        async with connection:
+        async with await listening.connect(lane.db.url) as connection:
             await connection.execute("listen " + CHANNEL)
             self.wake.set()
             while True:

@@ -136,6 +136,7 @@ def _bench(claimed: Claimed, config: NamespaceConfig) -> Bench:
         registry.vector_store(config, db),
         lambda: registry.reranker(config),
         settings.load().keyword_language,
+        reranks=config.reranker is not None,
     )
 
 

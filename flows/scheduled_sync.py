@@ -10,12 +10,15 @@ from prefect.states import Completed
 
 from flows import context
 from retrieval.connections import schedules
+from retrieval.jobs import notifications
 
 
 @flow(name="sync-connection", persist_result=False)
 async def sync_connection(connection_id: str) -> State[None]:
     """The next ingestion of a connection, unless one is under way."""
-    asked = await asyncio.to_thread(schedules.ingest, context.database(), connection_id)
+    db = context.database()
+    asked = await asyncio.to_thread(schedules.ingest, db, connection_id)
     if asked.job_run_id is None:
         return Completed(name="Skipped", message=asked.reason)
+    await asyncio.to_thread(notifications.tell, db)
     return Completed(message=f"Job run {asked.job_run_id} waits for its turn.")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from contextlib import closing
+from typing import LiteralString
 
 from connectors import registry
 from local import admin, environment
 from local.admin import Changed
 from local.errors import LocalError
 from retrieval.accounts import organizations
-from retrieval.database.database import AWAY, Database
+from retrieval.database.database import AWAY, Database, Row
 from retrieval.errors import StepError
 from retrieval.ingestion import reembedding
 from retrieval.maintenance.fsck import check
@@ -32,6 +33,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
             outcome = check.run(_instance(settings, db, KeyRing.parse(resolved.secret_key)), repair=repair)
             if repair and outcome.found:
                 admin.tell(db, options, Changed([one.id for one in organizations.list_all(db)], "instance", None), 200)
+            compared = db.row(_COMPARED) or {}
         except (StepError, SecretError) as error:
             raise LocalError(str(error)) from error
         except AWAY as error:
@@ -40,7 +42,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         report = {"findings": [_said(one) for one in outcome.found]}
         print(json.dumps(report | ({"left": [_said(one) for one in outcome.left]} if repair else {})))
     else:
-        _print(outcome, repair=repair)
+        _print(outcome, compared, repair=repair)
     return 1 if outcome.left else 0
 
 
@@ -68,11 +70,19 @@ def _said(one: Finding) -> dict[str, str | None]:
     return {"kind": one.kind, "namespace": one.namespace, "document": one.document, "detail": one.detail}
 
 
-def _print(outcome: check.Outcome, *, repair: bool) -> None:
+_COMPARED: LiteralString = """
+    select count(d.id) as documents, count(distinct n.id) as namespaces
+    from namespaces n left join partitions p on p.namespace_id = n.id
+    left join documents d on d.partition_id = p.id and d.deleted_at is null where n.deleted_at is null
+"""
+
+
+def _print(outcome: check.Outcome, compared: Row, *, repair: bool) -> None:
     for one in outcome.found:
         print(f"{one.kind:18} {one.namespace or '-'} {one.document or '-'}: {one.detail}")
     if not outcome.found:
-        print("Everything is as it should be.")
+        what = f"documents: {compared['documents']}, namespaces: {compared['namespaces']}"
+        print(f"Everything is as it should be: tables, files and vectors were compared ({what}).")
     elif repair:
         mended = len(outcome.found) - len(outcome.left)
         print(f"{len(outcome.found)} found, {max(mended, 0)} mended, {len(outcome.left)} left.")

@@ -27,6 +27,7 @@ def main() -> None:
         raise SystemExit("RETRIEVAL_DATABASE_URL is not set.")
     try:
         migration.run(url)
+        migration.check_language(url, chosen.keyword_language)
     except LocalError as error:
         raise SystemExit(str(error)) from None
     db, ring = Database(url, size=2), KeyRing.parse(secret_key(chosen))

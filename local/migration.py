@@ -41,6 +41,26 @@ def run(url: str) -> None:
         raise
 
 
+def check_language(url: str, name: str) -> None:
+    """LocalError if the database has no such text search configuration: each document would fail by it."""
+    import psycopg
+
+    schema, _, own = name.rpartition(".")
+    with psycopg.connect(url) as connection:
+        found = connection.execute(_HAS_LANGUAGE, {"schema": schema, "name": own}).fetchone()
+    if found is None:
+        raise LocalError(
+            "A setting is wrong. RETRIEVAL_KEYWORD_LANGUAGE: the database has no text search configuration of that"
+            " name; `select cfgname from pg_ts_config` lists those that it has."
+        )
+
+
+_HAS_LANGUAGE = """
+    select 1 from pg_ts_config c join pg_namespace n on n.oid = c.cfgnamespace
+    where c.cfgname = %(name)s and (n.nspname = %(schema)s or %(schema)s = '' and pg_ts_config_is_visible(c.oid))
+"""
+
+
 def check(url: str) -> int:
     """Say which migrations the database lacks and whether each may run beside the service; 1 if there are any."""
     from psycopg import OperationalError

@@ -31,6 +31,7 @@ def run(name: str, settings: Settings, *, check: bool = False) -> int:
         if check:
             return migration.check(resolved.database_url)
         migration.run(resolved.database_url)
+        migration.check_language(resolved.database_url, settings.keyword_language)
         print("The database has the newest schema.")
         return 0
     _claim_files(settings, resolved)

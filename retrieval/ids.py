@@ -97,8 +97,10 @@ def vector_prefix_of(vector_id: str) -> str:
 
 
 def parse_vector_id(vector_id: str) -> tuple[str, int, int] | None:
-    """Document, generation and index; None for anything else that lies in a store."""
+    """Document, generation and index; None for anything else that lies in a store, such as numbers that none has."""
     parts = vector_id.rsplit("#", 2)
-    if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].isdecimal():
+    if len(parts) != 3 or not all(part.isdecimal() and part.isascii() for part in parts[1:]):
+        return None
+    if len(parts[1]) > 18 or len(parts[2]) > 9:
         return None
     return parts[0], int(parts[1]), int(parts[2])

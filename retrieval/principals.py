@@ -42,6 +42,15 @@ def checked(name: str, code: ErrorCode, where: str) -> str:
     return found
 
 
+def checked_group(name: str, code: ErrorCode, where: str) -> str:
+    """The same of a group, which has an address (`/v1/groups/{id}`): programs resolve `.` and `..` in one."""
+    found = checked(name, code, where)
+    if found in {".", ".."}:
+        message = f"{where} holds a group's name of one or two dots, which no address can hold. Use another name."
+        raise ServiceError(code, message, field=where, reason="dots")
+    return found
+
+
 def user(name: str) -> str:
     """A user's principal, of its normal name."""
     return f"u:{name}"
@@ -77,7 +86,8 @@ class Access:
         """Of names as they were sent; ServiceError `code` naming the list that is wrong. `where`: the object's path."""
 
         def names(sent: Sequence[str], key: str) -> tuple[str, ...]:
-            return tuple(dict.fromkeys(checked(name, code, f"{where}.{key}") for name in sent))
+            check = checked_group if key.endswith("groups") else checked
+            return tuple(dict.fromkeys(check(name, code, f"{where}.{key}") for name in sent))
 
         if sum(map(len, (users, groups, denied_users, denied_groups))) > NAMES:
             message = f"{where} names more than {NAMES:,} users and groups."
@@ -179,13 +189,3 @@ PLAN_ANEW: LiteralString = (
 def condition(viewer: Viewer | None, alias: LiteralString) -> tuple[LiteralString, dict[str, Any]]:
     """What a viewer may see of the document under `alias`, and its parameters; true for the application itself."""
     return ("true", {}) if viewer is None else (visible(alias), viewer.params())
-
-
-KEPT: LiteralString = """
-    access = case when excluded.access is not null
-                       and (documents.access_at is null or excluded.access_at > documents.access_at)
-                  then excluded.access else documents.access end,
-    access_at = case when excluded.access is not null
-                          and (documents.access_at is null or excluded.access_at > documents.access_at)
-                     then excluded.access_at else documents.access_at end"""
-"""Where a known document is ingested again: what was said last counts; what says nothing leaves it as it is."""

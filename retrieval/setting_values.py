@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
 def listed(value: object) -> object:
@@ -16,14 +28,77 @@ def listed(value: object) -> object:
     return [part for part in re.split(r'[\s,"\[\]]+', value) if part] if isinstance(value, str) else value
 
 
+def _is_url(url: str | None) -> str | None:
+    if url and not _leads_somewhere(url):
+        raise ValueError("not an http or https URL without a query, such as https://name.example.com/path")
+    return url
+
+
+def _leads_somewhere(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(re.fullmatch(r"https?://[^\s?#@\\]+", url) and parts.hostname and parts.port != 0)
+    except ValueError:
+        return False
+
+
+Url = Annotated[str | None, AfterValidator(_is_url)]
+"""Where something is served, without a login; an empty one counts as absent."""
+
+
+def _is_place(place: str) -> str:
+    if "//" in place or not _leads_somewhere(f"http://{place}") or "/" in place:
+        raise ValueError("not host:port, such as db.internal:5432 or [fd00::1]:5432")
+    return place
+
+
+def _places(value: object) -> object:
+    """With commas, or as JSON; brackets belong to addresses."""
+    if not isinstance(value, str):
+        return value
+    with suppress(json.JSONDecodeError):
+        return json.loads(value)
+    return [one for one in re.split(r"[\s,]+", value) if one]
+
+
+Places = Annotated[list[Annotated[str, AfterValidator(_is_place)]], NoDecode, BeforeValidator(_places)]
+"""Hosts with their ports."""
+
+
+def _is_language(name: str) -> str:
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?", name):
+        raise ValueError("not the name of a text search configuration of PostgreSQL, such as english or simple")
+    return name
+
+
+Language = Annotated[str, AfterValidator(_is_language)]
+"""With its schema, perhaps. Whether PostgreSQL has it is found out with the migrations."""
+
+MOST = {"seconds": 10**9, "days": 10**6, "bytes": 10**15}
+MOST_OTHERWISE = 2**31 - 1
+"""More counts nothing, by the last word of a number's name: thirty years, a petabyte, an integer of PostgreSQL."""
+
+
+class BoundedSettings(BaseSettings, allow_inf_nan=False):
+    """Settings whose numbers count something."""
+
+    @field_validator("*")
+    @classmethod
+    def _counts_something(cls, value: Any, info: ValidationInfo) -> Any:
+        most = MOST.get(str(info.field_name).rpartition("_")[2], MOST_OTHERWISE)
+        if isinstance(value, int | float) and value > most:
+            raise ValueError(f"more than {most}")
+        return value
+
+
 class OAuthEndpoints(BaseModel):
     """Endpoints of a private or sovereign installation of a vendor; what is absent stays the vendor's own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    authorize: str | None = None
-    token: str | None = None
-    revoke: str | None = None
+    authorize: Url = None
+    token: Url = None
+    revoke: Url = None
     replaces: tuple[str, ...] = ()
     """Addresses before these, `public` for the vendor's own, whose stored secrets may be sent here."""
 
@@ -33,7 +108,7 @@ class Endpoint(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base_url: str | None = None
+    base_url: Url = None
     replaces: tuple[str, ...] = ()
     """Addresses before this one, `public` for the vendor's own, whose stored secrets may be sent here."""
     ca_bundle: Path | None = None

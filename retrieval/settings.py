@@ -14,12 +14,16 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from retrieval.secret_files import FileProblem, SecretFiles, secret_fields
 from retrieval.security.secrets import KeyRing, SecretError
 from retrieval.setting_values import (
+    BoundedSettings,
     CookieSecret,
     Endpoint,
     Issuer,
+    Language,
     OAuthEndpoints,
     OidcRole,
     OpenTelemetry,
+    Places,
+    Url,
     WrongSetting,
     listed,
     name_of,
@@ -31,7 +35,7 @@ __all__ = ["Endpoint", "OAuthEndpoints", "OidcRole", "OpenTelemetry", "WrongSett
 PROJECT = Path(__file__).resolve().parent.parent
 
 
-class Settings(BaseSettings, allow_inf_nan=False):
+class Settings(BoundedSettings, BaseSettings):
     """Every setting with its default. The comments and docstrings below are what operators read: `.env.example` and
     docs/reference/settings.md are written from them (`python tests/architecture/test_reference.py --write`)."""
 
@@ -59,9 +63,9 @@ class Settings(BaseSettings, allow_inf_nan=False):
     """Interface on which the admin app listens. It speaks plain HTTP: put a proxy with TLS before any other address."""
     ui_port: int = Field(default=8501, ge=0, le=65535)
     """Port of the admin app; 0 picks a free one."""
-    ui_public_url: str | None = None
+    ui_public_url: Url = None
     """URL at which browsers reach the admin app; its own address if absent."""
-    ui_api_url: str | None = None
+    ui_api_url: Url = None
     """URL at which the admin app calls the API; the API's own address if absent."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     """Port on which Prometheus reads the figures of the installation, without a key; 0 picks a free one, absent is
@@ -73,11 +77,11 @@ class Settings(BaseSettings, allow_inf_nan=False):
     trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(listed)] = []
     """Addresses of proxies before the API, comma-separated, such as `10.0.0.5,10.1.0.0/16`. `X-Forwarded-For` is
     believed from these addresses only."""
-    public_url: str | None = None
+    public_url: Url = None
     """URL at which clients reach the API, for signed links and OAuth redirect URIs; the API's own address if absent."""
     link_seconds: int = Field(default=3600, ge=1, le=604800)
     """Seconds for which a signed link to a document's file is valid."""
-    prefect_api_url: str | None = None
+    prefect_api_url: Url = None
     """API URL of your own Prefect server, such as `http://prefect.internal:4200/api`; the bundled one if absent."""
     prefect_host: str = "127.0.0.1"
     """Interface on which the bundled Prefect server listens. It speaks plain HTTP."""
@@ -262,7 +266,7 @@ class Settings(BaseSettings, allow_inf_nan=False):
     fetch_allow: Annotated[list[IPv4Network | IPv6Network], NoDecode, BeforeValidator(listed)] = []
     """Private ranges that may be fetched, comma-separated, such as `10.1.0.0/16,192.168.7.0/24`. Cloud metadata
     addresses are always refused."""
-    own_addresses: Annotated[list[str], NoDecode, BeforeValidator(listed)] = []
+    own_addresses: Places = []
     """`host:port` of this installation's services on other machines, comma-separated: always refused. The ports of this
     machine, Prefect and the databases are refused without being listed."""
     fetch_user_agent: str = Field(default="RetrievalService/0.1", min_length=1, pattern=r"^[ -~]+$")
@@ -304,7 +308,7 @@ class Settings(BaseSettings, allow_inf_nan=False):
     """Bytes of memory for each OCR process (at most one for each core); the packaged engine needs about 820 MB."""
     ocr_pages: int = Field(default=2000, ge=1)
     """Pages of one file that are recognised."""
-    keyword_language: str = "english"
+    keyword_language: Language = "english"
     """PostgreSQL text search configuration of texts that say too little of their language."""
 
     @classmethod
@@ -342,15 +346,6 @@ class Settings(BaseSettings, allow_inf_nan=False):
         if value and value.get_secret_value() and not re.fullmatch(r"[!-9;-~]+:[!-~]+", value.get_secret_value()):
             raise ValueError("not name:password, of printable ASCII without spaces")
         return value
-
-    @field_validator("oidc_issuer", "oidc_discovery_url")
-    @classmethod
-    def _is_an_issuer(cls, value: str | None) -> str | None:
-        if value and not re.match(
-            r"https://[^\s?#@]+$|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s?#@]*)?$", value
-        ):
-            raise ValueError("not an https URL without a query, such as https://login.example.com/realms/staff")
-        return value or None
 
     @field_validator("oidc_client_id")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -42,8 +43,8 @@ _operation = partial(operation, path="/v1/groups/{group_id:str}", tag="Access", 
 async def put_group(call: Call[PutGroup, None]) -> GroupAnswer:
     """Counts for the next request. No document is touched."""
     sent = call.body.members
-    users = _names(sent.users, "members.users")
-    held = _names(sent.groups, "members.groups")
+    users = _names(sent.users, "members.users", principals.checked)
+    held = _names(sent.groups, "members.groups", principals.checked_group)
     if len(users) + len(held) > MEMBERS:
         message = f"A group may have at most {MEMBERS:,} members."
         raise ServiceError(_INVALID, message, field="members", reason="out_of_bounds")
@@ -105,11 +106,11 @@ _body = decode.json_reader(GroupQuery, _INVALID)
 
 
 def _group_id(call: Call[Any, Any]) -> str:
-    return principals.checked(call.path["group_id"], _INVALID, "id")
+    return principals.checked_group(call.path["group_id"], _INVALID, "id")
 
 
-def _names(sent: list[str] | None, where: str) -> list[str]:
-    return list(dict.fromkeys(principals.checked(name, _INVALID, where) for name in sent or ()))
+def _names(sent: list[str] | None, where: str, check: Callable[[str, ErrorCode, str], str]) -> list[str]:
+    return list(dict.fromkeys(check(name, _INVALID, where) for name in sent or ()))
 
 
 async def _not_found(call: Call[Any, Any], scope: Scope) -> ServiceError:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-import msgspec
-
-from api import decode, errors, request_context, searches
+from api import decode, errors, request_context, request_limits, searches
 from api.auth import count_more
 from api.operation import Call, operation
 from api.searches import Where
 from api.wire.search import HybridSearchRequest, SearchAnswer, SearchRequest
 from api.wire.search_batch import Peek, SearchBatchAnswer, SearchBatchData, SearchBatchRequest, SearchBatchResult
 from api.wire.search_why import WhyAnswer, WhyRequest
-from retrieval.errors import ErrorCode
+from retrieval.errors import ErrorCode, ServiceError
 
 _INVALID = ErrorCode.INVALID_SEARCH_REQUEST
 _DONE = "Search completed successfully"
+_SAYS_LITTLE = (
+    "Nothing was found: the query holds stop words alone. They are looked for as names (WHO, The Who), in short texts,"
+    " and where five of them stand in a row."
+)
 _operation = partial(operation, "POST", tag="Search", invalid=_INVALID, failed=ErrorCode.SEARCH_FAILED)
 _EXAMPLE = {
     "query": "How do I open the cover?",
@@ -56,13 +58,16 @@ async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
 )
 async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
     """The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
-    return SearchAnswer(message=_DONE, data=await searches.answer(call, call.body))
+    data = await searches.answer(call, call.body)
+    nothing = not data.results and searches.says_little(call.services, call.body)
+    return SearchAnswer(message=_SAYS_LITTLE if nothing else _DONE, data=data)
 
 
 @_operation(
     "/v1/search/batch",
     summary="Search several times at once",
     body=SearchBatchRequest,
+    whole=False,
     answer=SearchBatchAnswer,
     raises=(ErrorCode.NAMESPACE_NOT_FOUND,),
     example={
@@ -75,7 +80,7 @@ async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
 )
 async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswer:
     """Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing
-    fails them all. Each counts as a request of the key's rate."""
+    fails them all, one that a query names besides that query. Each counts as a request of the key's rate."""
     if more := len(call.body.queries) - 1:
         context = request_context.of(call.request.scope)
         context.rate = await count_more(call.services.db, call.caller, more)
@@ -92,7 +97,7 @@ async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswe
                 return SearchBatchResult(error=info)
             return SearchBatchResult(found.results, found.timings, found.reranked)
 
-    results = await asyncio.gather(*(one(msgspec.json.encode(query)) for query in call.body.queries))
+    results = await asyncio.gather(*(one(bytes(query)) for query in call.body.queries))
     return SearchBatchAnswer(message=_DONE, data=SearchBatchData(list(results)))
 
 
@@ -117,7 +122,15 @@ HANDLERS = (semantic_search, hybrid_search, batch_search, why_search)
 
 
 def _read(content: bytes, where: Where) -> searches.Request:
-    """One query of a batch, in the batch's namespaces whatever it says itself."""
+    """One query of a batch, in the batch's namespaces: it may name them as well, and no others."""
+    request_limits.check_json(content, _INVALID)
     request: searches.Request = (_hybrid if _peek(content).is_hybrid else _semantic)(content)
+    for name, field, given in (
+        ("namespaceId", request.namespace_id, where["namespace_id"]),
+        ("namespaceIds", request.namespace_ids, where["namespace_ids"]),
+    ):
+        if field is not None and field != given:
+            message = f"{name}: the queries of a batch are asked where the batch says. Leave it out here."
+            raise ServiceError(_INVALID, message, field=name, reason="not_allowed")
     request.namespace_id, request.namespace_ids = where["namespace_id"], where["namespace_ids"]
     return request

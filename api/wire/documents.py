@@ -15,6 +15,7 @@ from api.wire.common import Answer, DeletionAnswered, Identified, Timestamp
 from api.wire.document_properties import DocumentProperties
 from api.wire.ingest import Metadata, NamespaceId
 from retrieval import filters, finding
+from retrieval.access import new_versions
 from retrieval.conditions.model import OPS
 from retrieval.documents import facets
 from retrieval.documents.documents import DocumentRow, Stats
@@ -217,6 +218,13 @@ class Document(Struct, rename="camel", kw_only=True):
         Annotated[Access, Meta(description="Whom it is for, if it is not open; shown to requests for no user.")]
         | UnsetType
     ) = UNSET
+    next_access: (
+        Annotated[
+            Access,
+            Meta(description="Whom it is for with the version that is being ingested; till then whom both say."),
+        ]
+        | UnsetType
+    ) = UNSET
     access_status: (
         Annotated[
             Literal["UNKNOWN"],
@@ -293,9 +301,14 @@ class Surroundings:
             updated_at=Timestamp.of(row.updated_at),
             last_synced_at=Timestamp.of(row.synced_at) if row.synced_at else None,
             access=Access.of(row.access) if row.access is not None and self.tells_access else UNSET,
+            next_access=self._coming(row),
             access_status="UNKNOWN" if row.access_reason and self.tells_access else UNSET,
             access_reason=row.access_reason if row.access_reason and self.tells_access else UNSET,
         )
+
+    def _coming(self, row: DocumentRow) -> Access | UnsetType:
+        said = new_versions.coming(row.access) if self.tells_access else None
+        return UNSET if said is None else Access.of(said)
 
 
 class SourceCount(Struct, rename="camel"):

@@ -39,8 +39,8 @@ class Question(Struct, rename="camel", kw_only=True, omit_defaults=True):
 
     def to_values(self, field: str) -> dict[str, Any]:
         """As it is stored. `field`: where it stands in the request, for errors."""
-        checked(self.query, INVALID)
-        where_of(self.filter, INVALID)
+        checked(self.query, INVALID, field=f"{field}.query")
+        where_of(self.filter, INVALID, field=f"{field}.filter")
         for number, one in enumerate(self.relevant):
             at = f"{field}.relevant[{number}]"
             if (one.document_id is UNSET) == (one.external_id is UNSET):
@@ -75,8 +75,8 @@ class Verdict(Struct, rename="camel", kw_only=True):
 
     def to_values(self, field: str) -> judgements.Verdict:
         """`field`: where it stands in the request, for errors."""
-        checked(self.query, INVALID)
-        where_of(self.filter, INVALID)
+        checked(self.query, INVALID, field=f"{field}.query")
+        where_of(self.filter, INVALID, field=f"{field}.filter")
         if (self.document_id is UNSET) == (self.external_id is UNSET):
             raise _wrong(f"{field} needs either documentId or externalId.", field)
         return judgements.Verdict(

@@ -276,11 +276,11 @@ class SearchAnswer(Answer, kw_only=True):
     data: SearchData
 
 
-def checked(query: str, invalid: ErrorCode = INVALID) -> str:
+def checked(query: str, invalid: ErrorCode = INVALID, *, field: str = "query") -> str:
     if not query.strip():
-        raise ServiceError(invalid, "query is blank.", field="query", reason="blank")
+        raise ServiceError(invalid, f"{field} is blank.", field=field, reason="blank")
     if len(query.encode()) > QUERY_BYTES:
-        raise ServiceError(invalid, f"query may take {QUERY_BYTES} bytes.", field="query", reason="too_long")
+        raise ServiceError(invalid, f"{field} may take {QUERY_BYTES} bytes.", field=field, reason="too_long")
     return query
 
 
@@ -307,5 +307,7 @@ def _reranking(sent: RerankOptions | Literal[True, False] | None, *, configured:
     return Rerank(sent.candidates, sent.budget_ms) if isinstance(sent, RerankOptions) else Rerank()
 
 
-def where_of(sent: SearchFilter | None, invalid: ErrorCode = INVALID) -> DocumentFilter | None:
-    return None if sent is None else filters.parse_search(msgspec.to_builtins(sent), invalid)
+def where_of(
+    sent: SearchFilter | None, invalid: ErrorCode = INVALID, *, field: str = "filter"
+) -> DocumentFilter | None:
+    return None if sent is None else filters.parse_search(msgspec.to_builtins(sent), invalid, where=field)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -19,11 +19,12 @@ class SearchBatchRequest(Struct, rename="camel", kw_only=True):
     namespace_id: NamespaceId | None = None
     namespace_ids: NamespaceIds | None = None
     queries: Annotated[
-        list[Annotated[Any, Meta(extra_json_schema={"type": "object"})]],
+        list[Annotated[Raw, Meta(extra_json_schema={"type": "object"})]],
         Meta(
             min_length=1,
             max_length=QUERIES,
-            description="Bodies of searches without their namespace; one with `hybridConfig` is a hybrid search.",
+            description="Bodies of searches without their namespace, or with the same one; one with `hybridConfig` is a"
+            " hybrid search.",
             examples=[[{"query": "How do I open the cover?", "topK": 3}]],
         ),
     ]

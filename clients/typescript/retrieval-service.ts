@@ -427,7 +427,7 @@ export interface paths {
         put?: never;
         /**
          * Search several times at once
-         * @description Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing fails them all. Each counts as a request of the key's rate. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
+         * @description Each query is answered as it would be alone, with `results` or with its `error`; a namespace that is missing fails them all, one that a query names besides that query. Each counts as a request of the key's rate. Needs the scope `search`. A key bound to a namespace or a tenant reaches what lies there.
          */
         post: operations["batchSearch"];
         delete?: never;
@@ -3809,7 +3809,7 @@ export interface components {
             /** @default null */
             namespaceIds?: string[] | null;
             /**
-             * @description Bodies of searches without their namespace; one with `hybridConfig` is a hybrid search.
+             * @description Bodies of searches without their namespace, or with the same one; one with `hybridConfig` is a hybrid search.
              * @example [
              *       {
              *         "query": "How do I open the cover?",
@@ -4822,6 +4822,8 @@ export interface components {
             lastSyncedAt: components["schemas"]["Timestamp"] | null;
             /** @description Whom it is for, if it is not open; shown to requests for no user. */
             access?: components["schemas"]["Access"];
+            /** @description Whom it is for with the version that is being ingested; till then whom both say. */
+            nextAccess?: components["schemas"]["Access"];
             /**
              * @description UNKNOWN: whom the content service shows it cannot be told, so that it is nobody's.
              * @enum {unknown}

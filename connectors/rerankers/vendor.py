@@ -84,7 +84,10 @@ def logistic(logit: float) -> float:
 def pairs(title: str, entries: Any, score: str) -> list[tuple[int, float]]:
     """Number and score of each entry of an answer; Passing for what is no such list."""
     try:
-        return [(int(entry["index"]), float(entry[score])) for entry in entries]
+        found = [(entry["index"], entry[score]) for entry in entries]
+        if not all(type(at) is int and type(value) in {int, float} for at, value in found):
+            raise unreadable(title)
+        return [(at, float(value)) for at, value in found]
     except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise unreadable(title) from error
 

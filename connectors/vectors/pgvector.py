@@ -55,11 +55,30 @@ _IDS: LiteralString = """
 _OF_DOCUMENTS: LiteralString = """
     and exists (select from documents d where d.id = v.document_id and d.partition_id = {partition}
                 and d.deleted_at is null and """
-_ON_THE_WAY: LiteralString = " offset 0"
-"""Asks for each vector that the index yields, which ends with the last one that is wanted. As a join, which PostgreSQL
-makes of it otherwise, the index would be read to its end (`hnsw.max_scan_tuples`) and sorted."""
+"""Asked of each vector that the index yields, which ends with the last one that is wanted. As a join, which PostgreSQL
+makes of it without `offset 0`, the index would be read to its end (`hnsw.max_scan_tuples`) and sorted."""
+_AMONG_DOCUMENTS: LiteralString = """
+    and v.document_id in (select d.id from documents d where d.partition_id = {partition}
+                          and d.deleted_at is null and """
+"""Where all vectors are compared: asked of each document once, with `offset 0`, and not of each of its vectors."""
 _NAMED: LiteralString = "and v.document_id = any(%(named)s)"
 """Ids are compared with the vector's own: with the document's they would be sorted anew for each vector looked at."""
+_NAMED_MOST, _VALUES_MOST, _EACH_MOST = 2_000, 5_000_000, 130
+"""Documents that are named, numbers of their vectors, and vectors for each that is asked for, up to which these are
+compared one by one: that takes as long as walking the index past nine others to each that counts."""
+_OF_NAMED: LiteralString = """
+    with found as materialized (
+        select v.id, {distance} as distance from documents d
+        cross join lateral (
+            select id, values from vectors where partition_id = {partition} and id >= d.id || '#' and id < d.id || '$'
+               and vector_dims(values) = {size} offset 0
+        ) v
+        where d.id = any(%(named)s) and d.partition_id = {partition} and d.deleted_at is null and {condition}
+        limit %(most)s + 1
+    )
+    select id, 1 - coalesce(nullif(distance, 'NaN'), 1) as score from found
+    where (select count(*) from found) <= %(most)s order by distance + 0, id limit %(top_k)s
+"""
 _TUNE_SEEN: LiteralString = (
     "select set_config('hnsw.ef_search', %(ef)s, true), set_config('hnsw.iterative_scan', 'strict_order', true), "
     + PLAN_SEEN
@@ -97,6 +116,8 @@ class PgVectorStore:
             if partition is None:
                 return []
             params: dict[str, Any] = {"values": HalfVector(self._checked(values)), "top_k": top_k}
+            if rows := self._of_named(partition, params, where):
+                return [Match(row["id"], row["score"]) for row in rows]
             same_plan = where is None or not where.narrows()
             if indexed and top_k <= EF_MOST:
                 settings = {"hnsw.ef_search": str(max(EF_SEARCH, top_k)), "hnsw.iterative_scan": "strict_order"}
@@ -213,6 +234,18 @@ class PgVectorStore:
     def _index(self, partition: int) -> str:
         return f"vectors_near_{int(partition)}_{int(self._dimensions)}"
 
+    def _of_named(self, partition: int, params: Mapping[str, Any], where: DocumentFilter | None) -> list[Row]:
+        """The nearest of the documents that are named, each vector compared; none if there are too many, or none."""
+        if where is None or not 0 < len(where.document_ids) <= _NAMED_MOST:
+            return []
+        condition, filtering = replace(where, document_ids=()).sql("d")
+        size = int(self._dimensions)
+        distance = f"v.values::halfvec({size}) <=> %(values)s::halfvec({size})"
+        statement = _OF_NAMED.format(distance=distance, partition=int(partition), size=size, condition=condition)
+        more = {"named": list(where.document_ids), "most": min(_VALUES_MOST // size, _EACH_MOST * params["top_k"])}
+        with self._db.tuned(plan_once=False) as connection:
+            return connection.execute(statement, {**params, **filtering, **more}).fetchall()
+
     def _nearest(
         self,
         connection: Connection[Row],
@@ -227,14 +260,13 @@ class PgVectorStore:
         filtering: dict[str, Any] = {}
         limit: LiteralString = "%(top_k)s"
         once = False
-        if where is not None and where.viewer is not None and where.by_viewer_alone:
+        if where is not None and where.viewer is not None and where.by_viewer_alone and not exact:
             condition, filtering = f"and {seen('v.document_id')}", where.viewer.params()
-            if not exact:  # the planner chooses the index by the number that is asked for
-                limit, once = str(int(params["top_k"])), True
+            limit, once = str(int(params["top_k"])), True  # the planner chooses the index by the number asked for
         elif where is not None and where.narrows():
             fragment, filtering = replace(where, document_ids=()).sql("d")
-            kept = "" if exact else _ON_THE_WAY
-            condition = f"{_OF_DOCUMENTS.format(partition=partition)}{fragment}{kept})"
+            of_documents = _AMONG_DOCUMENTS if exact else _OF_DOCUMENTS
+            condition = f"{of_documents.format(partition=partition)}{fragment} offset 0)"
             if where.document_ids:
                 condition = f"{_NAMED}{condition}"
                 filtering = {**filtering, "named": list(where.document_ids)}

@@ -80,10 +80,16 @@ class Engine:
             self._await(outcome, run)
 
     def close(self) -> None:
-        """After the last run."""
-        if self._runner is not None and self._made is not None:
-            self._runner.run(self._leave(*self._made), context=self._context)
-        self._abandon()
+        """After the last run or a lost one: what goes on ends by the clients that it has, then these and the loop."""
+        runner, made = self._runner, self._made
+        self._runner, self._made, self._client = None, None, None
+        if runner is None:
+            return
+        try:
+            if made is not None:
+                runner.run(self._leave(*made), context=self._context)
+        finally:
+            runner.close()
 
     def _await(self, outcome: Coroutine[Any, Any, Any], run: FlowRun) -> None:
         if self._runner is None:
@@ -92,24 +98,17 @@ class Engine:
                 self._runner.run(self._open(), context=self._context)
             except BaseException:
                 outcome.close()
-                self._abandon()
+                self.close()
                 raise
         try:
             # A context of its own: what one run binds is not the next one's.
             self._runner.run(self._through(outcome, run), context=self._context.copy())
         except BaseException:  # a signal, from whatever the loop was doing: the run is told of it by its cancellation
-            self._abandon()
+            self.close()
             raise
 
-    def _abandon(self) -> None:
-        """Cancel what goes on, let it end by the clients that it has, and end the loop."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            runner.close()
-        self._made, self._client = None, None
-
-    @staticmethod
-    async def _leave(beside: AsyncClientContext, in_threads: SyncClientContext) -> None:
+    async def _leave(self, beside: AsyncClientContext, in_threads: SyncClientContext) -> None:
+        await self._end_others()
         in_threads.__exit__(None, None, None)
         await beside.__aexit__(None, None, None)
 
@@ -127,6 +126,10 @@ class Engine:
         await outcome
         if self._client is not None:
             await self._client.end()
+        await self._end_others()
+
+    @staticmethod
+    async def _end_others() -> None:
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()

@@ -8,12 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-import psycopg
 import structlog
 
 from flows import prefect_client
 from retrieval import settings
-from retrieval.database import lost_hosts
+from retrieval.database import listening
 from retrieval.database.database import AWAY
 from retrieval.jobs.notifications import FLOW_RUNS, LISTENER
 
@@ -73,9 +72,7 @@ class Alarm:
     async def _listen(self, url: str) -> None:
         while True:
             try:
-                async with await psycopg.AsyncConnection.connect(
-                    url, autocommit=True, application_name=LISTENER, **lost_hosts.options(url)
-                ) as connection:
+                async with await listening.connect(url, application_name=LISTENER) as connection:
                     await connection.execute("listen " + FLOW_RUNS)
                     self._ringing.set()
                     while True:

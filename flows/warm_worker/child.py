@@ -13,16 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from flows.prefect_internals import engine, patience
+from flows.prefect_internals import engine, patience, suspension
 from retrieval import logs, tracing
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+    from uuid import UUID
 
     from prefect import Flow
-    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.objects import FlowRun, State
 
 PRELOAD = (*engine.MODULES, "flows.ingest")
 """Imported once, before the children are forked. A missing module is left out; one that fails is an error."""
@@ -49,6 +51,14 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspension:
+    """Somebody suspended the flow run in Prefect: if it is still the one at work, it is to end before its next task."""
+
+    run_id: UUID
+    state: State[Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ChildReport:
     """`clean`: the engine came back in good order, whatever the state of the run. `memory`: resident bytes."""
 
@@ -62,6 +72,7 @@ def preload(modules: tuple[str, ...] = PRELOAD) -> None:
         if _exists(name):
             __import__(name)
     patience.shorten()
+    suspension.leave_to_the_worker()
 
 
 def serve(control: Connection) -> None:
@@ -71,10 +82,12 @@ def serve(control: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(CANCEL_SIGNAL, _cancel)
     threading.Thread(target=_follow_worker, name="follow-worker", daemon=True).start()
+    orders: SimpleQueue[Order | None] = SimpleQueue()
+    threading.Thread(target=_listen, args=(control, orders), name="listen", daemon=True).start()
     flows: dict[str, Flow[..., Any]] = {}
     try:
         with engine.Engine() as runs, suppress(BrokenPipeError):
-            while (order := _next(control)) is not None:
+            while (order := orders.get()) is not None:
                 control.send(ChildReport(clean=_execute(order, runs, flows), memory=_resident_bytes()))
     finally:
         tracing.end()
@@ -87,12 +100,19 @@ def _exists(module: str) -> bool:
         return False
 
 
-def _next(control: Connection) -> Order | None:
+def _listen(control: Connection, orders: SimpleQueue[Order | None]) -> None:
+    """To the worker, also while a flow run is at work; None for the main thread once the worker has closed."""
     try:
-        order: Order = control.recv()
+        while True:
+            told: Order | Suspension = control.recv()
+            if isinstance(told, Order):
+                orders.put(told)
+            else:
+                suspension.suspend(told.run_id, told.state)
     except (EOFError, ConnectionResetError):
-        return None
-    return order
+        return
+    finally:
+        orders.put(None)
 
 
 def _follow_worker() -> None:

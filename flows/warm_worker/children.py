@@ -10,16 +10,19 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 import structlog
 
-from flows.warm_worker.child import ORPHAN_SECONDS, ChildReport, Order, serve
+from flows.warm_worker.child import ORPHAN_SECONDS, ChildReport, Order, Suspension, serve
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+    from uuid import UUID
+
+    from prefect.client.schemas.objects import State
 
 log = structlog.get_logger()
 
@@ -69,6 +72,11 @@ class Child:
         except (EOFError, OSError):
             return None
         return answer
+
+    def suspend(self, run_id: UUID, state: State[Any]) -> None:
+        """Have the flow run end before its next task, if it is still this child's."""
+        with suppress(OSError):  # the child died, or is closed
+            self._control.send(Suspension(run_id, state))
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal, a second later SIGKILL to the child and what it started; its exit code."""

@@ -49,6 +49,10 @@ SETTLE_SECONDS = 10.0
 """How long the worker tries to tell the server what became of a run."""
 
 
+SUSPENDED = "Suspended"
+"""The name of a paused state that a flow run's process is to leave; one that is only Paused waits within it."""
+
+
 class WarmVariables(BaseVariables):
     """What an operator may set on the work pool or a deployment."""
 
@@ -100,6 +104,7 @@ class Job:
 
     child: children.Child
     cancelled: anyio.Event
+    suspended: bool = False
 
 
 class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
@@ -116,7 +121,7 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
         super().__init__(work_pool_name, limit=limit + places.SHORT_PLACES, **options)
         self._children = children.Children(limit + places.SHORT_PLACES)
         self._places = places.Places(limit)
-        self._alarm = Alarm(self.get_and_submit_flow_runs, self._notice_cancellations)
+        self._alarm = Alarm(self.get_and_submit_flow_runs, self._notice_requests)
         self._polling = anyio.Lock()
         self._jobs: dict[UUID, Job] = {}
 
@@ -148,10 +153,10 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
             await self._give_back(interrupted & self.claimed)
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
-        """One poll: replace dead children, look for cancellations of our runs, then take new runs."""
+        """One poll: replace dead children, look for cancellations and suspensions of our runs, then take new runs."""
         async with self._polling:
             await self._children.top_up()
-            await self._notice_cancellations()
+            await self._notice_requests()
             return await super().get_and_submit_flow_runs()
 
     def fitting(self, waiting: Sequence[WorkerFlowRunResponse]) -> list[WorkerFlowRunResponse]:
@@ -269,16 +274,23 @@ class WarmWorker(ClaimingWorker[WarmConfiguration, WarmVariables, WarmResult]):
             elif state.is_cancelling():
                 await client.set_flow_run_state(run_id, Cancelled(), force=True)
 
-    async def _notice_cancellations(self) -> None:
+    async def _notice_requests(self) -> None:
+        """Flow runs at work that somebody cancelled or suspended."""
         if not self._jobs:
             return
-        cancelling = FlowRunFilter(
+        asked = FlowRunFilter(
             id=FlowRunFilterId(any_=list(self._jobs)),
-            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CANCELLING])),
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CANCELLING, StateType.PAUSED])),
         )
-        for flow_run in await self.client.read_flow_runs(flow_run_filter=cancelling):
-            if job := self._jobs.get(flow_run.id):
+        for flow_run in await self.client.read_flow_runs(flow_run_filter=asked):
+            job, state = self._jobs.get(flow_run.id), flow_run.state
+            if job is None or state is None:
+                continue
+            if state.is_cancelling():
                 job.cancelled.set()
+            elif state.name == SUSPENDED and not job.suspended:
+                job.suspended = True
+                job.child.suspend(flow_run.id, state)
 
     async def _give_back(self, run_ids: set[UUID]) -> None:
         """Runs that we claimed and never began are for another worker."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from psycopg import Connection
 
 from retrieval import principals
+from retrieval.access import new_versions
 from retrieval.database import scopes
-from retrieval.database.database import Database, Params, Row
+from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.ports import Scope
 from retrieval.principals import Access, Viewer, stored
@@ -43,11 +44,22 @@ _HIDDEN: LiteralString = (
 )
 
 
+_KEPT: LiteralString = new_versions.kept("(select number from run)")
+
+
+_KNOWN: LiteralString = """
+    select d.id from documents d
+    join partitions p on p.id = d.partition_id and p.tenant = %(tenant)s and p.namespace_id = %(namespace)s
+    where d.deleted_at is null and d.source = %(source)s and d.external_id = any(%(external_ids)s)
+    for no key update of d
+"""
+
+
 async def recorded(
     db: Database,
     scope: Scope,
     statement: LiteralString,
-    values: Params,
+    values: dict[str, Any],
     *,
     source: str,
     external_ids: Sequence[str],
@@ -59,22 +71,33 @@ async def recorded(
     and hid it meanwhile.
     """
     condition, params = principals.condition(viewer, "documents")
-    asked = statement.replace("VISIBLE", condition), {**params, **values}
+    kept = "" if values["access"] is None else _KEPT
+    told = {**params, **values, "source": source, "external_ids": list(external_ids)}
+    asked = statement.replace("VISIBLE", condition).replace("KEPT", kept), told
     for _ in range(TRIES):
         await require_visible(db, scope, source, external_ids, viewer)
         with suppress(_Incomplete):
-            rows = await (_whole(db, *asked, len(external_ids)) if viewer else db.async_rows(*asked, plan_once=True))
+            if viewer is None:
+                rows = await db.async_rows(*asked, plan_once=True)
+            else:
+                rows = await _whole(db, *asked, viewer, len(external_ids))
             if rows:
                 return rows
     return []
 
 
-async def _whole(db: Database, statement: LiteralString, values: Params, number: int) -> list[Row]:
-    """So many rows, or _Incomplete, and nothing is recorded."""
+async def _whole(
+    db: Database, statement: LiteralString, values: dict[str, Any], viewer: Viewer, number: int
+) -> list[Row]:
+    """So many rows, or _Incomplete, and nothing is recorded. What is hidden within the documents keeps its access."""
     async with db.async_together():
+        known = [row["id"] for row in await db.async_rows(_KNOWN, values)] if values["access"] is not None else []
+        hidden = await db.async_rows(*new_versions.hidden(viewer, known)) if known else []
         rows = await db.async_rows(statement, values)
         if len(rows) < number:
             raise _Incomplete
+        for row in hidden:
+            await db.async_rows(new_versions.BACK, new_versions.had(row))
     return rows
 
 

@@ -159,7 +159,8 @@ class Connected:
             listed = [item.external_id for item in here]
             had = [item.external_id for item in here if not item.error]
             noted = partial(sync.note, request=request, listed=listed, departed=left, had=had, viewer=viewer)
-            note = partial(_shared, noted, request, self._accesses(tokens, listed)) if has_shares else noted
+            versions = {item.external_id: item.version for item in here}
+            note = partial(_shared, noted, request, self._accesses(tokens, listed), versions) if has_shares else noted
             skipped = Counter(page.skipped)
             skipped[NOT_CHOSEN] += sum(not item.deleted for item in named) - len(here)
             yield replace(page, items=here, cursor=str(after), done=False, skipped=+skipped, save=note)
@@ -189,7 +190,7 @@ class Connected:
                 left = [one for one, is_gone in zip(part, gone, strict=False) if is_gone]
                 noted = partial(sync.note, request=request, listed=[], departed=left, viewer=viewer)
                 stays = [one for one in part if one not in left]
-                note = partial(_shared, noted, request, self._accesses(tokens, stays)) if has_shares else noted
+                note = partial(_shared, noted, request, self._accesses(tokens, stays), {}) if has_shares else noted
                 yield Page([], str(place), done=False, save=note)
         chosen = self._choice(request).mark
         end = partial(sync.finish, request=request, cursor=place.at, chosen=chosen, moved=place.moved, viewer=viewer)
@@ -228,11 +229,13 @@ def _shared(
     noted: Callable[[Connection[Any]], None],
     request: DiscoveryRequest,
     accesses: Mapping[str, SourceAccess],
+    versions: Mapping[str, str],
     connection: Connection[Any],
 ) -> None:
     """What a page brings, and whom its documents are for, in one transaction."""
     noted(connection)
-    shares.note(connection, connection_id=_connection(request), source=request.source, accesses=accesses)
+    its = {"connection_id": _connection(request), "run": request.job_run_id, "source": request.source}
+    shares.note(connection, **its, accesses=accesses, versions=versions)
 
 
 def _ended(end: Callable[[Connection[Any]], None], request: DiscoveryRequest, connection: Connection[Any]) -> None:

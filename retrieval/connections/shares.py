@@ -7,6 +7,7 @@ from typing import Any, Final, LiteralString
 
 from psycopg import Connection
 
+from retrieval.access import new_versions
 from retrieval.errors import ServiceError, Skippable
 from retrieval.ports import Connector, Sharing, SourceAccess, TokenSource
 from retrieval.principals import Access, stored
@@ -30,19 +31,37 @@ def of(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAcc
         return SourceAccess(unknown=str(error))
 
 
-_SET: LiteralString = """
-    update documents d set access = w.access::jsonb, access_reason = w.reason, access_at = clock_timestamp(),
-        updated_at = clock_timestamp()
-    from unnest(%(external_ids)s::text[], %(accesses)s::text[], %(reasons)s::text[]) w (external_id, access, reason),
+_SET: LiteralString = (
+    """
+    update documents d set access_reason = w.reason, access_at = clock_timestamp(), updated_at = clock_timestamp(),
+        access = case when w.version is null or w.version = d.properties ->> 'listedVersion' then w.access::jsonb
+                      else """
+    + new_versions.narrowed("d.access", "w.access::jsonb", "(select number from job_runs where id = %(run)s)")
+    + """ end
+    from unnest(%(external_ids)s::text[], %(accesses)s::text[], %(reasons)s::text[], %(versions)s::text[])
+             w (external_id, access, reason, version),
          connection_documents h
     where h.connection_id = %(connection)s and h.document_id = d.id and d.external_id = w.external_id
       and d.source = %(source)s and d.deleted_at is null and d.archive_id is null
       and (d.access is distinct from w.access::jsonb or d.access_reason is distinct from w.reason)
 """
+)
 
 
-def note(connection: Connection[Any], *, connection_id: str, source: str, accesses: Mapping[str, SourceAccess]) -> None:
-    """Within the page's transaction: documents of the connection, by external id, are for these from now on."""
+def note(
+    connection: Connection[Any],
+    *,
+    connection_id: str,
+    run: str,
+    source: str,
+    accesses: Mapping[str, SourceAccess],
+    versions: Mapping[str, str],
+) -> None:
+    """Within the page's transaction: documents of the connection, by external id, are for these from now on.
+
+    `versions`: what is listed of them. A document that does not show its listed version is for those who may see both,
+    until it does.
+    """
     ids = sorted(accesses)
     found = [_told(accesses[one]) for one in ids]
     connection.execute(
@@ -50,7 +69,9 @@ def note(connection: Connection[Any], *, connection_id: str, source: str, access
         {
             "connection": connection_id,
             "source": source,
+            "run": run,
             "external_ids": ids,
+            "versions": [versions.get(one) for one in ids],
             "accesses": [stored(access) for access, _ in found],
             "reasons": [reason for _, reason in found],
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, LiteralString
 
 from retrieval import principals
@@ -31,17 +32,26 @@ LEFT: LiteralString = """
 """What was packed into the deleted documents `ids` and stays, since it was hidden from whom they were deleted for, is a
 document by itself from now on."""
 
-BELOW: LiteralString = """
+_HIDING: LiteralString = """
     with recursive packed as (
-        select d.id, d.access, d.access_at, d.access_reason, d.updated_at, not VISIBLE as hidden, 1 as depth
+        select d.archive_id as archive, d.id, not VISIBLE as hidden
         from documents d where d.archive_id = any(%(ids)s) and d.deleted_at is null
         union
-        select d.id, d.access, d.access_at, d.access_reason, d.updated_at, p.hidden or not VISIBLE, p.depth + 1
-        from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
+        select p.archive, d.id, not VISIBLE from documents d join packed p on d.archive_id = p.id
+        where d.deleted_at is null
     )
-    select * from packed where hidden order by depth, id
+    select distinct archive as id from packed where hidden
 """
-"""What is packed into the documents `ids` and hidden from a viewer, or lies in what is: with its access and depth."""
+
+
+def hiding(viewer: Viewer, ids: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
+    """A statement and its parameters: those of the documents in which something lies that is hidden from the viewer.
+
+    Their files hold it all the same.
+    """
+    statement, params = seen(_HIDING, viewer)
+    return statement, {**params, "ids": list(ids)}
+
 
 MEMBERS_OF_ANY: LiteralString = """
     with recursive packed as (

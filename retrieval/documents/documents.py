@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
 
 from retrieval import filters, finding, ids, principals, settings
+from retrieval.access import new_versions
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
@@ -113,14 +113,19 @@ async def list_page(
         f"select {_FIELDS} from {matched}" + pages.older("d"),
         params | scopes.params(scope) | pages.after_age(cursor, page_size),
     )
-    found = await _without_hidden_archives(db, [DocumentRow(**row) for row in rows], where.viewer)
+    found = await _as_seen(db, [DocumentRow(**row) for row in rows], where.viewer)
     return pages.cut(found, page_size, pages.by_age_in_microseconds)
 
 
-async def _without_hidden_archives(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:
-    """The same, that do not name what they are packed into where that is hidden from the viewer."""
+async def _as_seen(db: Database, rows: list[DocumentRow], viewer: Viewer | None) -> list[DocumentRow]:
+    """The same for a viewer: they do not name what they are packed into where that is hidden, and have no raw file
+    where something lies in it that is."""
+    if viewer is None or not rows:
+        return rows
+    hiding = {row["id"] for row in await db.async_rows(*archive_members.hiding(viewer, [row.id for row in rows]))}
+    rows = [replace(row, raw_key=None) if row.id in hiding else row for row in rows]
     named = {row.archive_id for row in rows} - {None}
-    if viewer is None or not named:
+    if not named:
         return rows
     condition, params = principals.condition(viewer, "d")
     statement: LiteralString = f"select d.id from documents d where d.id = any(%(ids)s) and {condition}"
@@ -177,7 +182,7 @@ async def patch_metadata(
             rows = await _set_access(connection, [row["id"] for row in rows], access, where.viewer)
         if not change:
             changed = [DocumentRow(**row) for row in newest_first(rows)]
-            return await _without_hidden_archives(db, changed, where.viewer)
+            return await _as_seen(db, changed, where.viewer)
         merged = {row["id"]: change.applied(row["metadata"]) for row in rows}
         for one in merged.values():
             _refuse_operators(one)
@@ -196,7 +201,7 @@ async def patch_metadata(
         )
         changed = [DocumentRow(**row) for row in newest_first(await cursor.fetchall())]
         await connection.execute(*vector_metadata.due(list(merged)))
-        return await _without_hidden_archives(db, changed, where.viewer)
+        return await _as_seen(db, changed, where.viewer)
 
 
 async def _set_access(
@@ -205,22 +210,16 @@ async def _set_access(
     """What is packed into the documents follows them, but for what is hidden from whom they are changed for."""
     hidden: list[Row] = []
     if viewer is not None:
-        statement, params = archive_members.seen(archive_members.BELOW, viewer)
-        hidden = await (await connection.execute(statement, {**params, "ids": ids})).fetchall()
+        hidden = await (await connection.execute(*new_versions.hidden(viewer, ids))).fetchall()
         named = frozenset(ids)
         hidden = [row for row in hidden if row["id"] not in named]
     values = {"ids": ids, "access": stored(access.access)}
     rows = await (await connection.execute(_SET_ACCESS, values)).fetchall()
-    for _, level in groupby(hidden, key=lambda row: row["depth"]):
-        for row in level:  # from above to below: each is followed by what is packed into it
-            await connection.execute(_KEEP_ACCESS, {**row, "access": row["access"] and json.dumps(row["access"])})
+    for row in hidden:
+        await connection.execute(new_versions.BACK, new_versions.had(row))
     return rows
 
 
-_KEEP_ACCESS: LiteralString = """
-    update documents set access = %(access)s::jsonb, access_reason = %(access_reason)s, access_at = %(access_at)s,
-        updated_at = %(updated_at)s where id = %(id)s
-"""
 _SET_ACCESS: LiteralString = f"""
     update documents d set access = %(access)s::jsonb, access_reason = null,
         access_at = clock_timestamp(), updated_at = clock_timestamp()

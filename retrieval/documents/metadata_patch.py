@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from retrieval.conditions.model import same
@@ -62,18 +62,29 @@ def kept(change: Change) -> str:
 def settled(wanted: Mapping[str, Any] | None, accepted: datetime, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What the metadata `wanted` by a request comes to for the document `row`; None: it keeps what it has.
 
-    What clients changed after the request was accepted is changed in it too; a later request's metadata stays.
+    What clients changed after the request was accepted is changed in it too; a later request's metadata stays. `now` of
+    the row: PostgreSQL's, when it was read.
     """
-    if wanted is None or (row["metadata_at"] is not None and row["metadata_at"] >= accepted):
+    now, before = row["now"], row["metadata_at"]
+    if wanted is None or (before is not None and _age(before, now) >= _age(accepted, now)):
         return None
-    for change in later(row["changes"], accepted):
+    for change in later(row["changes"], accepted, now):
         wanted = Change(change.get("set", {}), change.get("append", {}), change.get("remove", {})).applied(wanted)
     return wanted
 
 
-def later(changes: Sequence[Mapping[str, Any]], accepted: datetime) -> list[Mapping[str, Any]]:
+def later(changes: Sequence[Mapping[str, Any]], accepted: datetime, now: datetime) -> list[Mapping[str, Any]]:
     """Those that were made after that moment."""
-    return [change for change in changes if datetime.fromisoformat(change["at"]) > accepted]
+    return [one for one in changes if _age(datetime.fromisoformat(one["at"]), now) > _age(accepted, now)]
+
+
+_AHEAD = timedelta(minutes=1)
+"""What was written while `now` was read is no later than this."""
+
+
+def _age(moment: datetime, now: datetime) -> tuple[bool, datetime]:
+    """What tells before from after: a moment that is still to come was before PostgreSQL's clock went back."""
+    return moment < now + _AHEAD, moment
 
 
 def _joined(present: Any, added: list[Any]) -> list[Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import LiteralString
 
 from retrieval import principals
 from retrieval.database.database import Database
+from retrieval.documents import archive_members
 from retrieval.principals import Viewer
 
 
@@ -25,11 +26,16 @@ class StoredFiles:
 async def find(db: Database, document_id: str, viewer: Viewer | None = None) -> StoredFiles | None:
     """By the document's id alone: only for those who hold a signed link to it.
 
-    None if it is not there any more, or hidden from the viewer that the link was made for.
+    None if it is not there any more, or hidden from the viewer that the link was made for. There is no raw file for a
+    viewer from whom something is hidden that lies in it.
     """
     condition, params = principals.condition(viewer, "d")
     row = await db.async_row(_FIND.replace("CONDITION", condition), {**params, "document": document_id})
-    return None if row is None else StoredFiles(**row)
+    if row is None:
+        return None
+    found = StoredFiles(**row)
+    hides = viewer and await db.async_rows(*archive_members.hiding(viewer, [document_id]))
+    return replace(found, raw_key=None) if hides else found
 
 
 _FIND: LiteralString = """

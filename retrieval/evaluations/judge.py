@@ -38,6 +38,8 @@ class Bench:
     vectors: VectorStore
     reranker: Callable[[], Reranker]
     language: str
+    reranks: bool = False
+    """Whether settings that say nothing of it are reranked, as searches are where the namespace has a reranker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class Judgement:
     measures: Sequence[Mapping[str, float | None]]
     ranks: Sequence[Sequence[int | None]]
     milliseconds: Sequence[float]
-    reranked: int
-    """Searches that the reranker has ordered."""
+    reranked: int | None
+    """Searches that the reranker has ordered; None where it was not to."""
 
 
 def vectors_of(
@@ -78,7 +80,7 @@ def judge(
     ranks: list[Sequence[int | None]] = []
     milliseconds: list[float] = []
     reranked = 0
-    rerank = _rerank(setting)
+    rerank = _rerank(setting, by_default=bench.reranks)
     named = _external_ids(bench, questions)
     for row in questions:
         alive()
@@ -90,7 +92,7 @@ def judge(
         found = _found(hits, {one.key for one in judged})
         measures.append(metrics.measure(judged, found))
         ranks.append(metrics.ranks(judged, found))
-    return Judgement(measures, ranks, milliseconds, reranked)
+    return Judgement(measures, ranks, milliseconds, None if rerank is None else reranked)
 
 
 def result(
@@ -113,7 +115,7 @@ def result(
                         strict=True,
                     )
                 ),
-                **({"reranked": judgement.reranked} if setting.get("rerank") else {}),
+                **({"reranked": judgement.reranked} if judgement.reranked is not None else {}),
             }
             for setting, judgement in zip(settings, judgements, strict=True)
         ],
@@ -154,12 +156,10 @@ def _searched(
     return ordered[: query.top_k], scores is not None
 
 
-def _rerank(setting: Mapping[str, Any]) -> Rerank | None:
-    asked = setting.get("rerank")
-    if not asked:
-        return None
-    if asked is True:
-        return Rerank()
+def _rerank(setting: Mapping[str, Any], *, by_default: bool) -> Rerank | None:
+    asked = setting.get("rerank", by_default)
+    if isinstance(asked, bool):
+        return Rerank() if asked else None
     return Rerank(asked.get("candidates", Rerank().candidates), asked.get("budgetMs", Rerank().budget_ms))
 
 

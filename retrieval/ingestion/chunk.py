@@ -11,6 +11,7 @@ from typing import Any
 from psycopg import Connection
 
 from retrieval.database.database import Database, Row
+from retrieval.documents import embeddings
 from retrieval.errors import Skippable
 from retrieval.ingestion import items
 from retrieval.ingestion.chunking import titles
@@ -63,7 +64,7 @@ def _record(
     db: Database, lease: Lease, cut: Sequence[tuple[Item, Mapping[str, Any], list[Chunk]]], embedder: Embedder
 ) -> None:
     with db.transaction() as connection:
-        _hold_vectors(connection, lease)
+        embeddings.hold(connection, lease.partition)
         batches.guard(connection, lease)
         _write(connection, lease, [(item, found["title"], chunks) for item, found, chunks in cut], embedder)
         items.write_stage(connection, [(item, found) for item, found, _ in cut], Stage.CHUNKED)
@@ -137,14 +138,6 @@ def _cut(
     }
     embedding = {**_model(embedder), "chunkSize": cut.size, "chunkOverlap": cut.overlap}
     return chunks, {"properties": properties, "embedding": embedding, "title": cut.title}
-
-
-def _hold_vectors(connection: Connection[Row], lease: Lease) -> None:
-    """Keep the sweep from taking a vector that we count on.
-
-    Before the fence is held: a batch whose row waits here could not be taken back.
-    """
-    connection.execute("select pg_advisory_xact_lock_shared(%(partition)s)", {"partition": lease.partition})
 
 
 def _write(

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 from psycopg import Connection
 
 from retrieval import ids, job_config, principals
-from retrieval.access import viewers
+from retrieval.access import new_versions, viewers
 from retrieval.database.database import Database, Row
 from retrieval.documents import deletion
 from retrieval.errors import Retryable
@@ -21,6 +21,7 @@ from retrieval.job_config import JobConfig
 from retrieval.jobs import batches
 from retrieval.jobs.batches import Lease
 from retrieval.ports import DiscoveryRequest, FileStore, Page, Source, SourceItem
+from retrieval.principals import Viewer
 from retrieval.sources import DOCUMENT_TYPES
 from retrieval.statuses import DocumentStatus, Stage
 
@@ -151,8 +152,8 @@ _RECORD: LiteralString = (
         order by l.external_id
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = excluded.status,
-                      error = null, connection_id = excluded.connection_id, archive_id = null, updated_at = now(), """
-    + principals.KEPT
+                      error = null, connection_id = excluded.connection_id, archive_id = null, updated_at = now()"""
+    + new_versions.kept("%(number)s::bigint")
     + """
         where VISIBLE
         returning id, external_id
@@ -206,7 +207,10 @@ def _record(
         if open_run is not None:
             visible, params = principals.condition(viewer, "documents")
             known: LiteralString = f"{visible} and documents.status = %(status)s" if wanted.picks else visible
+            hidden = _hidden_within(connection, viewer, values)
             connection.execute(_RECORD.replace("VISIBLE", known), {**values, **params})
+            for row in hidden:
+                connection.execute(new_versions.BACK, new_versions.had(row))
             connection.execute(_REFUSE, values)
             deleted = [item.external_id for item in page.items if item.deleted]
             deletion.delete_listed(connection, wanted.job_run_id, deleted, viewer=viewer)
@@ -218,6 +222,22 @@ def _record(
             if page.done:
                 _all_known(connection, wanted.job_run_id)
     return open_run is not None
+
+
+_KNOWN: LiteralString = (
+    """
+    select d.id from documents d join job_runs r on r.partition_id = d.partition_id and r.source = d.source
+    join jobs j on j.id = r.job_id
+    where r.id = %(run)s and d.external_id = any(%(external_ids)s) and d.deleted_at is null and """
+    + job_config.ACCESS
+    + " is not null for no key update of d"
+)
+
+
+def _hidden_within(connection: Connection[Row], viewer: Viewer | None, values: Mapping[str, Any]) -> list[Row]:
+    """What is packed into listed documents and hidden from the viewer, where the job says whom they are for."""
+    known = [] if viewer is None else [row["id"] for row in connection.execute(_KNOWN, values).fetchall()]
+    return connection.execute(*new_versions.hidden(viewer, known)).fetchall() if viewer and known else []
 
 
 def _values(wanted: Waiting, page: Page[SourceItem], brought: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

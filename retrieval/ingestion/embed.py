@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from retrieval.accounts import usage
 from retrieval.database.database import Database, Row
 from retrieval.database.halves import KIND, HalfVectors
+from retrieval.documents import embeddings
 from retrieval.errors import Fatal, StepError
 from retrieval.ingestion import items, suspects, within_quotas
 from retrieval.ingestion.chunking.titles import titled
@@ -104,17 +105,18 @@ def _check(vectors: Embeddings, count: int, embedder: Embedder) -> None:
 
 
 def _keep(db: Database, lease: Lease, part: Sequence[Row], vectors: Embeddings, embedder: Embedder) -> None:
-    """Store the vectors, and count what they cost, even where another batch had them made meanwhile."""
+    """Store the vectors, but for texts that were deleted meanwhile, and count what they cost, even where another batch
+    had them made meanwhile."""
     with db.transaction() as connection:
+        kind = connection.execute(KIND + ", " + embeddings.HELD, {"partition": lease.partition}).fetchone()
         batches.guard(connection, lease)
-        kind = connection.execute(KIND).fetchone()
         connection.execute(
             """
             insert into embeddings (partition_id, key, values)
             select %(partition)s, w.key, w.value
-            from unnest(%(keys)s::bytea[], %(values)s::halfvec[]) as w (key, value)
-            on conflict do nothing
-            """,
+            from unnest(%(keys)s::bytea[], %(values)s::halfvec[]) as w (key, value) where """
+            + embeddings.NEEDED
+            + " on conflict do nothing",
             {
                 "partition": lease.partition,
                 "keys": [row["embedding_key"] for row in part],

@@ -12,6 +12,7 @@ from typing import LiteralString
 from psycopg import Connection
 
 from retrieval import ids, principals, settings
+from retrieval.access import new_versions
 from retrieval.database.database import Database, Row
 from retrieval.documents import archive_members, deletion, file_keys
 from retrieval.errors import Skippable
@@ -90,8 +91,8 @@ _RECORD: LiteralString = (
                       status = case when documents.job_run_id = excluded.job_run_id then documents.status
                                     else 'QUEUED' end,
                       error = case when documents.job_run_id = excluded.job_run_id then documents.error end,
-                      updated_at = now(), """
-    + principals.KEPT
+                      updated_at = now()"""
+    + new_versions.kept("(select generation from archive)")
     + """
         where VISIBLE
         returning id, external_id

@@ -1,13 +1,13 @@
 """The statements that record an ingestion request, one each: durable, whole, before the answer.
 
-VISIBLE stands for who may replace a known document; `access.documents.recorded` puts it in.
+VISIBLE stands for who may replace a known document, KEPT for whom it is for from now on: `access.documents.recorded`
+puts them in.
 """
 
 from __future__ import annotations
 
 from typing import LiteralString
 
-from retrieval import principals
 from retrieval.database import scopes
 
 _JOB: LiteralString = (
@@ -41,9 +41,7 @@ ONE: LiteralString = (
         from partition
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      archive_id = null, accepted_bytes = excluded.accepted_bytes, updated_at = now(), """
-    + principals.KEPT
-    + """
+                      archive_id = null, accepted_bytes = excluded.accepted_bytes, updated_at = now() KEPT
         where VISIBLE
         returning id, job_run_id, active_generation > 0 as replaces
     ),
@@ -104,9 +102,7 @@ SEVERAL: LiteralString = (
         from partition, listed order by listed.url
         on conflict (partition_id, source, external_id) where deleted_at is null
         do update set job_id = excluded.job_id, job_run_id = excluded.job_run_id, status = 'QUEUED', error = null,
-                      archive_id = null, updated_at = now(), """
-    + principals.KEPT
-    + """
+                      archive_id = null, updated_at = now() KEPT
         where VISIBLE
         returning id, external_id, active_generation > 0 as replaces
     ),

@@ -49,9 +49,11 @@ class Summary:
     dry_run: bool = False
 
     @classmethod
-    def of(cls, row: Row) -> Summary:
+    def of(cls, row: Row, viewer: Viewer | None = None) -> Summary:
+        """`viewer`: whose counts the row holds; Prefect's page tells of all, so no user is led there."""
         values = {field: row[field] for field in _FIELDS} | {"source": row["tried"] or row["source"]}
-        told = run_outcome.notices(row["source"], row["outcome"], row["progress"])
+        values |= {} if viewer is None else {"flow_run_id": None}
+        told = run_outcome.notices(row["source"], row["outcome"], row["progress"], is_whole=viewer is None)
         return cls(**values, name=names.of(row), notices=told, dry_run=bool(row["tried"]))
 
 
@@ -143,7 +145,7 @@ async def list_page(
     values = {**scopes.params(scope), **asked, **pages.after_number(cursor, size)}
     statement, params = names.seen(_LIST, viewer)
     rows = await db.async_rows(statement, {**params, **values})
-    return pages.cut([Summary.of(row) for row in rows], size, lambda run: str(run.number))
+    return pages.cut([Summary.of(row, viewer) for row in rows], size, lambda run: str(run.number))
 
 
 def cancel(db: Database, scope: Scope, job_run_id: str) -> None:

@@ -1,7 +1,7 @@
 """Tells dispatchers that job runs wait, and workers that flow runs do.
 
 A transaction that notifies holds a lock of the whole server while it is flushed to the disk, so the notice goes out in
-one of its own, and one for all that were accepted within a few milliseconds. A lost notice costs a second.
+one of its own, and one for all that were accepted within a few milliseconds. A lost notice costs some seconds.
 """
 
 from __future__ import annotations

@@ -37,6 +37,8 @@ AWAITING = (
     "Documents are gone at the content service, more than a fifth of this connection's: they stay searchable until"
     " POST /v1/documents/resync with confirmDeletions: true names them, or until they are back."
 )
+NOTHING_SEEN = "None of this run's documents, if it has any, is shown to this user."
+"""The same answer where all are hidden and where there are none."""
 _NOTHING: Mapping[str, str] = {
     "SITEMAP": "The sitemap names no page.",
     "WEBSITE": "The website led to no page.",
@@ -46,10 +48,16 @@ _NOTHING: Mapping[str, str] = {
 
 
 def notices(
-    source: str, outcome: str | None, progress: Mapping[str, Any], breaker: Mapping[str, Any] | None = None
+    source: str,
+    outcome: str | None,
+    progress: Mapping[str, Any],
+    breaker: Mapping[str, Any] | None = None,
+    *,
+    is_whole: bool = True,
 ) -> list[Notice]:
     """What the gate of a new generation found, or why a dry run has no report; for whom the run waits (`breaker`);
-    removals that await confirmation; why it found nothing, by what it left out."""
+    removals that await confirmation; why it found nothing, by what it left out. `is_whole`: not where `progress` counts
+    what one user may see."""
     told = []
     if verdict := progress.get("verdict"):
         told.append(Notice(verdict["told"], verdict["questions"]))
@@ -64,7 +72,7 @@ def notices(
     left_out = progress.get("skippedReasons") or {}
     if left_out:
         return told + [Notice(reason, int(count)) for reason, count in left_out.items()]
-    return told or [Notice(_NOTHING.get(source, "There was nothing to do."), 0)]
+    return told or [Notice(_NOTHING.get(source, "There was nothing to do.") if is_whole else NOTHING_SEEN, 0)]
 
 
 def _unanswered(breaker: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from retrieval.principals import Viewer
 from retrieval.statuses import WAITING, DocumentStatus
 
 CHANNEL: LiteralString = "job_runs_waiting"
-"""NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs a second, no job run."""
+"""NOTIFY channel on which the API tells dispatchers that job runs wait. A lost notice costs seconds, no job run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ async def read(
     row = await db.async_row(statement, values, plan_once=True)
     if row is None:
         raise not_found()
-    return _job_run(row if viewer is None else {**row, "breaker": None})
+    return _job_run(row, viewer)
 
 
 def not_found() -> ServiceError:
@@ -253,21 +253,24 @@ _GROUPS: Mapping[str, str] = {
 }
 
 
-def _job_run(row: Row) -> JobRun:
+def _job_run(row: Row, viewer: Viewer | None) -> JobRun:
+    """Prefect's page of a run tells of all its documents, so a user is not led there."""
+    breaker = row["breaker"] if viewer is None else None
+    told = run_outcome.notices(row["source"], row["outcome"], row["progress"], breaker, is_whole=viewer is None)
     run = JobRun(
         row["id"],
         row["status"],
         row["created_at"],
         row["updated_at"],
         row["timings"],
-        row["flow_run_id"],
+        row["flow_run_id"] if viewer is None else None,
         row["waits"],
         row["tried"] or row["source"],
         row["connection_id"],
         row["progress"],
         names.of(row),
         row["outcome"],
-        run_outcome.notices(row["source"], row["outcome"], row["progress"], row["breaker"]),
+        told,
         dry_run=bool(row["tried"]),
     )
     for document_id, status, error in row["documents"]:

@@ -172,6 +172,16 @@ def is_any_unclaimed(db: Database) -> bool:
     )
 
 
+def is_any_unfinished(db: Database) -> bool:
+    """Whether a job run waits for a batch, or a batch is not finished."""
+    return bool(
+        db.rows(
+            "select 1 where exists (select from batches where finished_at is null)"
+            " or exists (select from job_runs where batch_id is null and finished_at is null)"
+        )
+    )
+
+
 def is_any_open(db: Database) -> bool:
     """Whether a batch was made that is not finished."""
     return bool(db.rows("select 1 from batches where finished_at is null limit 1"))
@@ -224,7 +234,7 @@ _WAITING: LiteralString = (
     join organizations o on o.id = n.organization_id
     cross join lateral (
         select count(*) as runs, extract(epoch from min(updated_at))::float8 as first,
-               extract(epoch from clock_timestamp() - min(updated_at))::float8 as waited, array_agg(id) as members
+               abs(extract(epoch from clock_timestamp() - min(updated_at)))::float8 as waited, array_agg(id) as members
         from (
             select r.id, r.updated_at from job_runs r where r.partition_id = g.partition_id and r.source = g.source and
     """
@@ -259,7 +269,7 @@ _OTHERS_WAIT: LiteralString = """
     select 1 from mine, batches w
     join partitions p on p.id = w.partition_id join namespaces n on n.id = p.namespace_id
     where w.finished_at is null and w.lease_until is null and w.queue <> 'short' and not w.closed
-      and w.dispatched_at < now() - make_interval(secs => %(seconds)s)
+      and abs(extract(epoch from now() - w.dispatched_at)) > %(seconds)s
       and (n.organization_id <> mine.organization_id
            or (w.source = any(%(stored)s) and mine.source <> all(%(stored)s))
            or (w.partition_id <> mine.partition_id and exists (

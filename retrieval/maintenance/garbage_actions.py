@@ -8,7 +8,7 @@ from typing import LiteralString
 
 from retrieval import ids, settings
 from retrieval.database.database import Database, Row
-from retrieval.documents import connection_documents, receipts, vector_metadata
+from retrieval.documents import connection_documents, embeddings, receipts, vector_metadata
 from retrieval.documents.receipts import Notes
 from retrieval.errors import Retryable
 from retrieval.jobs import batches
@@ -227,27 +227,8 @@ def _vectors_and_chunks(db: Database, stores: Stores, row: Row, generation: int,
     ):
         chunks = [found["id"] for found in page]
         bm25.forget(db, row["partition_id"], chunks, settings.load().keyword_language)
-        _chunks(db, row["partition_id"], chunks)
-
-
-def _chunks(db: Database, partition_id: int, chunks: Sequence[int]) -> None:
-    """These, and the embeddings that no other chunk needs."""
-    with db.transaction() as connection:
-        connection.execute(_LOCK_VECTORS, {"partition_id": partition_id})
-        gone = connection.execute(
-            "delete from chunks where id = any(%(chunks)s) returning embedding_key", {"chunks": list(chunks)}
-        ).fetchall()
-        keys = list({found["embedding_key"] for found in gone})
-        connection.execute(_UNUSED, {"partition_id": partition_id, "keys": keys})
-
-
-_LOCK_VECTORS: LiteralString = "select pg_advisory_xact_lock(%(partition_id)s)"
-"""Who writes chunks shares it: an embedding that is about to be counted on is not taken."""
-_UNUSED: LiteralString = """
-    delete from embeddings e
-    where e.partition_id = %(partition_id)s and e.key = any(%(keys)s)
-      and not exists (select from chunks c where c.partition_id = e.partition_id and c.embedding_key = e.key)
-"""
+        with db.transaction() as connection:
+            embeddings.forget_chunks(connection, row["partition_id"], chunks)
 
 
 def _pages(db: Database, statement: LiteralString, params: dict[str, object]) -> Iterator[list[Row]]:
@@ -275,8 +256,7 @@ def _embeddings(db: Database, _stores: Stores, row: Row) -> None:
     ):
         after = found[-1]["key"]
         with db.transaction() as connection:
-            connection.execute(_LOCK_VECTORS, row)
-            connection.execute(_UNUSED, {**row, "keys": [one["key"] for one in found]})
+            embeddings.forget_unused(connection, row["partition_id"], [one["key"] for one in found])
 
 
 def _other_stores(db: Database, _stores: Stores, row: Row) -> None:

@@ -1,8 +1,9 @@
-"""Documents are indexed again for keyword search when they should be read in another language than they were.
+"""Documents are indexed again for keyword search when they should be read in another way than they were.
 
-After an update of the service that is every document once, after a change of `keywordLanguage` every one of a
-namespace. Each transaction moves a few documents from their old terms to their new ones, so that searches find them all
-the while; what is not done when the process ends is found again by `documents.keyword_language`.
+After an update that changes how words are read that is every document once, after a change of `keywordLanguage` every
+one of a namespace. Each transaction moves a few documents from their old terms to their new ones, so that searches find
+them all the while, and a query is read in the former way besides until a scope is done; what is not done when the
+process ends is found again by `documents.keyword_language` and `keyword_version`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ import structlog
 
 from retrieval.database.database import UNLIMITED, Database
 from retrieval.search import bm25, languages, packing
-from retrieval.search.documents_languages import FIXED
+from retrieval.search.documents_languages import FIXED, VERSION
 
 log = structlog.get_logger()
 
-_VERSION: LiteralString = "1"
-"""Grows when texts are read in another way."""
 _DOCUMENTS = 25
 """Documents of one transaction; one that has many chunks goes alone."""
 _MANY = 1_000
@@ -27,14 +26,15 @@ _UNPACKED = 4_000
 """Chunks after which posting lists are packed, before searches have too many changes to read."""
 
 _DUE: LiteralString = f"""
-    select p.id, n.keyword_language as fixed, '{_VERSION}:' || coalesce(n.keyword_language, '') as wanted
+    select p.id, n.keyword_language as fixed, '{VERSION}:' || coalesce(n.keyword_language, '') as wanted
     from partitions p join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    where p.keyword_state is distinct from '{_VERSION}:' || coalesce(n.keyword_language, '') order by p.chunks
+    where p.keyword_state is distinct from '{VERSION}:' || coalesce(n.keyword_language, '') order by p.chunks
 """
 _OTHERS: LiteralString = f"""
     d.partition_id = %(partition)s and d.deleted_at is null and d.active_generation > 0
-    and case when %(fixed)s::text is null then d.keyword_language is null or starts_with(d.keyword_language, '{FIXED}')
-             else d.keyword_language is distinct from '{FIXED}' || %(fixed)s::text end
+    and (d.keyword_version is distinct from {VERSION} or case
+             when %(fixed)s::text is null then d.keyword_language is null or starts_with(d.keyword_language, '{FIXED}')
+             else d.keyword_language is distinct from '{FIXED}' || %(fixed)s::text end)
 """
 _NEXT: LiteralString = f"""
     select d.id, (
@@ -49,9 +49,10 @@ _CHUNKS: LiteralString = """
 _COUNT: LiteralString = """
     update partitions set chunks = chunks + %(chunks)s, terms = terms + %(terms)s where id = %(partition)s
 """
-_EMPTY: LiteralString = """
-    update documents set keyword_language = %(language)s
-    where id = any(%(ids)s) and keyword_language is distinct from %(language)s
+_EMPTY: LiteralString = f"""
+    update documents set keyword_language = %(language)s, keyword_version = {VERSION}
+    where id = any(%(ids)s)
+      and (keyword_language is distinct from %(language)s or keyword_version is distinct from {VERSION})
       and not exists (select from chunks c where c.document_id = documents.id and c.generation = active_generation)
 """
 _DONE: LiteralString = f"""
@@ -103,8 +104,10 @@ def _documents(db: Database, params: dict[str, object], fixed: str | None, langu
         connection.execute(UNLIMITED)
         held = [row["id"] for row in connection.execute(_HOLD, params).fetchall()]
         chunks = [row["id"] for row in connection.execute(_CHUNKS, {"ids": held}).fetchall()]
+        words = bm25.words_of(connection, chunks)
         fewer = bm25.remove(connection, chunks)
         more = bm25.index(connection, partition, chunks, language)
+        bm25.forget_unused(connection, partition, words)
         connection.execute(_EMPTY, {"ids": held, "language": FIXED + fixed if fixed else language})
         sums = {"chunks": more[0] - fewer[0], "terms": more[1] - fewer[1], "partition": partition}
         connection.execute(_COUNT, sums)

@@ -38,11 +38,22 @@ def _trusted() -> ssl.SSLContext:
 
 
 class Transport(httpx.HTTPTransport):
-    """httpx offers no way to name the network backend, so the pool is ours; everything else stays its own."""
+    """httpx offers no way to name the network backend, so the pool is ours; everything else stays its own.
+
+    most: bytes that an answer may have. Such answers are asked for as they are, and come in no other form: a few
+    kilobytes can be packed gigabytes, which httpx would unpack in one go. DecodingError for what is larger or packed.
+    """
 
     def __init__(
-        self, guarded: Guard, *, verify: Any = True, retries: int = 0, limits: httpx.Limits | None = None
+        self,
+        guarded: Guard,
+        *,
+        verify: Any = True,
+        retries: int = 0,
+        limits: httpx.Limits | None = None,
+        most: int | None = None,
     ) -> None:
+        self._most = most
         limits = limits or httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=5)
         context = _trusted() if verify is True else httpx.create_ssl_context(verify=verify, trust_env=False)
         super().__init__(verify=context, trust_env=False)
@@ -54,6 +65,35 @@ class Transport(httpx.HTTPTransport):
             retries=retries,
             network_backend=Backend(guarded),
         )
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self._most is None:
+            return super().handle_request(request)
+        request.headers["Accept-Encoding"] = "identity"
+        answer = super().handle_request(request)
+        if answer.headers.get("Content-Encoding", "").strip().lower() not in {"", "identity"}:
+            answer.close()
+            raise httpx.DecodingError("The answer is packed, which was not asked for.", request=request)
+        answer.stream = _Bounded(answer.stream, self._most, request)
+        return answer
+
+
+class _Bounded(httpx.SyncByteStream):
+    """What an answer holds, up to a number of bytes."""
+
+    def __init__(self, inner: Any, most: int, request: httpx.Request) -> None:
+        self._inner, self._most, self._request = inner, most, request
+
+    def __iter__(self) -> Iterator[bytes]:
+        left = self._most
+        for part in self._inner:
+            left -= len(part)
+            if left < 0:
+                raise httpx.DecodingError("The answer is too large.", request=self._request)
+            yield part
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 class Backend(httpcore.NetworkBackend):

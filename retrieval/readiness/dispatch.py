@@ -30,6 +30,8 @@ WAITING_MOST = 60.0
 """Seconds for which a job run may wait while no flow run is under way."""
 FORGET_MINUTES = 10
 """A dispatcher that has not written for so long does not run any more."""
+AHEAD_MINUTES = 1
+"""What a dispatcher wrote for a moment that is still so far away was written before PostgreSQL's clock went back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ _LOOK: LiteralString = (
          from (
             select distinct on (loop) loop, reason, extract(epoch from now() - started_at)::float8 as running,
                    extract(epoch from now() - coalesce(succeeded_at, started_at))::float8 as age
-            from dispatcher_loops where %(dispatcher)s::text is null or dispatcher = %(dispatcher)s
+            from dispatcher_loops where (%(dispatcher)s::text is null or dispatcher = %(dispatcher)s)
+              and recorded_at < now() + make_interval(mins => %(ahead)s)
             order by loop, coalesce(succeeded_at, started_at) desc
          ) youngest) as loops,
         ("""
@@ -154,8 +157,9 @@ def record(db: Database, dispatcher: str, beats: Sequence[Beat]) -> None:
     }
     db.rows(_RECORD, values)
     db.rows(
-        "delete from dispatcher_loops where recorded_at < now() - make_interval(mins => %(minutes)s)",
-        {"minutes": FORGET_MINUTES},
+        "delete from dispatcher_loops where recorded_at < now() - make_interval(mins => %(minutes)s)"
+        " or recorded_at > now() + make_interval(mins => %(ahead)s)",
+        {"minutes": FORGET_MINUTES, "ahead": AHEAD_MINUTES},
     )
 
 
@@ -165,7 +169,7 @@ def leave(db: Database, dispatcher: str) -> None:
 
 
 def _asked(dispatcher: str | None) -> dict[str, object]:
-    return {"dispatcher": dispatcher, "connected": list(APPS)}
+    return {"dispatcher": dispatcher, "connected": list(APPS), "ahead": AHEAD_MINUTES}
 
 
 def _read(row: Row | None) -> Dispatch:

@@ -29,9 +29,10 @@ _FOLDER: LiteralString = "select id from files_folder"
 
 async def api(db: Database, settings: Settings, *, requests_only: bool = False) -> tuple[str, ...]:
     """Why the API is not ready; empty if it is. `requests_only`: whether this process can serve requests, even if
-    ingestion is stalled, as a load balancer wants to know."""
+    ingestion is stalled, as a load balancer wants to know; a newer schema, which takes away nothing that this version
+    uses, is then no reason: between a migration and the first process of the next version there is no other."""
     try:
-        if reason := _schema(await db.async_row(_VERSION)):
+        if reason := _schema(await db.async_row(_VERSION), is_newer_fine=requests_only):
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)
@@ -67,11 +68,11 @@ def newest_revision() -> str:
     return str(ScriptDirectory.from_config(config).get_current_head())
 
 
-def _schema(row: Row | None) -> str | None:
+def _schema(row: Row | None, *, is_newer_fine: bool = False) -> str | None:
     found, wanted = row["version"] if row else None, newest_revision()
     if found is None:
         return NOT_MIGRATED
-    if found == wanted:
+    if found == wanted or (found > wanted and is_newer_fine):
         return None
     if found < wanted:
         return f"The database has schema {found}, this version needs {wanted}: run `retrieval migrate`."

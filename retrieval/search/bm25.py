@@ -4,7 +4,8 @@
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
 Terms are lexemes (`retrieval.search.words`, `to_tsvector`), qtf says how often one stands in the query; N, df and
-average count the partition's visible chunks that have a term at all; of a longer query the 64 rarest terms count.
+average count the partition's visible chunks that have a term at all, lengths but for stop words; of a longer query the
+64 rarest terms count.
 Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
 
 How often a term occurs is written beside the postings as parts, one a transaction, so that no two writers wait for
@@ -33,6 +34,8 @@ CHARACTERS: LiteralString = words.LIMIT
 """Characters of a chunk that are indexed."""
 MOST_TIMES: LiteralString = "255"
 """How often a term counts in a chunk, at most: as often as a tsvector counts one."""
+COUNTED: LiteralString = "left(term, 1) not in ('^', '~')"
+"""Of a posting: its term counts in the length of the chunk; stop words do not, wherever they are indexed."""
 _COMPACT = 1 / 16
 """Share of indexing transactions that add up the counts of the terms they touch."""
 
@@ -79,7 +82,8 @@ _INDEX: LiteralString = """
     ),
     made as (
         insert into postings (partition_id, term, chunk_id, tf, length)
-        select %(partition)s, term, chunk_id, tf, sum(tf) over (partition by chunk_id)
+        select %(partition)s, term, chunk_id, tf,
+               coalesce(sum(tf) filter (where COUNTED) over (partition by chunk_id), 0)
         from found order by term, chunk_id
         on conflict do nothing returning term, chunk_id, tf
     ),
@@ -91,10 +95,10 @@ _INDEX: LiteralString = """
         insert into posting_changes (partition_id, removed, chunks)
         select %(partition)s, false, array_agg(distinct chunk_id) from made having count(*) > 0
     )
-    select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from made
-""".replace("MOST", MOST_TIMES)
+    select count(distinct chunk_id) as chunks, coalesce(sum(tf) filter (where COUNTED), 0) as terms from made
+""".replace("MOST", MOST_TIMES).replace("COUNTED", COUNTED)
 
-REMOVE: LiteralString = """
+REMOVE: LiteralString = f"""
     with gone as (
         delete from postings where chunk_id = any(%(chunks)s) returning partition_id, term, chunk_id, tf
     ),
@@ -106,7 +110,7 @@ REMOVE: LiteralString = """
         insert into posting_changes (partition_id, removed, chunks)
         select partition_id, true, array_agg(distinct chunk_id) from gone group by partition_id
     )
-    select count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms from gone
+    select count(distinct chunk_id) as chunks, coalesce(sum(tf) filter (where {COUNTED}), 0) as terms from gone
 """
 """Takes the chunks out and answers what `partitions.chunks` and `.terms` lose by it."""
 
@@ -199,8 +203,7 @@ def compact(connection: Connection[Row], partition_id: int, chunk_ids: Sequence[
     lock = connection.execute(_LOCK, params).fetchone()
     if lock is None or not lock["ours"]:
         return
-    words = [row["term"] for row in connection.execute(_WORDS_OF, params).fetchall()]
-    for values in _pages(partition_id, words):
+    for values in _pages(partition_id, words_of(connection, chunk_ids)):
         many = connection.execute(_MANY, values).fetchall()
         _drop(connection, partition_id, many)
         sums = {"terms": [row["term"] for row in many], "sums": [row["chunks"] for row in many]}
@@ -217,8 +220,23 @@ def forget(db: Database, partition_id: int, chunk_ids: Sequence[int], language: 
         found.update(row["term"] for row in db.rows(_WORDS_IN, _columns(page)))
     for values in _pages(partition_id, sorted(found)):
         with db.transaction() as connection:
-            connection.execute(_ONE_AT_A_TIME, values)
-            _drop(connection, partition_id, connection.execute(_SPENT, values).fetchall())
+            _forget(connection, values)
+
+
+def words_of(connection: Connection[Row], chunk_ids: Sequence[int]) -> list[str]:
+    """The terms by which the chunks are found."""
+    return [row["term"] for row in connection.execute(_WORDS_OF, {"chunks": list(chunk_ids)}).fetchall()]
+
+
+def forget_unused(connection: Connection[Row], partition_id: int, words: Sequence[str]) -> None:
+    """Delete those of the terms that occur in no chunk any more, in the caller's transaction."""
+    for values in _pages(partition_id, words):
+        _forget(connection, values)
+
+
+def _forget(connection: Connection[Row], values: dict[str, Any]) -> None:
+    connection.execute(_ONE_AT_A_TIME, values)
+    _drop(connection, values["partition"], connection.execute(_SPENT, values).fetchall())
 
 
 def _pages(partition_id: int, words: Sequence[str]) -> Iterator[dict[str, Any]]:

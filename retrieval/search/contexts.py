@@ -113,7 +113,8 @@ class ParsedText:
             if excess <= 0:
                 return part
             allowed -= excess
-        return hit[0], min(hit[1], hit[0] + 1)
+        first_one = hit[0], min(hit[1], hit[0] + 1)
+        return first_one if self.fits(first_one, most) else (hit[0], hit[0])  # a character may be several tokens
 
     def _window(self, tokens: Sequence[Range], first: int, after: int, allowed: int, hit: Range) -> Range:
         """So many tokens, the hit's in the middle; what one side has no use for goes to the other."""

@@ -1,13 +1,14 @@
 """The keyword side of a filtered search.
 
 A filter that lets many chunks through is applied to the best of all chunks, a part at a time, which reads a few hundred
-documents; one that lets few through would need to look far down, and is asked of the database together with the scores.
+documents. One that lets few through would need to look far down: the scores of all that match are compared, from a list
+of their ids, or by the database where that would be long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import LiteralString
+from typing import TYPE_CHECKING, LiteralString
 
 from psycopg import Connection
 
@@ -18,10 +19,16 @@ from retrieval.search import bm25
 from retrieval.search.bm25 import Scored, Terms
 from retrieval.search.hints import Hint
 from retrieval.search.hydration import Place, literal
-from retrieval.search.ranking import rank
+from retrieval.search.matching import Matching
+from retrieval.search.ranking import Ranking, rank
+
+if TYPE_CHECKING:
+    from retrieval.search.ranking import Numbers
 
 LOOK = 2_000
-"""Chunks that are looked at, at most, before the database is asked for all that match."""
+"""Chunks that are looked at, at most, before all that match are compared."""
+LISTED = 50_000
+"""Chunks of matching documents, about, up to which they are compared here; more are left to the database."""
 
 _MATCHING: LiteralString = """
     select c.id from unnest(%(chunks)s::bigint[]) n(id)
@@ -34,6 +41,18 @@ _SEEN: LiteralString = """
     cross join lateral (select id, document_id from chunks where id = n.id limit 1) c
     where """ + principals.seen("c.document_id")
 """The same where only the viewer narrows. Postings are those of visible chunks; what is deleted is not shown later."""
+_OF_DOCUMENTS: LiteralString = """
+    select c.id from unnest(%(chunks)s::bigint[]) n(id)
+    cross join lateral (select id, document_id from chunks where id = n.id limit 1) c
+    where c.document_id = any(%(documents)s)
+"""
+_CHUNKS: LiteralString = """
+    select string_agg(int8send(c.id), ''::bytea) as ids from unnest(%(documents)s::text[]) n(id)
+    cross join lateral (select id, active_generation from documents where id = n.id limit 1) d
+    cross join lateral (
+        select id from chunks where document_id = d.id and generation = d.active_generation offset 0
+    ) c
+"""
 
 
 def best(
@@ -42,20 +61,30 @@ def best(
     n: int,
     where: DocumentFilter,
     near: Sequence[Place],
+    *,
     hint: Hint | None = None,
+    among: Matching | None = None,
 ) -> list[Scored]:
     """The n chunks with the highest scores of those that match, best first, and the scores of those in `near`.
 
-    hint: of the share that matched before, and what matches now is noted there.
+    hint: of the share that matched before, and what matches now is noted there. among: what matches, if it is listed.
     """
     if where.by_viewer_alone:
         connection.execute("select " + principals.PLAN_SEEN)
     ranking = rank(connection, terms, near)
+    if among is not None and among.chunks is not None:
+        return _with(ranking, ranking.among(among.chunks).best(n))
+    documents = among.documents if among is not None else None
     found: list[Scored] = []
-    seen, size = 0, _first(n, hint)
+    seen, size = 0, _first(n, among.share if among is not None and among.share else hint.share if hint else 0.0)
     while len(found) < n:
+        if seen + size > max(LOOK, 4 * n) and seen + size < len(ranking.ids):
+            connection.execute(principals.PLAN_ANEW)
+            if among is None or documents is None or among.about > LISTED:
+                return bm25.best(connection, terms, n, where)
+            return _with(ranking, ranking.among(_chunks(connection, documents)).best(n))
         part = ranking.best(seen + size)[seen:]
-        matching = _matching(connection, terms.partition, part, where)
+        matching = _matching(connection, terms.partition, part, where, documents)
         found += [one for one in part if one.chunk_id in matching]
         seen += len(part)
         if hint is not None and part:
@@ -63,16 +92,33 @@ def best(
         if len(part) < size:
             break
         size = seen * n // len(found) if found else LOOK
-        if len(found) < n and seen + size > LOOK:
-            connection.execute(principals.PLAN_ANEW)
-            return bm25.best(connection, terms, n, where)
-    kept = [Scored(one.chunk_id, one.score, place) for place, one in enumerate(found[:n], 1)]
-    others = set(ranking.near) - {one.chunk_id for one in kept}
-    return [*kept, *ranking.of(sorted(others))]
+    return _with(ranking, [Scored(one.chunk_id, one.score, place) for place, one in enumerate(found[:n], 1)])
 
 
-def _matching(connection: Connection[Row], partition: int, part: Sequence[Scored], where: DocumentFilter) -> set[int]:
+def _with(ranking: Ranking, best: list[Scored]) -> list[Scored]:
+    """Those, and the scores of what is near."""
+    return [*best, *ranking.of(sorted(set(ranking.near) - {one.chunk_id for one in best}))]
+
+
+def _chunks(connection: Connection[Row], documents: Sequence[str]) -> Numbers:
+    import numpy as np
+
+    rows = connection.execute(_CHUNKS, {"documents": list(documents)}, prepare=True, binary=True).fetchall()
+    return np.frombuffer(rows[0]["ids"] or b"", ">i8").astype(np.int64)
+
+
+def _matching(
+    connection: Connection[Row],
+    partition: int,
+    part: Sequence[Scored],
+    where: DocumentFilter,
+    documents: Sequence[str] | None,
+) -> set[int]:
+    """Which of them match. documents: those that do, if they are known."""
     chunks = literal(one.chunk_id for one in part)
+    if documents is not None:
+        values = {"documents": list(documents), "chunks": chunks}
+        return {row["id"] for row in connection.execute(_OF_DOCUMENTS, values, prepare=True).fetchall()}
     if where.viewer is not None and where.by_viewer_alone:
         values = {**where.viewer.params(), "chunks": chunks}
         return {row["id"] for row in connection.execute(_SEEN, values, prepare=True).fetchall()}
@@ -84,7 +130,6 @@ def _matching(connection: Connection[Row], partition: int, part: Sequence[Scored
     }
 
 
-def _first(n: int, hint: Hint | None) -> int:
+def _first(n: int, share: float) -> int:
     """How many are looked at first: what gives n by the share that matched before, and a quarter more."""
-    share = hint.share if hint is not None else 0.0
-    return min(LOOK, round(1.25 * n / share)) if share else 2 * n
+    return round(1.25 * n / share) if share else 2 * n

@@ -1,30 +1,33 @@
-"""What earlier searches of a user met: how much of what is proposed that user may see.
+"""What earlier searches with a filter, or of a user, met: how much of what is proposed may be shown.
 
-Hints say how to look, how many candidates at once and whether comparing all is worth a try; never who sees what, which
-each search asks of the database. A wrong one costs time, until it is forgotten.
+Hints say how to look, how many candidates at once and whether listing what matches is worth a try; never what matches
+or who sees it, which each search asks of the database. A wrong one costs time, until it is forgotten.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from dataclasses import replace
+from hashlib import blake2b
 from threading import Lock
 from weakref import WeakKeyDictionary
 
 from retrieval.database.database import Database
+from retrieval.filters import DocumentFilter
 
 SECONDS = 60.0
 """How long a hint is believed after it was last confirmed by looking."""
-LEAST = 0.1
-"""Share from which on candidates are looked for among all; a user who may see less is searched by their documents."""
+LEAST = 0.15
+"""Share from which on candidates are looked for among all; less is searched by the documents that match."""
 KEPT = 10_000
-"""Users of one database whose hints are kept, those that searched last."""
+"""Filters and users of one database whose hints are kept, those that searched last."""
 
 
 class Hint:
-    """Of one user in one partition.
+    """Of one filter or user in one partition.
 
-    `share`: how much of the chunks the user could see, from 0 to 1; 0 if that is not known.
+    `share`: how much of the chunks matched, from 0 to 1; 0 if that is not known.
     """
 
     __slots__ = ("_until", "share")
@@ -35,15 +38,15 @@ class Hint:
 
     @property
     def many(self) -> bool:
-        """Whether the user could see too many chunks, a short time ago, for all to be compared."""
+        """Whether too much matched, a short time ago, for it to be listed."""
         return time.monotonic() < self._until
 
     def forget(self) -> None:
-        """As of a user who has not searched for long."""
+        """As of a filter or user that was not searched by for long."""
         self.share = self._until = 0.0
 
     def note_many(self) -> None:
-        """All were not compared, for they were too many."""
+        """What matched was not listed, for it was too much."""
         self._until = time.monotonic() + SECONDS
 
     def note_share(self, share: float) -> None:
@@ -58,10 +61,10 @@ class _Hints:
         self._of: OrderedDict[tuple[int, str], Hint] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, partition: int, user: str) -> Hint:
+    def of(self, partition: int, name: str) -> Hint:
         with self._lock:
-            hint = self._of.pop((partition, user), None) or Hint()
-            self._of[partition, user] = hint
+            hint = self._of.pop((partition, name), None) or Hint()
+            self._of[partition, name] = hint
             while len(self._of) > KEPT:
                 self._of.popitem(last=False)
             return hint
@@ -70,6 +73,16 @@ class _Hints:
 _of_databases: WeakKeyDictionary[Database, _Hints] = WeakKeyDictionary()
 
 
-def of(db: Database, partition: int, user: str) -> Hint:
-    """The hint for this user in a partition, an empty one where none is known."""
-    return _of_databases.setdefault(db, _Hints()).of(partition, user)
+def of(db: Database, partition: int, where: DocumentFilter, candidates: int = 0) -> Hint:
+    """The hint for this user, or for so many candidates with this filter, in a partition; an empty one if none is
+    known."""
+    return _of_databases.setdefault(db, _Hints()).of(partition, _name(where, candidates))
+
+
+def _name(where: DocumentFilter, candidates: int) -> str:
+    """Short, however long the filter."""
+    user = where.viewer.user if where.viewer is not None else ""
+    if where.by_viewer_alone:
+        return user
+    rest = repr((replace(where, viewer=None), candidates)).encode("utf-8", "surrogatepass")
+    return f"{user}\0{blake2b(rest, digest_size=16).hexdigest()}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -21,30 +20,14 @@ from retrieval.search import bm25
 Place = tuple[str, int, int]
 """Of a chunk: document, generation and index."""
 _ID = re.compile(r"[A-Za-z0-9_-]+")
-FEW = 2_000
-"""Visible chunks up to which a filter's documents are compared one by one, without the vector store."""
-_ALL = 2**31
 HALF: LiteralString = "10.0"
 """BM25 score that counts as one half of the keyword part."""
 _STALE: LiteralString = "1000"
 """Visible chunks that a document has looked at, at most, if a candidate is of another generation of it."""
 
-_DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
+DISTANCE: LiteralString = """case when vector_dims(e.values) = %(size)s
         then coalesce(nullif(e.values::halfvec <=> %(values)s::halfvec, 'NaN'), 1) else 1 end"""
-
-_OF_DOCUMENTS: LiteralString = """
-    with meant as materialized (
-        select c.id, c.embedding_key from documents d
-        join chunks c on c.document_id = d.id and c.generation = d.active_generation
-        where d.partition_id = %(partition)s and d.deleted_at is null and FILTER
-        limit %(few)s + 1
-    )
-    select (select count(*) from meant) as meant, array(
-        select m.id from meant m join embeddings e on e.partition_id = %(partition)s and e.key = m.embedding_key
-        where (select count(*) from meant) <= %(few)s
-        order by DISTANCE, m.id limit %(limit)s
-    ) as ids
-"""
+"""Of an embedding `e`, from 0 to 2."""
 
 _HYDRATE: LiteralString = """
     with near as (
@@ -125,7 +108,7 @@ _MORE: LiteralString = """union
 _RANKS: LiteralString = "coalesce(n.rank, x.rank::int) as semantic_rank, w.rank as keyword_rank"
 _JOIN_GIVEN: LiteralString = "left join words w on w.chunk_id = c.id left join exact x on x.chunk_id = c.id"
 _SEMANTIC: LiteralString = f"""coalesce((
-            select least(1.0, greatest(0.0, 1 - ({_DISTANCE}))) from embeddings e
+            select least(1.0, greatest(0.0, 1 - ({DISTANCE}))) from embeddings e
             where e.partition_id = %(partition)s and e.key = c.embedding_key
         ), 0.0::float8)"""
 _SCORED: LiteralString = f"""scored as (
@@ -196,43 +179,6 @@ def literal(values: Iterable[object]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def of_documents(
-    db: Database,
-    partition: int,
-    where: DocumentFilter,
-    values: Sequence[float],
-    limit: int,
-    *,
-    any_number: bool = False,
-) -> list[int] | None:
-    """The nearest visible chunks of the documents that match, exactly; None if there are more than `FEW`, unless
-    `any_number` of them is to be compared."""
-    few = _ALL if any_number else FEW
-    condition, params = where.sql("d")
-    statement = _OF_DOCUMENTS.replace("FILTER", condition).replace("DISTANCE", _DISTANCE)
-    row = db.row(statement, {**params, **_vector(values), "partition": partition, "few": few, "limit": limit})
-    return None if row is None or row["meant"] > few else list(row["ids"])
-
-
-_SHARE: LiteralString = """
-    select p.chunks as every, (
-        select count(*) from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
-        where d.id = any(%(some)s)
-    ) as chunks from partitions p where p.id = %(partition)s
-"""
-_SOME = 50
-"""Documents whose chunks are counted for a guess."""
-
-
-def share_of(db: Database, partition: int, documents: Sequence[str]) -> float:
-    """About how much of all visible chunks these documents hold, from 0 to 1, by some of them."""
-    some = random.sample(documents, min(_SOME, len(documents)))
-    row = db.row(_SHARE, {"partition": partition, "some": some})
-    if row is None or not row["every"] or not some:
-        return 0.0
-    return float(min(1.0, row["chunks"] * len(documents) / len(some) / row["every"]))
-
-
 _NEARER: LiteralString = """
     with mine as (
         select DISTANCE as distance from chunks c join embeddings e
@@ -251,8 +197,8 @@ def rank_of(
 ) -> int | None:
     """The place of a chunk among all that match, by its meaning, from 1; None if it has no vector. Reads them all."""
     condition, params = where.sql("d") if where is not None else ("true", {})
-    statement = _NEARER.replace("FILTER", condition).replace("DISTANCE", _DISTANCE)
-    row = db.row(statement, {**params, **_vector(values), "partition": partition, "chunk": chunk})
+    statement = _NEARER.replace("FILTER", condition).replace("DISTANCE", DISTANCE)
+    row = db.row(statement, {**params, **vector_params(values), "partition": partition, "chunk": chunk})
     return None if row is None or row["distance"] is None else int(row["nearer"]) + 1
 
 
@@ -292,7 +238,7 @@ def hydrate(
         "limit": None if isinstance(limit, Light) else limit,
     }
     if values is not None:
-        params |= _vector(values)
+        params |= vector_params(values)
     if given:
         params |= {
             "chunks": literal(one.chunk_id for one in words),
@@ -314,5 +260,6 @@ def shown(db: Database, chunk_ids: Sequence[int]) -> dict[int, Row]:
     return {row.pop("id"): row for row in rows}
 
 
-def _vector(values: Sequence[float]) -> dict[str, Any]:
+def vector_params(values: Sequence[float]) -> dict[str, Any]:
+    """Parameters of `DISTANCE`."""
     return {"values": HalfVector(values), "size": len(values)}

@@ -89,6 +89,13 @@ class Ranking:
         order = np.lexsort((ids, -scores))[:n]
         return [Scored(int(ids[at]), float(scores[at]), place) for place, at in enumerate(order, 1)]
 
+    def among(self, chunk_ids: Sequence[int] | Numbers) -> Ranking:
+        """Only these chunks."""
+        import numpy as np
+
+        kept = np.isin(self.ids, np.asarray(chunk_ids, np.int64))
+        return Ranking(self.ids[kept], self.scores[kept], self.near)
+
     def of(self, chunk_ids: Sequence[int]) -> list[Scored]:
         """Those chunks with their scores, 0 for one that holds none of the terms."""
         import numpy as np

@@ -31,8 +31,10 @@ from retrieval.ports import Embedder, Scope, VectorStore
 from retrieval.search import bm25 as keyword
 from retrieval.search import filtered, hints, known_scopes
 from retrieval.search.contexts import Unit
+from retrieval.search.documents_languages import IN_USE
 from retrieval.search.hints import LEAST, Hint
-from retrieval.search.hydration import Light, Place, hydrate, of_documents, places, share_of, shown
+from retrieval.search.hydration import Light, Place, hydrate, places, shown
+from retrieval.search.matching import Matching, compared_sooner, matching
 from retrieval.search.query_vectors import QueryVectors
 from retrieval.search.ranking import rank
 from retrieval.search.shaping import Context, Pick, Shape, Shaper, Texts
@@ -46,8 +48,8 @@ SPARE = 10
 MOST = 10_000
 """Where asking a vector store for more ends; also the most that one of the hosted stores answers."""
 _QUERIES = QueryVectors()
-_PARTITION: LiteralString = """
-    select p.id, p.keyword_languages from partitions p
+_PARTITION: LiteralString = f"""
+    select p.id, {IN_USE} as keyword_languages from partitions p
     join namespaces n on n.id = p.namespace_id and n.organization_id = %(organization)s and n.deleted_at is null
     where p.namespace_id = %(namespace)s and p.tenant = %(tenant)s
 """
@@ -129,9 +131,12 @@ def run(
 ) -> SearchResult:
     """The best chunks of the scope. `embedder` and `vectors` may be None if the semantic weight is 0.
 
-    texts: where contexts come from, if the query asks for them. values: the query's vector, where it is known.
+    texts: where contexts come from, if the query asks for them. values: the query's vector, where it is known; without
+    semantic weight it counts for nothing.
     """
     clock = _Clock()
+    if query.semantic_weight <= 0:
+        values = None
     if query.semantic_weight > 0 and (embedder is None or vectors is None):
         raise ValueError("A semantic search needs an embedder and a vector store.")
 
@@ -153,7 +158,7 @@ def run(
         return SearchResult([], clock.spent)
     values = vector()
     query = _of_few(db, scope, query)
-    reach, languages = _narrowed(db, int(row["id"]), query), row["keyword_languages"]
+    reach, languages = _narrowed(db, int(row["id"]), query, _wanted(query)), row["keyword_languages"]
     search = _Search(db, scope, query, int(row["id"]), language, clock, vectors, values, reach, languages)
     if query.shape.plain:
         return SearchResult(_hits(query, search.rows()), clock.spent)
@@ -184,25 +189,34 @@ def _of_few(db: Database, scope: Scope, query: Query) -> Query:
 class _Reach:
     """By what candidates are looked for; what is shown is asked by the query's own filter.
 
-    where: that filter, by ids besides if its viewer may see few documents. hint: of a viewer who alone narrows it.
+    where: that filter, by ids besides if few documents match. hint: of earlier searches with it. among: what matches.
     """
 
     where: DocumentFilter | None
     hint: Hint | None = None
+    among: Matching | None = None
 
 
-def _narrowed(db: Database, partition: int, query: Query) -> _Reach:
+def _narrowed(db: Database, partition: int, query: Query, candidates: int) -> _Reach:
     """The filter by the documents that its viewer may see, if they are few."""
     where = query.where
-    if where is None or where.viewer is None:
+    if where is None or not where.narrows():
         return _Reach(where)
-    hint = None if where.narrows_for_all() else hints.of(db, partition, where.viewer.user)
-    if hint is not None and hint.many:
+    hint = hints.of(db, partition, where, candidates)
+    if where.viewer is None or hint.many:
         return _Reach(where, hint)
     narrow = viewers.narrowed(db, partition, where)
-    if narrow is None and hint is not None:
+    if narrow is None and where.by_viewer_alone:
         hint.note_many()
     return _Reach(narrow or where, hint)
+
+
+def _wanted(query: Query) -> int:
+    """Candidates of each side that are looked for first."""
+    if not query.shape.plain:
+        return max(AGED if query.shape.recency else CANDIDATES, query.top_k + SPARE)
+    both = query.semantic_weight > 0 and query.keyword_weight > 0
+    return max(CANDIDATES if both else 0, query.top_k + SPARE)
 
 
 def embed(embedder: Embedder, scope: Scope, text: str) -> list[float]:
@@ -237,8 +251,7 @@ class _Search:
 
     def rows(self) -> list[Row]:
         """The `top_k` best, asking the vector store for more while hits are missing because candidates fell away."""
-        both = self.query.semantic_weight > 0 and self.query.keyword_weight > 0
-        wanted = max(CANDIDATES if both else 0, self.query.top_k + SPARE)
+        wanted = _wanted(self.query)
         exact = self._exact(wanted)
         words: _Words | None = None
         while True:
@@ -259,7 +272,7 @@ class _Search:
     def shaped(self, shaper: Shaper) -> list[Hit]:
         """The hits that the shape leaves, from more candidates of both sides while some are missing."""
         shape = shaper.shape
-        wanted = max(AGED if shape.recency else CANDIDATES, self.query.top_k + SPARE)
+        wanted = _wanted(self.query)
         light = Light.WITH_PAGES if shape.expansion is not None and shape.expansion.unit is Unit.PAGE else Light.PLAIN
         while True:
             exact = self._exact(wanted)
@@ -332,7 +345,8 @@ class _Search:
             if not terms.names:
                 return _Words(terms)
             if where is not None and narrowed:
-                return _Words(terms, filtered.best(connection, terms, wanted, where, near, hint))
+                found = filtered.best(connection, terms, wanted, where, near, hint=hint, among=self.reach.among)
+                return _Words(terms, found)
             ranking = rank(connection, terms, near)
             best = ranking.best(wanted)
             others = set(ranking.near) - {one.chunk_id for one in best}
@@ -342,20 +356,35 @@ class _Search:
         """Chunk ids by exact comparison if a filter leaves only few, or any number; None: ask the vector store."""
         where, hint = self.reach.where, self.reach.hint
         many = hint is not None and hint.many
-        if self.values is None or where is None or not where.narrows() or (many and not any_number):
+        if where is None or not where.narrows() or (many and not any_number):
             return None
-        with self.clock("vector_ms"):
-            found = of_documents(self.db, self.partition, where, self.values, wanted, any_number=any_number)
-        if found is None and hint is not None and where.document_ids and self._see_enough(where.document_ids, hint):
-            hint.note_many()
-        return found
+        with self.clock("vector_ms" if self.values is not None else "keyword_ms"):
+            found = matching(self.db, self.partition, where, self.values, wanted, any_number=any_number)
+        if found.nearest is None:
+            self._look_among(where, found, wanted)
+        elif not any_number:
+            self.reach = replace(self.reach, among=found)
+        return found.nearest if self.values is not None else None
 
-    def _see_enough(self, documents: Sequence[str], hint: Hint) -> bool:
-        """Whether the next search of a user may do without the list of what that user may see."""
-        if self.vectors is None or self.vectors.labelled:  # it proposes what is hidden, too, unless it is told ids
-            return False
-        hint.note_share(share_of(self.db, self.partition, documents))
-        return hint.share >= LEAST
+    def _look_among(self, where: DocumentFilter, found: Matching, wanted: int) -> None:
+        """Both sides look among the documents that match if that is quicker; that it is not is remembered."""
+        labelled = self.vectors is not None and self.vectors.labelled
+        hint = None if labelled else self.reach.hint  # such a store proposes what is hidden, too, unless it is told ids
+        if hint is not None and found.documents is not None:
+            hint.note_share(found.share)
+        few = found.documents is not None and found.share < LEAST
+        by_words = few and self.query.keyword_weight > 0
+        by_meaning = few and self.values is not None and compared_sooner(found, wanted)
+        if not by_words and not by_meaning and hint is not None:
+            hint.note_many()
+        among = found if by_words else None
+        if not labelled:
+            where = replace(where, document_ids=found.documents or ()) if by_meaning else self._by_ids(where, few=few)
+        self.reach = replace(self.reach, where=where, among=among)
+
+    def _by_ids(self, where: DocumentFilter, *, few: bool) -> DocumentFilter:
+        """Without the ids that were added, unless there are few: each vector on the way would be compared with them."""
+        return where if few else self.query.where or where
 
     def _by_meaning(self, wanted: int) -> list[str]:
         if self.values is None or self.vectors is None:

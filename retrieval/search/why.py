@@ -5,10 +5,9 @@ Everything is computed exactly, over all chunks that match: for questions of peo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, LiteralString
+from typing import LiteralString
 
 from psycopg import Connection
 
@@ -18,7 +17,7 @@ from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
-from retrieval.search import bm25, search
+from retrieval.search import bm25, languages, search, words
 from retrieval.search.hydration import literal, rank_of
 from retrieval.search.ranking import rank
 from retrieval.search.search import Hit, Query
@@ -28,7 +27,6 @@ DEEP = 1_000
 """Results among which the place of a document is looked for that is not shown."""
 WORDS = 64
 """Words of a query that are looked up."""
-_WORD = re.compile(r"[^\W_]+(?:[-'./_][^\W_]+)*")
 
 _DOCUMENT: LiteralString = """
     select d.id, d.name, d.status, d.error, d.active_generation, d.partition_id, (
@@ -52,7 +50,7 @@ _ALLOWED: LiteralString = """
     where d.partition_id = %(partition)s and d.deleted_at is null and c.generation = d.active_generation and CONDITION
 """
 _HAS: LiteralString = "select term from postings where chunk_id = %(chunk)s and term = any(%(terms)s)"
-_IS_WORD: LiteralString = "select to_tsvector(%(language)s::regconfig, %(word)s) <> '' as is_word"
+_IS_WORD: LiteralString = "select to_tsvector(%(language)s::regconfig, %(text)s) <> '' as is_word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +220,21 @@ def _words(
     connection: Connection[Row], partition: int, text: str, language: str, chunk: int | None
 ) -> tuple[list[str], list[str]]:
     """The query's words that the chunk holds in some form, and those that it lacks; without words that never count."""
+    counting = set(bm25.terms(connection, partition, text, language).names)
     matched, missing = [], []
-    for word in list(dict.fromkeys(_WORD.findall(text)))[:WORDS]:
-        names = list(bm25.terms(connection, partition, word, language).names)
-        values: dict[str, Any] = {"chunk": chunk, "terms": names, "language": language, "word": word}
-        if names and connection.execute(_HAS, values).fetchone():
+    for word in words.typed(text)[:WORDS]:
+        names = [name for name in bm25.terms(connection, partition, word, language).names if name in counting]
+        if names and connection.execute(_HAS, {"chunk": chunk, "terms": names}).fetchone():
             matched.append(word)
-        elif names or (connection.execute(_IS_WORD, values).fetchone() or {})["is_word"]:
+        elif names or _is_word(connection, word, language):
             missing.append(word)
     return matched, missing
+
+
+def _is_word(connection: Connection[Row], word: str, language: str) -> bool:
+    """Whether anything is looked for by it, whatever there is."""
+    read = words.of_text(word, languages.SIMPLE)
+    if read.terms:
+        return True
+    row = connection.execute(_IS_WORD, {"language": language, "text": read.text}).fetchone()
+    return bool(row and row["is_word"])

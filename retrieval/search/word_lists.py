@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 
-def _read(lines: str) -> Mapping[str, frozenset[str]]:
+def read(lines: str) -> Mapping[str, frozenset[str]]:
     """Of lines that name a language and some of its words."""
     found: dict[str, frozenset[str]] = {}
     for line in filter(None, map(str.strip, lines.splitlines())):
@@ -21,7 +21,7 @@ def _inverted(lists: Mapping[str, frozenset[str]]) -> Mapping[str, tuple[str, ..
     return {word: tuple(language for language, known in lists.items() if word in known) for word in words}
 
 
-UNACCENTED: Final = _read(
+UNACCENTED: Final = read(
     """
     danish nar ogsa pa sadan vaere vaeret
     finnish eivat etta han haneen hanella hanelle hanelta hanen hanessa hanesta hanet hanta heidan heidat
@@ -55,7 +55,7 @@ UNACCENTED: Final = _read(
     """
 )
 """Stop words of PostgreSQL's configurations as they read without the accents that its own lists have."""
-FUNCTION_WORDS: Final = _read(
+FUNCTION_WORDS: Final = read(
     """
     en the of and to in is that it for was on are with as be at by this from have has which or not what
     en how who where when does an were can do did why will would there their its you your i my we our

@@ -137,6 +137,10 @@ class Sender:
         row = self._db.row(_LISTENING)
         return bool(row and row["yes"])
 
+    def is_needed(self) -> bool:
+        """Whether there is any endpoint."""
+        return bool(self._db.rows("select 1 from webhooks limit 1"))
+
     def idle(self) -> bool:
         with self._lock:
             return not self._busy

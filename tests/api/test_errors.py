@@ -7,6 +7,7 @@ import re
 import socket
 import time
 
+import psycopg
 import pytest
 
 from api.errors import STATUS, render, understand
@@ -216,3 +217,16 @@ def test_foreign_and_missing_look_the_same(org, organization):
         left, right = org.client.get(one), org.client.get(two)
         assert (left.status_code, left.content) == (right.status_code, right.content)
         assert left.status_code == 404
+
+
+@pytest.mark.decision("H491")
+def test_what_takes_too_long_is_not_told_as_a_database_that_is_away(database_url):
+    with psycopg.connect(database_url) as connection:
+        connection.execute("set statement_timeout = 50")
+        with pytest.raises(psycopg.errors.QueryCanceled) as ended:
+            connection.execute("select pg_sleep(5)")
+    told = understand(ended.value)
+    assert (STATUS[told.code], told.reason) == (503, "took_too_long")
+    assert "Ask for less" in str(told)
+    away = understand(psycopg.OperationalError("gone"))
+    assert (away.code, away.reason) != (told.code, told.reason)

@@ -431,6 +431,29 @@ def test_addresses_and_keys_in_a_header_are_not_looked_at(ask, provider):
         assert attacker.requests == []
 
 
+def test_a_token_counts_in_the_header_alone_and_the_first_of_two_holds(ask, org, provider, address):
+    token = provider.token("sub-root")
+    with httpx.Client(base_url=address, trust_env=False) as nobody:
+        for sent in (
+            {"params": {"access_token": token}},
+            {"headers": {"Cookie": f"Authorization=Bearer {token}; access_token={token}"}},
+            {"headers": {"Authorization": f"Basic {token}"}},
+            {"headers": {"X-Authorization": f"Bearer {token}"}},
+            {"headers": {"Authorization": f"Bearer {org.api_key}, Bearer {token}"}},
+        ):
+            assert nobody.get("/v1/keys/current", **sent).status_code == 401
+        both = [("Authorization", f"Bearer {one}") for one in (org.api_key, token)]
+        for headers, is_person in ((both, False), (both[::-1], True)):
+            answer = nobody.get("/v1/keys/current", headers=headers)
+            assert ("role" in answer.json()["data"]["key"]) is is_person
+
+
+def test_a_group_that_is_told_as_text_is_one_group(ask, org, space, library):
+    """Neither its words nor its letters are groups."""
+    assert "staffs" in names(ask("sub-ada", groups="staff"), space)
+    refused(ask(groups="staff, first").get("/v1/namespaces"), "no_role", 403, "FORBIDDEN")
+
+
 def test_no_token_stands_in_an_answer(ask, provider):
     token = provider.token("sub-ada")
     client = ask(token=token)

@@ -8,7 +8,7 @@ from bench.longdocs import ports
 pytestmark = [pytest.mark.shared, pytest.mark.slow, pytest.mark.decision("H211")]
 MODEL = "all-MiniLM-L6-v2"
 VALUES = {
-    "cranfield": {"semantic": 0.3707, "keyword": 0.3608, "hybrid": 0.4085},
+    "cranfield": {"semantic": 0.3707, "keyword": 0.3643, "hybrid": 0.4113},
     "longdocs": {"semantic": 0.8629, "keyword": 0.9456, "hybrid": 0.9279},
 }
 """As docs/search.md has them; raise them with what becomes better."""

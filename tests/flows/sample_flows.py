@@ -31,6 +31,14 @@ async def wait(path: str, seconds: float) -> None:
     write(path, f"{os.getpid()} ended")
 
 
+@flow(name="steps")
+async def steps(path: str, count: int) -> None:
+    """So many tasks, one after the other, each a tenth of a second."""
+    for number in range(count):
+        write(path, f"{os.getpid()} step {number}")
+        await asyncio.sleep(0.1)
+
+
 @flow(name="stubborn")
 def stubborn(path: str) -> None:
     """Hears no signal, as a long call into a library in C may not."""

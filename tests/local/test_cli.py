@@ -273,6 +273,28 @@ def test_prefect_keeps_its_data_in_the_home_or_in_its_own_postgres(home: Path) -
     assert environment.for_prefect(own, _RESOLVED, [])[name] == "postgresql+asyncpg://u:p@h/prefect"
 
 
+@pytest.mark.decision("H407")
+def test_the_bundled_prefect_looks_rarely_unless_its_operator_says_otherwise(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.settings import Settings as PrefectSettings
+
+    name = "PREFECT_SERVER_SERVICES_LATE_RUNS_LOOP_SECONDS"
+    made = environment.for_prefect(Settings(home=home), _RESOLVED, [])
+    for variable, value in made.items():
+        if variable.startswith("PREFECT_SERVER_"):
+            monkeypatch.setenv(variable, value)
+    found = PrefectSettings().server
+    assert found.events.proactive_granularity.total_seconds() == 20
+    services = found.services
+    assert services.late_runs.loop_seconds == 20
+    assert services.scheduler.recent_deployments_loop_seconds == 15
+    assert services.cancellation_cleanup.loop_seconds == 60
+    assert services.cleanup_reconciler.loop_seconds == 30
+    monkeypatch.setenv(name, "7")
+    assert environment.for_prefect(Settings(home=home), _RESOLVED, [])[name] == "7"
+
+
 def test_prefect_copies_its_pages_where_it_may_write(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "PREFECT_SERVER_UI_STATIC_DIRECTORY"
     assert name not in environment.for_prefect(Settings(home=home), _RESOLVED, [])

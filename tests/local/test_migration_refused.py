@@ -26,9 +26,10 @@ def plain_user(postgres_url):
         connection.execute("drop role plain")
 
 
-def migrate(url: str, home: Path) -> subprocess.CompletedProcess[str]:
+def migrate(url: str, home: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     given = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "PREFECT_"))}
     given |= {"RETRIEVAL_HOME": str(home), "RETRIEVAL_DATABASE_URL": url, "RETRIEVAL_SECRET_KEY": f"1:{'A' * 43}="}
+    given |= settings
     return subprocess.run([COMMAND, "migrate"], env=given, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -52,6 +53,8 @@ def test_a_missing_right_or_server_is_told_in_a_sentence_with_what_to_do(plain_u
         connection.execute("grant create on schema public to plain")
     done = migrate(url, tmp_path)
     assert (done.returncode, done.stdout) == (0, "The database has the newest schema.\n"), done.stderr
+    language = {"RETRIEVAL_KEYWORD_LANGUAGE": "klingon"}
+    assert "RETRIEVAL_KEYWORD_LANGUAGE: the database has no" in sentence(migrate(url, tmp_path, **language))
     wrong = sentence(migrate(url.replace("plain:p@", "plain:canary-password@"), tmp_path))
     assert "password authentication failed" in wrong
     assert "canary" not in wrong

@@ -258,3 +258,56 @@ def test_what_a_file_gives_is_held_to_the_same_rules(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RETRIEVAL_SECRET_KEY_FILE", str(tmp_path / "key"))
     assert sentence().startswith("A setting is wrong. RETRIEVAL_SECRET_KEY: ")
+
+
+@pytest.mark.decision("H454")
+@pytest.mark.parametrize("field", NUMBERS)
+def test_a_number_beyond_all_that_can_be_counted_is_refused(field, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    name = f"RETRIEVAL_{field}".upper()
+    monkeypatch.setenv(name, str(10**20))
+    assert (sentence() or "").startswith(f"A setting is wrong. {name}: ")
+
+
+@pytest.mark.decision("H454")
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("KEYWORD_LANGUAGE", ["English", "", "english; drop table chunks", "a.b.c"]),
+        ("OWN_ADDRESSES", ["http://db:5432", "db:99999", "db:x", "db/x", "user@db:1", "fd00::1"]),
+        (
+            "PUBLIC_URL",
+            ["retrieval.example.com", "https://", "https://x/?a=b", "https://u:p@x", "file:///x", "https://x:0"],
+        ),
+        ("UI_PUBLIC_URL", ["admin.example.com"]),
+        ("UI_API_URL", ["api:8000"]),
+        ("PREFECT_API_URL", ["prefect:4200/api"]),
+        ("ENDPOINTS", ['{"S3": {"base_url": "minio:9000"}}']),
+        ("OAUTH_ENDPOINTS", ['{"BOX": {"token": "box.example.com"}}']),
+    ],
+)
+def test_what_leads_nowhere_is_refused_by_name(name, values, monkeypatch, tmp_path):
+    """It was taken, and showed only where a job run or a link failed by it."""
+    monkeypatch.chdir(tmp_path)
+    for value in values:
+        monkeypatch.setenv(f"RETRIEVAL_{name}", value)
+        assert (sentence() or "").startswith(f"A setting is wrong. RETRIEVAL_{name}: "), value
+
+
+@pytest.mark.decision("H454")
+def test_what_leads_somewhere_is_taken(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    given = {
+        "KEYWORD_LANGUAGE": "public.of_our_own",
+        "PUBLIC_URL": "https://retrieval.example.com/base/",
+        "UI_API_URL": "http://[fd00::1]:8000",
+        "PREFECT_API_URL": "",
+        "OWN_ADDRESSES": "db:5432, [fd00::1]:5432,pg",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"RETRIEVAL_{name}", value)
+    assert sentence() is None
+    taken = Settings(_env_file=None)
+    assert taken.own_addresses == ["db:5432", "[fd00::1]:5432", "pg"]
+    monkeypatch.setenv("RETRIEVAL_OWN_ADDRESSES", '["db:5432", "[fd00::1]:1"]')
+    assert Settings(_env_file=None).own_addresses == ["db:5432", "[fd00::1]:1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import struct
@@ -94,6 +95,18 @@ def html(handler: Handler) -> bool:
     """A page of some other server."""
     handler.reply(200, b"<html>It works!</html>", {"Content-Type": "text/html"})
     return True
+
+
+def packed(body: bytes, times: int = 2, code: int = 200) -> Fault:
+    """An answer that is packed with gzip so often, and says so, though nobody asked for that."""
+    for _ in range(times):
+        body = gzip.compress(body)
+
+    def fault(handler: Handler) -> bool:
+        handler.reply(code, body, {"Content-Encoding": ", ".join(["gzip"] * times)})
+        return True
+
+    return fault
 
 
 def slow(seconds: float) -> Fault:

@@ -173,11 +173,13 @@ def test_a_row_of_the_table_is_a_setting_and_nothing_empty_is_sent():
         "name": "a",
         "semanticWeight": 0.3,
         "keywordWeight": 0.7,
+        "rerank": False,
     }
     assert comparisons.setting({**row, "Name": "c", "Semantic weight": 0, "Top K": math.nan}) == {
         "name": "c",
         "semanticWeight": 0.0,
         "keywordWeight": 1.0,
+        "rerank": False,
     }
     full = {"Name": "b", "Semantic weight": 1, "Top K": 5, "Per document": 2, "Reranking": True, "Half-life (days)": 30}
     assert comparisons.setting({**row, **full}) == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -220,6 +221,23 @@ def test_stop_words_are_not_marked_and_other_forms_are():
     assert excerpt("The owl was hunting what it does at nights.", words) == (
         "The <mark>owl</mark> was <mark>hunting</mark> what it does at <mark>nights</mark>."
     )
+
+
+@pytest.mark.decision("H442")
+@pytest.mark.parametrize(
+    ("query", "text", "marked"),
+    [
+        ("AT&T shares", "Shares of AT&T fell at once", ["Shares", "AT&amp;T"]),
+        ("C++", "Written in C++, not in C", ["C++"]),
+        ("IT department", "Ask the IT department, it knows", ["IT", "department"]),
+        ("to be", "To be is to do", ["To", "be", "to"]),
+        ("cafe strasse", "Das Café in der Stra\u00adße", ["Café", "Stra\u00adße"]),
+        ("مدرسه", "هذه مَدرسة كبيرة", ["مَدرسة"]),
+        ("1234", "घर १२३४", ["१२३४"]),
+    ],
+)
+def test_words_are_marked_however_they_are_typed(query, text, marked):
+    assert re.findall("<mark>(.*?)</mark>", excerpt(text, words_of(query))) == marked
 
 
 def test_a_part_of_the_filter_is_taken_out_by_its_place():

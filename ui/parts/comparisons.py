@@ -81,12 +81,11 @@ def setting(row: Json) -> Json:
         "name": str(row.get("Name") or "").strip(),
         "semanticWeight": round(semantic, 6),
         "keywordWeight": round(1 - semantic, 6),
+        "rerank": bool(row.get("Reranking")),
     }
     for column, name in (("Top K", "topK"), ("Per document", "perDocument")):
         if row.get(column):
             found[name] = int(row[column])
-    if row.get("Reranking"):
-        found["rerank"] = True
     if row.get("Half-life (days)"):
         weight = row.get("Recency weight")
         found["recency"] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 
 import streamlit as st
 
@@ -22,7 +23,10 @@ STYLE = """<style>
 .hit mark {background: rgba(217,140,31,.28); color: inherit; border-radius: 2px}
 .st-key-lab h2 {font-size: 1.35rem; padding-top: .25rem}
 </style>"""
-_WORD = re.compile(r"\w+")
+_LETTER = r"[\w\u00ad\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0980-\u09e3\u0b80-\u0bd7\u200b-\u200d\u2060]"
+_WORD = re.compile(rf"{_LETTER}+(?:&{_LETTER}+)+|[^\W_]+(?:\+\+|#)|{_LETTER}+")
+_ALIKE = str.maketrans("ةىیکہ", "هييكه")
+"""Letters of Arabic and Persian that are typed for one another."""
 
 
 def show(who: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
@@ -58,8 +62,12 @@ def chunk(hit: Json) -> tuple[str, int]:
 
 
 def words_of(query: str) -> frozenset[str]:
-    """The words of a query that say what it is about."""
-    return frozenset(word for word in map(str.lower, _WORD.findall(query)) if len(word) > 2) - STOP_WORDS
+    """The words of a query that say what it is about; those in capitals that would be stop words as they are."""
+    found = _WORD.findall(query)
+    bare = {word: _bare(word) for word in found}
+    about = {one for word, one in bare.items() if one not in STOP_WORDS and (len(one) > 2 or not word.isalnum())}
+    names = {word for word in found if len(word) > 1 and word.isupper()}
+    return frozenset(about | (names - {word for word in names if bare[word] in about}) or bare.values())
 
 
 def excerpt(text: str, words: frozenset[str]) -> str:
@@ -103,12 +111,22 @@ def _told(data: Json) -> str:
 
 def _is_one(word: str, words: frozenset[str]) -> bool:
     """Whether it is one of the words, or another form of one: the longer begins with the shorter."""
-    lower = word.lower()
-    if lower in words:
+    lower = _bare(word)
+    if lower in words or word in words:
         return True
     if len(lower) < 3 or lower in STOP_WORDS:
         return False
     return any(_forms(*sorted((lower, one), key=len)) for one in words)
+
+
+def _bare(word: str) -> str:
+    """The word as it is compared: without capitals, accents, points and what is not seen, its digits those of ASCII."""
+    letters = unicodedata.normalize("NFKD", word.casefold()).translate(_ALIKE)
+    return "".join(
+        str(unicodedata.decimal(letter)) if letter.isdecimal() else letter
+        for letter in letters
+        if not unicodedata.combining(letter) and unicodedata.category(letter) != "Cf"
+    )
 
 
 def _forms(short: str, long: str) -> bool:

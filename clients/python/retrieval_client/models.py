@@ -1250,6 +1250,7 @@ class Document(Record):
     updated_at: Timestamp
     last_synced_at: Timestamp | None
     access: Access | None
+    next_access: Access | None
     access_status: Literal["UNKNOWN"] | None
     access_reason: str | None
     raw_file_url: str | None
@@ -1278,6 +1279,7 @@ class Document(Record):
             "metadata",
             "name",
             "namespace",
+            "nextAccess",
             "organization",
             "parsedTextFileUrl",
             "providers",
@@ -1300,6 +1302,7 @@ class Document(Record):
         "updatedAt": "Timestamp",
         "lastSyncedAt": "Timestamp",
         "access": "Access",
+        "nextAccess": "Access",
     }
 
 

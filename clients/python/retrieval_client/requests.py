@@ -126,7 +126,8 @@ def retry_after(response: httpx.Response) -> float | None:
 
 def segment(value: object) -> str:
     """A value as one segment of a path."""
-    return quote(str(value), safe="")
+    whole = quote(str(value), safe="")
+    return whole if whole.strip(".") else whole.replace(".", "%2E")
 
 
 def _in_query(value: Any) -> Any:

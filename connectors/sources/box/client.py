@@ -63,6 +63,10 @@ class Closed(Exception):
     """Box refuses this one thing to the account (403)."""
 
 
+class Unreadable(Exception):
+    """Box's answer is an object, but not as it is described."""
+
+
 class Outdated(Exception):
     """Box does not take the request's position or marker (400)."""
 
@@ -96,7 +100,7 @@ class BoxSession:
     def shared(self, tokens: TokenSource, file_id: str) -> SharedItem:
         """A file with its owner, its folders and its shared link."""
         wish = {"fields": ",".join(SharedItem.__struct_fields__)}
-        return self._asked(tokens, f"files/{file_id}", wish, SharedItem, (Missing, Closed))
+        return self._asked(tokens, f"files/{file_id}", wish, SharedItem, (Missing, Closed, Unreadable))
 
     def collaborations(self, tokens: TokenSource, kind: str, its: str) -> list[Collaboration]:
         """All collaborations on a file (`files`) or a folder (`folders`)."""
@@ -108,8 +112,9 @@ class BoxSession:
                 "limit": str(LIMIT),
                 **({"marker": marker} if marker else {}),
             }
-            page = self._asked(tokens, f"{kind}/{its}/collaborations", wish, Collaborations, (Missing, Closed))
-            found += page.entries
+            expected = (Missing, Closed, Unreadable)
+            page = self._asked(tokens, f"{kind}/{its}/collaborations", wish, Collaborations, expected)
+            found += map(Collaboration.of, page.entries)
             marker = page.next_marker or ""
             if not marker:
                 return found
@@ -154,7 +159,8 @@ class BoxSession:
         try:
             return msgspec.convert(answer.data, kind)
         except msgspec.ValidationError as error:
-            raise unreadable("Box") from error
+            is_meant = Unreadable in expected and isinstance(answer.data, Mapping) and answer.data
+            raise (Unreadable() if is_meant else unreadable("Box")) from error
 
     def _download(self, token: str, file_id: str, to: Path) -> Download:
         from box_sdk_gen import FetchOptions, ResponseFormat

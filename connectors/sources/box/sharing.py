@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from connectors.sources.box.client import BoxSession, Closed, Missing
+from connectors.sources.box.client import BoxSession, Closed, Missing, Unreadable
 from connectors.sources.box.responses import Collaboration, SharedLink
 from retrieval.errors import Skippable
 from retrieval.ports import SourceAccess, TokenSource
@@ -17,6 +17,7 @@ from retrieval.ports import SourceAccess, TokenSource
 CLOSED: Final = (
     "Box does not tell the connected account who may see this file: connect an account that may invite people."
 )
+UNREADABLE: Final = "Box's answer does not tell who may see this file."
 COMPANY: Final = "box:company"
 """The group of a link that everybody of the account's enterprise may use; of a file that another enterprise owns such
 a link is for the people there, of whom nothing is known here."""
@@ -33,7 +34,7 @@ Folders = dict[tuple[str, str], list[Collaboration]]
 
 
 def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders) -> SourceAccess:
-    """Of one file; each folder is asked for once. Skippable where the account may not ask."""
+    """Of one file; each folder is asked for once. Skippable where the account may not ask, or the answer is none."""
     try:
         file = client.shared(tokens, file_id)
         above = [one.id for one in (file.path_collection.entries if file.path_collection else ()) if one.id != "0"]
@@ -45,6 +46,8 @@ def access(client: BoxSession, tokens: TokenSource, file_id: str, known: Folders
             told += known[place]
     except (Missing, Closed) as error:
         raise Skippable(CLOSED) from error
+    except Unreadable as error:
+        raise Skippable(UNREADABLE) from error
     good = [one for one in told if one.status == "accepted" and one.role in _SEES and not _has_ended(one.expires_at)]
     users = [name for one in good if (name := _login(one))]
     groups = [f"box:{one.accessible_by.id}" for one in good if one.accessible_by and one.accessible_by.type == "group"]

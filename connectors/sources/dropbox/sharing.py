@@ -27,22 +27,29 @@ WITHHELD: Final = (
 TEAM: Final = "dropbox:team"
 """The group of a link that everybody of the account's team may use; of a file that another team owns such a link is
 for the people there, of whom nothing is known here."""
+UNREADABLE: Final = "Dropbox's answer does not tell who may see this file."
 LIMIT: Final = 300
 _SEES: Final = frozenset({"owner", "editor", "viewer", "viewer_no_comment"})
 """Levels of access that show a file; `traverse` and `no_access` do not, nor does one that is not known here."""
 
 
 def access(client: DropboxSession, tokens: TokenSource, file_id: str) -> SourceAccess:
-    """Of one file. Skippable where the account may not ask. Who was invited and has not come is nobody yet."""
+    """Of one file. Skippable where the account may not ask, or the answer is none.
+
+    Who was invited and has not come is nobody yet.
+    """
 
     def request(sdk: Any) -> SourceAccess:
         from dropbox.exceptions import ApiError
+        from dropbox.stone_validators import ValidationError
 
         try:
             users, groups = _members(sdk, file_id)
             said = sdk.sharing_get_file_metadata(file_id)
         except ApiError as error:
             raise Skippable(CLOSED) from error
+        except (ValidationError, AssertionError, LookupError, TypeError, AttributeError) as error:
+            raise Skippable(UNREADABLE) from error  # what the SDK cannot make an answer of, of this one file
         audience, team = _audience(said.link_metadata), said.owner_team and said.owner_team.id
         groups += [TEAM] if audience == "team" and team and team == client.team(tokens) else []
         return SourceAccess(tuple(users), tuple(groups), public=audience == "public")

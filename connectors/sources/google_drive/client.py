@@ -183,8 +183,13 @@ def every(ask: Callable[[str | None], Answer]) -> Iterator[Answer]:
 
 
 def _judge(answer: Answer, what: str) -> None:
-    """An answer that is not what was asked for, or only a part of it, is no empty listing."""
-    if what not in answer or (what == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}):
+    """An answer that is not what was asked for, or only a part of it, is no empty listing.
+
+    Who asks for permissions judges them: they are of one file, of which alone nothing is known then.
+    """
+    if (what not in answer and what != "permissions") or (
+        what == "changes" and not answer.keys() & {"nextPageToken", "newStartPageToken"}
+    ):
         raise drive_errors.senseless()
     if answer.get("incompleteSearch"):
         raise drive_errors.incomplete()

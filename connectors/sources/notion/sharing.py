@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from connectors.http.paging import Cursors
 from connectors.sources.notion.transport import Answer, Closed, Missing, Request, Unfit
@@ -18,6 +18,7 @@ CLOSED: Final = (
     "Notion does not tell the integration who is in the workspace: give it the capability to read users with their"
     " email addresses."
 )
+UNREADABLE: Final = "Notion's answer does not tell who is in the workspace."
 
 
 def access(ask: Callable[[Request], Answer]) -> SourceAccess:
@@ -34,14 +35,19 @@ def access(ask: Callable[[Request], Answer]) -> SourceAccess:
             )
         except (Missing, Unfit, Closed) as error:
             raise Skippable(CLOSED) from error
-        people = [
-            one for one in answer.get("results") or () if isinstance(one, Mapping) and one.get("type") == "person"
-        ]
-        found += [str(address) for one in people if (address := (one.get("person") or {}).get("email"))]
-        at = answer.get("next_cursor") if answer.get("has_more") else None
+        told, at = answer.get("results"), answer.get("next_cursor") if answer.get("has_more") else None
+        if not isinstance(told, list) or not isinstance(at, str | None):
+            raise Skippable(UNREADABLE)
+        people = [one for one in told if isinstance(one, Mapping) and one.get("type") == "person"]
+        found += [address for one in people if (address := _address(one.get("person")))]
         if not at:
             break
-        cursors.follow(str(at), brought=bool(people))
+        cursors.follow(at, brought=bool(people))
     if not found:
         raise Skippable(CLOSED)
     return SourceAccess(tuple(found))
+
+
+def _address(person: Any) -> str:
+    email = person.get("email") if isinstance(person, Mapping) else None
+    return email if isinstance(email, str) else ""

@@ -19,6 +19,8 @@ from retrieval.network.transport import Transport
 
 SECONDS = 30.0
 """How long one request may take."""
+MOST_BYTES = 64 * 2**20
+"""Of one answer."""
 
 
 class NotThere(Fatal):
@@ -74,7 +76,7 @@ class PineconeClient:
             index = Index(host=self._url, api_key=self._key, timeout=SECONDS)
             client = index._http._client  # noqa: SLF001
             client._transport.close()  # noqa: SLF001
-            client._transport = Transport(self._guard, verify=self._verify())  # noqa: SLF001
+            client._transport = Transport(self._guard, verify=self._verify(), most=MOST_BYTES)  # noqa: SLF001
             weakref.finalize(self, client.close)
             return index
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from retrieval.database.database import Row
+from retrieval.documents import embeddings
 from retrieval.maintenance.fsck.findings import AT_WORK, BUSY, MARK, SWEPT, Finding, Instance, finding
 from retrieval.maintenance.garbage_actions import ACTIONS
 from retrieval.search import bm25
@@ -62,14 +63,16 @@ def _generations(instance: Instance, found: Sequence[Finding]) -> None:
         if key not in done:
             done.add(key)
             ACTIONS["generation"](instance.db, instance.stores(row["namespace_id"]), row)
-        instance.db.rows(
-            """
-            delete from chunks c where c.id = %(chunk_id)s and not exists (
-                select from documents d where d.id = c.document_id and d.partition_id = c.partition_id
-            )
-            """,
-            row,
-        )
+        strays = instance.db.rows(_STRAY, row)
+        with instance.db.transaction() as connection:
+            embeddings.forget_chunks(connection, row["partition_id"], [stray["id"] for stray in strays])
+
+
+_STRAY: LiteralString = """
+    select c.id from chunks c where c.id = %(chunk_id)s and not exists (
+        select from documents d where d.id = c.document_id and d.partition_id = c.partition_id
+    )
+"""
 
 
 def _embeddings(instance: Instance, found: Sequence[Finding]) -> None:
@@ -105,16 +108,18 @@ def _reindex(instance: Instance, found: Sequence[Finding]) -> None:
 def _missing_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
     """The embedded store holds the same vectors; what it lacks too is made again with the document (`documents`)."""
     for one in found:
-        instance.db.rows(
-            """
-            insert into embeddings (partition_id, key, values)
-            select c.partition_id, c.embedding_key, v.values from chunks c
-            join vectors v on v.partition_id = c.partition_id
-             and v.id = c.document_id || '#' || c.generation || '#' || c.index
-            where c.id = %(chunk_id)s on conflict do nothing
-            """,
-            dict(one.data),
-        )
+        with instance.db.transaction() as connection:
+            embeddings.hold(connection, one.data["partition_id"])
+            connection.execute(
+                """
+                insert into embeddings (partition_id, key, values)
+                select c.partition_id, c.embedding_key, v.values from chunks c
+                join vectors v on v.partition_id = c.partition_id
+                 and v.id = c.document_id || '#' || c.generation || '#' || c.index
+                where c.id = %(chunk_id)s on conflict do nothing
+                """,
+                dict(one.data),
+            )
 
 
 _WORDS: LiteralString = """
@@ -129,7 +134,9 @@ _WORDS: LiteralString = """
 _NO_WORDS: LiteralString = (
     """
     with indexed as materialized (
-        select chunk_id, sum(tf) as terms, min(length) as shortest, max(length) as longest
+        select chunk_id, coalesce(sum(tf) filter (where """
+    + bm25.COUNTED
+    + """), 0) as terms, min(length) as shortest, max(length) as longest
         from postings group by chunk_id
     )
     select c.partition_id, c.id as chunk_id, c.document_id, n.id as namespace_id,
@@ -159,9 +166,10 @@ _TERMS: LiteralString = """
     join partitions p on p.id = partition_id join namespaces n on n.id = p.namespace_id and n.deleted_at is null
     where coalesce(real.chunks, 0) <> coalesce(said.chunks, 0)
 """
-_COUNTERS: LiteralString = """
+_COUNTERS: LiteralString = f"""
     with real as (
-        select partition_id, count(distinct chunk_id) as chunks, coalesce(sum(tf), 0) as terms
+        select partition_id, count(distinct chunk_id) as chunks,
+               coalesce(sum(tf) filter (where {bm25.COUNTED}), 0) as terms
         from postings group by partition_id
     )
     select p.id as partition_id, n.id as namespace_id, null as document_id,

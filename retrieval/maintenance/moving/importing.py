@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from retrieval import ids
+from retrieval.access import new_versions
 from retrieval.documents import file_keys, vector_metadata
 from retrieval.errors import Retryable
 from retrieval.maintenance.moving import parts
@@ -203,6 +204,7 @@ class _Import(Carrying):
                         "archive_id": self._names.get(row["archive_id"]),
                         "active_generation": job.number if visible else 0,
                         "latest_generation": job.number if visible else 0,
+                        "access": new_versions.from_the_first(row["access"]),
                         "raw_key": None,
                         "parsed_key": None,
                         "deleted_at": None,

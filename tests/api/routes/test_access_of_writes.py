@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from api.routes import runs as routes
 from retrieval.ports import Scope
 from tests.api.routes.test_access import listed, names, set_access
 from tests.api.support import assert_error
@@ -200,3 +201,38 @@ def test_how_long_a_run_took_with_hidden_documents_is_not_told(org, space, api_d
 
     assert told() == [took, took]
     assert told(**BOB) == [{}, took]
+
+
+@pytest.mark.decision("H461")
+def test_a_run_whose_documents_are_hidden_tells_the_same_as_one_without_documents(org, space, api_db, monkeypatch):
+    """Not that there was nothing to do; and no page in Prefect, which tells of all documents."""
+    monkeypatch.setattr(routes, "prefect_url", lambda _, flow_run: flow_run)
+    config = {"name": "it", "text": "Ada's.", "access": {"users": ["ada"]}}
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
+    runs = {name: first(org.client.post("/v1/ingest/text", json=body))["data"]["ingestJobRunId"] for name in ("a", "b")}
+    api_db.rows("delete from run_documents where job_run_id = %(id)s", {"id": runs["b"]})
+    batch = api_db.rows(
+        "insert into batches (id, partition_id, source, flow_run_id, finished_at)"
+        " select 'bat_' || id, partition_id, source, 'flow', now() from job_runs where id = %(id)s returning id",
+        {"id": runs["a"]},
+    )
+    api_db.rows(
+        "update job_runs set status = 'COMPLETED', finished_at = now(), batch_id = %(batch)s where id = any(%(ids)s)",
+        {"ids": list(runs.values()), "batch": batch[0]["id"]},
+    )
+
+    def told(name, **headers):
+        where = {"params": {"namespaceId": space}, "headers": headers}
+        listed = first(org.client.get("/v1/ingest-job-runs", **where))["data"]["ingestJobRuns"]
+        read = first(org.client.get(f"/v1/ingest-job-runs/{runs[name]}", **where))["data"]
+        (one,) = (run for run in listed if run["id"] == runs[name])
+        assert (one["notices"], one["prefectUrl"]) == (read["notices"], read["prefectUrl"])
+        return {key: one[key] for key in ("name", "notices", "outcome", "prefectUrl", "progress", "timings")}
+
+    assert told("a", **BOB) == told("b", **BOB)
+    (notice,) = told("a", **BOB)["notices"]
+    assert notice == {"reason": "None of this run's documents, if it has any, is shown to this user.", "count": 0}
+    assert [told("a", **headers)["notices"] for headers in ({}, {"X-On-Behalf-Of": "ada"})] == [[], []]
+    assert told("b")["notices"] == [{"reason": "There was nothing to do.", "count": 0}]
+    pages = [told("a", **headers)["prefectUrl"] for headers in ({}, BOB, {"X-On-Behalf-Of": "ada"})]
+    assert pages == ["flow", None, None]

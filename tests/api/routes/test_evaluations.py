@@ -198,3 +198,27 @@ def test_a_run_tells_its_progress_and_what_changed_most(org):
     assert [one["query"] for one in told(questionLimit=1)["questions"]] == ["0"]
     assert told(questionLimit=1, changed="no such setting")["error"]["details"]["field"] == "changed"
     assert "compared" not in told()["settings"][1]
+
+
+@pytest.mark.decision("H488")
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        ({"query": " "}, "query"),
+        ({"query": "ß" * 8000}, "query"),
+        ({"filter": {"where": {"all": []}}}, "filter.where.all"),
+        ({"filter": {"metadata": {"$topic": 1}}}, "filter.metadata"),
+        ({"filter": {"documents": {"documentTypes": ["no such type"]}}}, "filter.documents.documentTypes"),
+    ],
+)
+def test_the_question_that_is_wrong_is_named(org, wrong, place):
+    space, right = org.namespace(), {"query": "owls", "relevant": [{"externalId": "x"}]}
+    refused = assert_error(asked(org, space, [right, right, {**right, **wrong}]), 400, INVALID)
+    assert refused["error"]["details"]["field"] == f"questions[2].{place}"
+    assert place != "query" or "questions[2].query" in refused["message"]
+    made = asked(org, space, [right]).json()["data"]["evaluation"]["id"]
+    verdict = {"query": "owls", "externalId": "x"}
+    for name, change in (("add", [right, {**right, **wrong}]), ("judge", [verdict, {**verdict, **wrong}])):
+        body = {"namespaceId": space, name: change}
+        refused = assert_error(org.client.patch(f"/v1/evaluations/{made}", json=body), 400, INVALID)
+        assert refused["error"]["details"]["field"] == f"{name}[1].{place}"

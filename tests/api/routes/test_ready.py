@@ -50,7 +50,20 @@ def test_a_schema_of_another_version_is_not_ready(at, own_db):
         own_db.rows("update alembic_version set version_num = %(found)s", {"found": found})
         time.sleep(1.1)
         assert words in reason(ask())
-        assert newest_revision() in reason(ask(**{"for": "requests"}))
+        assert newest_revision() in reason(ask())
+    own_db.rows("update alembic_version set version_num = '0001'")
+    time.sleep(1.1)
+    assert newest_revision() in reason(ask(**{"for": "requests"}))
+
+
+@pytest.mark.decision("H453")
+def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db):
+    """Its migrations come first: a load balancer that took every process of this version away would have none."""
+    _, ask = at
+    own_db.rows("update alembic_version set version_num = '9999'")
+    time.sleep(1.1)
+    assert ask(**{"for": "requests"}).status_code == 200
+    assert ask().status_code == 503
 
 
 def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):

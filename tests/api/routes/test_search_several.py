@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_batch_answers_each_query_in_order(org, filled):
         good,
         {"query": " ", "hybridConfig": WORDS},
         {**good, "query": "seals", "topK": 1.0, "explain": True},
-        {**good, "namespaceId": "ns_none"},
+        {**good, "namespaceId": space},
         {**good, "topK": 0},
         {**good, "hybridConfig": {"semanticWeight": 1, "keywordWeight": 1}},
         {"query": "owls", "searchType": "HYBRID"},
@@ -111,6 +112,46 @@ def test_a_batch_answers_each_query_in_order(org, filled):
     two = filled(["owls"])
     answer = org.client.post("/v1/search/batch", json={"namespaceIds": [space, two], "queries": [good] * 64})
     assert all(len(one["results"]) == 2 for one in answer.json()["data"]["results"])
+
+
+@pytest.mark.decision("H161")
+@pytest.mark.decision("H440")
+def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, organization):
+    space, foreign = filled(["owls hunt"]), organization().namespace()
+    good = json.dumps({"query": "owls", "hybridConfig": WORDS})
+    deep = '{"query": "owls", "x": ' + "[" * 40 + "]" * 40 + "}"
+    wrong = [
+        ('{"query": "ow\\u0000ls"}', None),
+        ('{"query": "owls", "filter": {"metadata": {"\\u0000": 1}}}', None),
+        (deep, None),
+        (json.dumps({"query": "owls", "namespaceId": foreign}), "namespaceId"),
+        (json.dumps({"query": "owls", "namespaceId": "ns_none"}), "namespaceId"),
+        (json.dumps({"query": "owls", "namespaceId": "a\0b"}), None),
+        (json.dumps({"query": "owls", "namespaceIds": [space]}), "namespaceIds"),
+    ]
+    queries = [good, *(query for query, _ in wrong), json.dumps({"query": "owls", "namespaceId": space})[:-1]]
+    queries[-1] += f', "hybridConfig": {json.dumps(WORDS)}}}'
+    body = f'{{"namespaceId": "{space}", "queries": [{", ".join(queries)}]}}'
+    answer = org.client.post("/v1/search/batch", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200, answer.text
+    first, *others, last = answer.json()["data"]["results"]
+    assert first == last
+    assert [hit["content"] for hit in first["results"]] == ["owls hunt"]
+    for (query, field), one in zip(wrong, others, strict=True):
+        assert one["error"]["code"] == "INVALID_SEARCH_REQUEST", query
+        assert one["error"]["details"].get("field") == field, query
+    for name in ("a\0b", foreign):
+        asked = {"namespaceId": name, "queries": [{"query": "owls"}]}
+        assert_error(org.client.post("/v1/search/batch", json=asked), 404, "NAMESPACE_NOT_FOUND")
+
+
+@pytest.mark.decision("H443")
+def test_a_search_by_stop_words_alone_says_why_it_finds_nothing(org, filled):
+    space = filled(["It is where the seals are that were counted" + " along the rocks of the coast" * 9])
+    for query, said in (("where it is", True), ("the whales", False), ("the seals", False)):
+        body = {"namespaceId": space, "query": query, "hybridConfig": WORDS}
+        answer = org.client.post("/v1/search/hybrid", json=body).json()
+        assert ("stop words alone" in answer["message"]) is said, query
 
 
 @pytest.mark.decision("H212")

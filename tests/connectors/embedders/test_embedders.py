@@ -74,6 +74,21 @@ def test_several_threads_at_once(embedder: Embedder) -> None:
     assert all(np.allclose(result, expected, atol=1e-6) for result in results)
 
 
+@pytest.mark.decision("H481")
+def test_queries_are_computed_by_one_thread(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    network = local._network
+    monkeypatch.setattr(local, "_network", lambda *given: asked.append(given[-1]) or network(*given))
+    model = local.MiniLM(home, runtime="openvino", threads=2)
+    few, many = ["drag of bodies"] * 16, ["drag of bodies"] * 17
+    vectors = [model.embed(*given) for given in ((few, "query"), (many, "query"), (few, "document"))]
+    assert asked == [1, 2, 2]
+    assert np.abs(vectors[0][0] - vectors[2][0]).max() < 1e-3
+    asked.clear()
+    local.MiniLM(home, runtime="onnxruntime", threads=2).embed(few, "query")
+    assert asked == [2], "ONNX Runtime takes several times as long for a long query, and gains less"
+
+
 def test_like_texts_are_near(embedder: Embedder) -> None:
     person, very, day = embedder.embed(
         ["That is a happy person", "That is a very happy person", "Today is a sunny day"], "document"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,6 +136,40 @@ def test_an_answer_that_is_none_is_an_error_of_ours(place: Place, body: bytes) -
     place.always = [_answers(body)]
     with pytest.raises((Retryable, Fatal)):
         made(place).rerank(QUERY, TEXTS, seconds=3)
+
+
+@pytest.mark.decision("H486")
+@pytest.mark.parametrize(
+    ("what", "odd"), [("index", 0.9), *((what, odd) for what in ("index", "score") for odd in ("0", True, None))]
+)
+def test_numbers_that_are_none_are_no_scores(what: str, odd: Any) -> None:
+    entry = {"index": 0, "score": 0.5, what: odd}
+    always = [_answers(json.dumps([entry]).encode())]
+    with rerank_server.running("TEI", always=always) as place, pytest.raises(Retryable):
+        made(place).rerank(QUERY, TEXTS[:1], seconds=3)
+
+
+@pytest.mark.decision("H485")
+@pytest.mark.parametrize("code", [200, 500])
+def test_a_server_of_the_users_cannot_fill_the_memory_with_little(code: int) -> None:
+    """150 MB of blanks are less than a kilobyte where they are packed twice."""
+    with rerank_server.running("TEI", always=[faults.packed(b" " * 150_000_000, code=code)]) as place:
+        reranker = made(place)
+        tracemalloc.start()
+        try:
+            with pytest.raises(Retryable, match="cannot be read"):
+                reranker.rerank(QUERY, TEXTS, seconds=10)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert most < 10_000_000
+
+
+@pytest.mark.decision("H485")
+def test_a_server_of_the_users_that_sends_without_end_is_left() -> None:
+    always = [_answers(b" " * 30_000_000)]
+    with rerank_server.running("TEI", always=always) as place, pytest.raises(Retryable, match="cannot be read"):
+        made(place).rerank(QUERY, TEXTS, seconds=10)
 
 
 @pytest.mark.parametrize("name", ["TEI", "VLLM"])

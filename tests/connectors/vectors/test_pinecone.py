@@ -3,6 +3,7 @@
 import math
 import random
 import time
+import tracemalloc
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ from retrieval.filters import DocumentFilter
 from retrieval.network.fetch_guard import Guard
 from retrieval.ports import Scope, Vector
 from tests.conditions import CONDITIONS, DOCS, condition_of
+from tests.standins.faults import packed
 from tests.standins.pinecone import KEY, cut, fits, html, reset, slow, status
 from tests.standins.pinecone_place import LOOPBACK, pinecone_store
 
@@ -361,3 +363,17 @@ def test_what_labels_can_say_is_asked_of_the_index(data, narrows):
     asked = expressions.expression(DocumentFilter(where=condition_of(data)))
     assert (asked is not None) is narrows
     assert not asked or not fits(asked, vector_metadata.of("doc_1", "TEXT", "TEXT", {"k": 2}))
+
+
+@pytest.mark.decision("H485")
+def test_a_host_of_the_users_cannot_fill_the_memory_with_little(index, store):
+    store.upsert(SCOPE, vectors(1))
+    index.always.append(("/query", packed(b" " * 150_000_000)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Retryable):
+            store.query(SCOPE, [1.0] + [0.0] * 15, 3)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 20_000_000

@@ -257,11 +257,13 @@ def _operations(hands: Hands) -> None:
         hands.type("URL", "https://93.184.216.34/hook")
         hands.click(page.get_by_test_id("stFormSubmitButton").get_by_role("button", name="Add webhook"))
         hands.sees("it is shown this once")
-        expect(page.get_by_text(re.compile("^whsec_")).first).to_be_visible()
+        secret = page.get_by_text(re.compile("^whsec_")).first
+        expect(secret).to_be_visible()
+        first = secret.inner_text()
     with hands.task("Rotate a webhook's secret with an overlap"):
         hands.tab("Rotate secret")
         hands.button("Rotate secret")
-        hands.sees("it is shown this once")
+        expect(secret).not_to_have_text(first)
     with hands.task("Send an event to a webhook"):
         hands.tab("Deliveries")
         hands.button("Send a test")

@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import httpx
+import psycopg
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.exceptions import PrefectHTTPStatusError
@@ -18,6 +19,7 @@ from flows.register import register
 from retrieval import settings
 from retrieval.accounts import quotas
 from retrieval.connections import schedules
+from retrieval.jobs.runs import CHANNEL
 from tests.flows.connected import ConnectedSpace, lead_to
 from tests.standins import memory
 
@@ -187,8 +189,12 @@ def test_only_an_active_connection_is_ingested(space, status):
 
 def test_the_flow_says_what_became_of_it(space, monkeypatch):
     monkeypatch.setattr(scheduled_sync.context, "database", lambda: space.db)
-    done = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))
+    with psycopg.connect(space.db.url, autocommit=True) as listener:
+        listener.execute("listen " + CHANNEL)
+        done = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))
+        heard = list(listener.notifies(timeout=5, stop_after=1))
     assert "waits for its turn" in done.message
+    assert heard, "a dispatcher at rest is woken"
     again = asyncio.run(scheduled_sync.sync_connection.fn(space.connection))
     assert again.name == "Skipped"
 

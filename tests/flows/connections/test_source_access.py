@@ -12,6 +12,7 @@ from retrieval.principals import Access
 from tests.connectors.sources.test_connectors import ACCOUNTS
 from tests.flows.connected import connected_space
 from tests.flows.connections.test_choices import fetched
+from tests.flows.ingestion.test_unpack import leased
 
 OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
 
@@ -206,3 +207,45 @@ def test_a_link_with_a_password_and_a_permission_that_has_ended_show_nobody_anyt
     account.grants[one] = [{"id": str(number), "roles": ["read"], **more} for number, more in enumerate(told)]
     space.ingest()
     assert allowed(space, one) == {OWNER, EVE}
+
+
+@pytest.mark.decision("H462")
+@pytest.mark.parametrize("account", GRANTING, indirect=True)
+def test_a_changed_file_that_is_shared_with_more_people_shows_them_its_new_version_alone(space, account):
+    one, other = account.put("plain.txt", "Not for Bob."), account.put("other.txt", "For Bob, too.")
+    account.grant(other, BOB)
+    space.ingest()
+    before = documents(space)
+    assert [allowed(space, each) for each in (one, other)] == [{OWNER}, {OWNER, BOB}]
+    account.change(one, "For Bob.")
+    account.grant(one, BOB)
+    account.change(other, "Not for Bob any more.")
+    account.grant(other, EVE)
+    seen = []
+
+    def look(step):
+        if step != "discover" and not seen:
+            seen.append([allowed(space, each) for each in (one, other)])
+
+    run = space.request()
+    space.take(leased(space), before=look)
+    assert seen == [[{OWNER}, {OWNER}]]
+    assert space.run(run).failed == []
+    assert [allowed(space, each) for each in (one, other)] == [{OWNER, BOB}, {OWNER, EVE}]
+    after = documents(space)
+    assert all(after[each]["active_generation"] > before[each]["active_generation"] for each in (one, other))
+
+
+@pytest.mark.decision("H462")
+@pytest.mark.parametrize("account", GRANTING, indirect=True)
+def test_a_changed_file_that_cannot_be_read_shows_nobody_else_its_old_version(space, account):
+    one = account.put("plain.txt", "Not for Bob.")
+    space.ingest()
+    account.change(one, "\x7fELF\x00\x01\x02" * 50)
+    account.grant(one, BOB)
+    for _ in range(2):
+        space.ingest()
+        assert allowed(space, one) == {OWNER}
+    account.change(one, "For Bob.")
+    space.ingest()
+    assert allowed(space, one) == {OWNER, BOB}

@@ -89,12 +89,12 @@ def test_a_listing_gives_access_to_what_it_finds_and_undoes_no_later_change(db, 
     listed(db, scope, "a", "c")
     assert accesses(db, scope) == {f"{SITE}/a": ["ada"], f"{SITE}/b": ["ada"], f"{SITE}/c": None}
     db.rows(
-        "update documents set access = %(open)s::jsonb, access_at = now() + interval '1 hour'"
+        "update documents set access = %(open)s::jsonb, access_at = now() + interval '30 seconds'"
         " where external_id = %(a)s",
         {"open": json.dumps(BOB.dump()), "a": f"{SITE}/a"},
     )
-    listed(db, scope, "a", "b", access=Access(users=("cyd",)))
-    assert accesses(db, scope) == {f"{SITE}/a": ["bob"], f"{SITE}/b": ["cyd"], f"{SITE}/c": None}
+    listed(db, scope, "a", "b", access=Access(users=("cyd", "ada")))
+    assert accesses(db, scope) == {f"{SITE}/a": ["bob"], f"{SITE}/b": ["ada"], f"{SITE}/c": None}
 
 
 @pytest.mark.decision("D69")
@@ -147,3 +147,17 @@ def generations(house):  # noqa: F811
         {"namespace": house.scope.namespace},
     )
     return {row["external_id"]: row["active_generation"] for row in found}
+
+
+@pytest.mark.decision("H463")
+def test_access_of_a_listing_for_a_user_does_not_reach_what_is_hidden_within(db, new_scope):
+    scope = new_scope()
+    listed(db, scope, "a", "a/open", "a/hidden")
+    listed(db, scope, "a/hidden", access=ADA)
+    db.rows(
+        "update documents d set archive_id = a.id from documents a where a.external_id = %(a)s"
+        " and a.partition_id = d.partition_id and d.external_id <> %(a)s",
+        {"a": f"{SITE}/a"},
+    )
+    assert listed(db, scope, "a", access=BOB, principal="bob") == ["a"]
+    assert accesses(db, scope) == {f"{SITE}/a": ["bob"], f"{SITE}/a/open": ["bob"], f"{SITE}/a/hidden": ["ada"]}

@@ -11,7 +11,8 @@ from retrieval.documents import documents
 from retrieval.errors import Fatal, Retryable
 from retrieval.filters import DocumentFilter
 from retrieval.namespaces import namespaces
-from retrieval.search import hydration
+from retrieval.principals import Access, Viewer
+from retrieval.search import matching
 from tests.flows.configured import Configured
 from tests.standins.pinecone import cut, reset, status
 
@@ -87,7 +88,7 @@ def test_text_and_pdf_are_found_replaced_and_leave_nothing_in_the_index(db, pine
 @pytest.mark.decision("D29")
 @pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])
 def test_filters_narrow_in_the_index_where_many_documents_match(space, index, monkeypatch, weights):
-    monkeypatch.setattr(hydration, "FEW", 0)
+    monkeypatch.setattr(matching, "FEW", 0)
     for number in range(6):
         space.text(f"{OWLS} Owl number {number}.", f"n{number}", metadata={"even": number % 2 == 0})
     space.work()
@@ -179,7 +180,7 @@ def test_metadata_is_changed_at_once_and_in_the_index_when_it_can_be_reached(spa
     index.always.clear()
     space.sweep()
     assert marks(space, index) == ['["team","blue"]']
-    monkeypatch.setattr(hydration, "FEW", 0)
+    monkeypatch.setattr(matching, "FEW", 0)
     assert space.search("owls", where=DocumentFilter(metadata={"team": "blue"})) == ["owls"]
     assert space.search("owls", where=DocumentFilter(metadata={"team": "red"})) == []
     assert not space.db.rows("select 1 from sweeps where kind = 'labels'")
@@ -255,3 +256,42 @@ def test_no_key_of_the_index_lies_in_a_plain_column(space):
     assert "canary-pinecone-key" not in row["shown"]
     assert "canary-pinecone-key" not in repr(space.config)
     assert "canary-pinecone-key" not in repr(registry.vector_store(space.config, space.db))
+
+
+@pytest.mark.decision("D69")
+@pytest.mark.parametrize("weights", [{}, {"semantic_weight": 0.5, "keyword_weight": 0.5}])
+def test_whatever_the_index_answers_shows_nobody_what_is_not_for_them(db, space, index, weights):
+    """Records of another namespace and version, of deleted and hidden documents, and of none, nearest of all."""
+    other = Configured(db, vectorStorageConfig=index.config())
+    other.text("Another namespace's owls.", "foreign")
+    other.work()
+    made = {name: space.text(f"{OWLS} They are {name}.", name) for name in ("hidden", "deleted", "replaced", "open")}
+    space.work()
+    space.delete(made["deleted"].document_id)
+    stale = next(one for one in records(space, index) if one.startswith(made["replaced"].document_id))
+    space.text("Bats, not birds.", "replaced")
+    space.work()
+    where = DocumentFilter(document_ids=(made["hidden"].document_id,))
+    access = documents.NewAccess(Access(("ada",)))
+    space.call(documents.patch_metadata(db, space.scope, where, {}, {}, {}, access=access))
+    (record,) = [one for name, one in records(space, index).items() if name.startswith(made["open"].document_id)]
+    forged = [
+        *index.space(other.scope.namespace),
+        *records(space, index),
+        stale,
+        f"{made['deleted'].document_id}#1#0",
+        f"{made['open'].document_id}#{'9' * 40}#0",
+        f"{made['open'].document_id}#1#{2**31}",
+        f"{made['open'].document_id}#{'9' * 5000}#0"[:512],
+        f"{made['open'].document_id}#\u0661#\u0660",
+        "{}#1#0",
+        'a"}#1#0',
+        "##",
+        "",
+    ]
+    index.spaces[space.scope.namespace] |= dict.fromkeys(filter(None, forged), record)
+    index.settle()
+    bob = DocumentFilter(viewer=Viewer("bob", ("u:bob",)))
+    assert set(space.search("owls at night", top_k=50, where=bob, **weights)) == {"replaced", "open"}
+    assert set(space.search("owls at night", top_k=50, **weights)) == {"hidden", "replaced", "open"}
+    assert space.search("owls at night", top_k=1, where=bob, **weights) == ["open"]

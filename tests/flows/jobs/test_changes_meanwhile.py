@@ -15,7 +15,7 @@ from retrieval.documents import documents
 from retrieval.filters import DocumentFilter
 from retrieval.ingestion import activate, items
 from retrieval.jobs import batches, control
-from retrieval.search import hydration
+from retrieval.search import matching
 from tests.flows.configured import STEPS, Configured
 from tests.flows.connected import connected_space
 from tests.standins import memory
@@ -131,7 +131,7 @@ def found(space, **wanted):
 def test_a_change_at_any_moment_survives(space, monkeypatch, kind, killed):
     """In the document, in the search filter and in the labels of the vectors."""
     earlier, text, asked, wanted = KINDS[kind]
-    monkeypatch.setattr(hydration, "FEW", 0)  # the store's own labels are asked
+    monkeypatch.setattr(matching, "FEW", 0)  # the store's own labels are asked
     for moment in MOMENTS:
         for one in earlier:
             space.text(BEFORE, moment, metadata=one)

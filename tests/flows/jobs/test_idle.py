@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import queue
+import time
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 from prefect.server.api import background_workers
+from prefect.server.utilities import worker_channel_cleanup
 
 from flows import dispatch
 from flows.dispatch import Dispatcher
 from flows.prefect_internals import server
 from retrieval import settings
+from retrieval.database import listening
+from retrieval.webhooks import endpoints
+from retrieval.webhooks.endpoints import Reach
 from tests.flows.configured import Configured
 
-pytestmark = pytest.mark.decision("H193")
+PubSub = importlib.import_module("burner_redis.pubsub").PubSub  # a library of Prefect's, not of ours
+
+pytestmark = pytest.mark.decision("H193", "H407")
 
 
 @pytest.fixture
@@ -99,8 +108,127 @@ def test_schedules_are_compared_when_ours_have_changed(db, asked, monkeypatch):
     assert asyncio.run(through()) == (1, 2)
 
 
-def test_prefects_server_looks_for_background_tasks_once_a_second(monkeypatch):
+@pytest.fixture
+def rarely(monkeypatch):
+    """As in the process of Prefect's server."""
+    polling = "_WORKER_CHANNEL_CLEANUP_DISPATCH_POLL_SECONDS"
     monkeypatch.setattr(background_workers, "Worker", background_workers.Worker)
+    monkeypatch.setattr(PubSub, "_queue_get", PubSub._queue_get)
+    monkeypatch.setattr(worker_channel_cleanup, polling, getattr(worker_channel_cleanup, polling))
     server.look_rarely()
+
+
+@pytest.mark.usefixtures("rarely")
+def test_prefects_server_looks_for_background_tasks_every_three_seconds():
     made = background_workers.Worker(None)
-    assert (made.minimum_check_interval, made.scheduling_resolution) == (timedelta(seconds=1), timedelta(seconds=1))
+    assert (made.minimum_check_interval, made.scheduling_resolution) == (timedelta(seconds=3), timedelta(seconds=3))
+
+
+class Waits(queue.Queue):
+    """Counts how often somebody begins to wait."""
+
+    begun = 0
+
+    def get(self, block=True, timeout=None):
+        self.begun += 1
+        return super().get(block, timeout)
+
+
+@pytest.mark.usefixtures("rarely")
+def test_a_message_within_prefects_server_comes_at_once_and_is_waited_for_once_a_second():
+    messages = PubSub(None)
+    messages._queue = Waits()
+
+    async def through():
+        began = time.monotonic()
+        assert await messages._queue_get(0.1) is None
+        quiet = time.monotonic() - began
+        asyncio.get_running_loop().call_later(0.1, messages._queue.put, "news")
+        began = time.monotonic()
+        assert await messages._queue_get(None) == "news"
+        return quiet, time.monotonic() - began
+
+    quiet, heard = asyncio.run(through())
+    assert quiet >= 1
+    assert heard < 0.6
+    assert messages._queue.begun == 2
+
+
+def test_whoever_listens_to_the_database_hears_at_once_and_does_nothing_meanwhile(db, monkeypatch):
+    waits = []
+
+    async def through():
+        loop = asyncio.get_running_loop()
+        add = loop.add_reader
+        monkeypatch.setattr(loop, "add_reader", lambda *given: waits.append(1) or add(*given))
+        async with await listening.connect(db.url) as connection:
+            await connection.execute("listen told_in_a_test")
+            waits.clear()
+            async for _ in connection.notifies(timeout=1):
+                pytest.fail("nobody has told anything")
+            idle = len(waits)
+            loop.call_later(0.1, db.rows, "notify told_in_a_test")
+            began = time.monotonic()
+            heard = [notice async for notice in connection.notifies(timeout=30, stop_after=1)]
+            return idle, len(heard), time.monotonic() - began
+
+    idle, heard, seconds = asyncio.run(through())
+    assert (idle, heard) == (1, 1)
+    assert seconds < 5
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """How often the dispatcher looks for what waits. Where work is open, a hundred times a second."""
+    seen = []
+
+    async def dispatched(*_args, **_options):
+        seen.append("dispatch")
+        return 0
+
+    async def evaluated(*_args):
+        return None
+
+    monkeypatch.setattr(dispatch, "dispatch", dispatched)
+    monkeypatch.setattr(dispatch, "evaluate", evaluated)
+    monkeypatch.setattr(dispatch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(dispatch, "PACE_SECONDS", 0.0)
+    return seen
+
+
+def test_what_waits_is_looked_for_rarely_while_nothing_is_open_and_at_once_when_told(db, asked, looks):
+    assert asked == []
+
+    async def through():
+        async with going(db, "dispatch") as made:
+            await asyncio.sleep(0.5)
+            idle = len(looks)
+            made.wake.set()
+            await asyncio.sleep(0.3)
+            told = len(looks)
+            await asyncio.to_thread(Configured(db).text, "about owls", "owls")
+            made.wake.set()
+            await asyncio.sleep(0.5)
+            return idle, told, len(looks)
+
+    idle, told, busy = asyncio.run(through())
+    assert (idle, told) == (1, 2)
+    assert busy > 5
+
+
+def test_deliveries_are_looked_for_rarely_while_there_is_no_webhook(db, asked):
+    assert asked == []
+    db.rows("delete from webhooks")
+    made = Dispatcher(settings.load(), db)
+    try:
+        assert made._until_next(db) == dispatch.QUIET_SECONDS
+        space = Configured(db)
+        reach = Reach(space.scope.organization)
+        space.call(endpoints.create(db, space.ring, reach, url="https://example.com/", events=["*"], description=None))
+        assert made._until_next(db) == dispatch.LOOK_SECONDS
+        space.text("about owls", "owls")
+        dispatch.batches.form(db, size=64, batches=8)
+        assert made._until_next(db) == dispatch.LISTENED_SECONDS
+    finally:
+        for lane in made.lanes.values():
+            lane.close()

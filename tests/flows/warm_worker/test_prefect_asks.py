@@ -1,7 +1,8 @@
 """What a person does to a flow run in Prefect, with a real server and a real worker: cancel it, retry it."""
 
 import pytest
-from prefect.states import AwaitingRetry, Cancelling
+from prefect.client.schemas.responses import SetStateStatus
+from prefect.states import AwaitingRetry, Cancelling, Suspended
 
 from tests.e2e import test_crawl_kills as crawls
 from tests.flows import workshop
@@ -42,6 +43,20 @@ def test_cancelled_there_is_cancelled_here(shop, site):
     ended = shop.until(lambda: shop.done(crawl))
     assert (ended.outcome, ended.failed) == ("CANCELLED", [])
     assert shop.until(lambda: final(shop, crawl)).name == "Cancelled"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.decision("H405")
+def test_suspended_there_nothing_is_lost_and_the_worker_is_free(shop, site):
+    crawl = accept(shop.space, "WEBSITE", url=f"{site.url}/p0", maxDepth=5, maxLinks=1000)
+    shop.pool.start_workers()
+    shop.until(lambda: shop.is_worked_on(crawl) and shop.space.run(crawl).progress["found"])
+    first = shop.flow_run(crawl).id
+    asked = shop.pool.client.set_flow_run_state(first, Suspended(timeout_seconds=600))
+    assert asked.status == SetStateStatus.ACCEPT
+    shop.until(lambda: not shop.is_worked_on(crawl), 20)
+    ended = shop.until(lambda: shop.done(crawl), 120)
+    assert (ended.outcome, ended.failed) == ("SUCCEEDED", [])
 
 
 @pytest.mark.timeout(600)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.states import AwaitingRetry, Cancelling, Completed, Crashed, Pending, Running, Scheduled
+from prefect.client.schemas.responses import SetStateStatus
+from prefect.states import AwaitingRetry, Cancelling, Completed, Crashed, Pending, Running, Scheduled, Suspended
 
 from flows.warm_worker.worker import WarmWorker
 from tests.flows.conftest import PREFECT
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parents[3]
 SAMPLES = "tests/flows/sample_flows.py"
-OWN = [f"{SAMPLES}:{name}" for name in ("note", "wait", "stubborn", "fail", "no_such_flow")]
+OWN = [f"{SAMPLES}:{name}" for name in ("note", "wait", "steps", "stubborn", "fail", "no_such_flow")]
 
 
 @dataclass
@@ -317,6 +318,37 @@ def test_a_cancelled_run_is_cancelled_soon_and_its_child_is_gone(
     assert "Crashed" not in names, "a cancellation never looks like a crash"
     assert warm.finish(warm.submit("note")) == "Completed"
     assert warm.state(run) == "Cancelled"
+
+
+@pytest.mark.decision("H405")
+def test_a_suspended_run_stops_soon_and_begins_again_when_it_is_resumed(warm: Pool) -> None:
+    run = warm.submit("steps", count=60)
+    warm.wait_for_lines(3)
+    asked = warm.client.set_flow_run_state(run, Suspended(timeout_seconds=600))
+    assert asked.status == SetStateStatus.ACCEPT
+    written = len(warm.lines())
+    assert warm.finish(warm.submit("note", text="meanwhile")) == "Completed", "its child is free"
+    before = [line.split(" ", 1)[1] for line in warm.lines()]
+    assert before[-1] == "meanwhile"
+    assert len(before) < written + 20, "within two seconds"
+    assert warm.state(run) == "Suspended"
+    warm.client.resume_flow_run(run)
+    assert warm.finish(run, 40) == "Completed"
+    after = [line.split(" ", 1)[1] for line in warm.lines()[len(before) :]]
+    assert after == [f"step {number}" for number in range(60)]
+    names = [state.name for state in warm.client.read_flow_run_states(run)]
+    assert "Crashed" not in names
+
+
+@pytest.mark.decision("H405")
+def test_prefect_suspends_no_run_that_has_not_begun(pool: Pool) -> None:
+    """So nobody need look for it before."""
+    run = pool.client.create_flow_run(note, parameters={"path": str(pool.notes)}, state=Scheduled()).id
+    for state in (Scheduled(), Pending()):
+        pool.client.set_flow_run_state(run, state, force=True)
+        asked = pool.client.set_flow_run_state(run, Suspended(timeout_seconds=600))
+        assert asked.status == SetStateStatus.REJECT
+        assert "not currently running" in (asked.details.reason or "")
 
 
 def test_a_child_is_replaced_after_its_share_of_runs_or_memory(warm: Pool) -> None:

@@ -30,3 +30,49 @@ def test_a_document_that_is_judged_by_both_of_its_ids_counts_once(library):
     assert [one["spanRecallAt10"] for one in found.measures] == [1.0, 1.0]
     both = judge.judge(bench, [{**questions[0], "relevant": relevant[:2]}], {}, WORDS, lambda: None)
     assert both.measures[0]["recallAt10"] == both.measures[0]["ndcgAt10"] == 1.0
+
+
+@pytest.mark.decision("H487")
+def test_words_alone_find_the_same_beside_a_setting_that_searches_by_meaning(library):
+    """A search by words finds no document that has none of them, whichever settings it is compared with."""
+    library.put(["owls hunt"], [[1.0] + [0.0] * 7], external_id="owl")
+    library.put(["seals dive"], [[0.9] + [0.0] * 7], external_id="seal")
+    nobody: Any = None
+    bench = Bench(library.db, library.scope, nobody, library.store, lambda: nobody, "english")
+    questions = [{"query": "owls", "relevant": [{"externalId": "seal"}, {"externalId": "owl"}], "filter": None}]
+    found = judge.judge(bench, questions, {"owls": [1.0] + [0.0] * 7}, WORDS, lambda: None)
+    assert found.ranks == [[None, 1]]
+    assert found.measures == judge.judge(bench, questions, {}, WORDS, lambda: None).measures
+
+
+class Backwards:
+    """A reranker that likes best what comes last."""
+
+    def rerank(self, query: str, texts: Any, *, seconds: float) -> list[float]:
+        return [(at + 1) / len(texts) for at in range(len(texts))]
+
+    def check(self) -> None:
+        pass
+
+
+@pytest.mark.decision("H489")
+@pytest.mark.parametrize(
+    ("reranks", "asked", "first", "reranked"),
+    [
+        (True, {}, "seal", 1),
+        (True, {"rerank": True}, "seal", 1),
+        (True, {"rerank": {"candidates": 10}}, "seal", 1),
+        (True, {"rerank": False}, "owl", None),
+        (False, {}, "owl", None),
+    ],
+)
+def test_a_setting_is_reranked_where_a_search_is(library, reranks, asked, first, reranked):
+    library.put(["owls and owls"], external_id="owl")
+    library.put(["seals dive and know of owls, of whales, of walruses and of the sea"], external_id="seal")
+    nobody: Any = None
+    bench = Bench(library.db, library.scope, nobody, nobody, Backwards, "english", reranks)
+    questions = [{"query": "owls", "relevant": [{"externalId": first}], "filter": None}]
+    judged = judge.judge(bench, questions, {}, {**WORDS, **asked}, lambda: None)
+    assert (judged.ranks, judged.reranked) == ([[1]], reranked)
+    (shown,) = judge.result(questions, [{**WORDS, **asked}], [judged])["settings"]
+    assert shown.get("reranked") == reranked

@@ -44,6 +44,7 @@ WORDS = [
     "    ",
     "x" * 70,
     "นำไป ",
+    "한글",
 ]
 texts = st.lists(st.sampled_from(WORDS), min_size=5, max_size=120).map("".join).filter(str.strip)
 
@@ -94,6 +95,15 @@ def test_a_unit_that_is_too_large_is_cut_around_the_hit_between_words():
     before, after = part.split("word2500")
     assert abs(count(before) - count(after)) < 10
     assert found(text, text, Unit.CHUNK, most=20).startswith("word0 ")
+
+
+@pytest.mark.decision("H490")
+@pytest.mark.parametrize("unit", Unit)
+def test_a_character_of_more_tokens_than_allowed_is_left_out(unit):
+    """This model reads a syllable of Korean as three tokens."""
+    assert count("한") == 3
+    assert found("owls 한국", "한국", unit, most=2) == ""
+    assert found("한국", "한국", unit, most=3) == "한"
 
 
 @pytest.mark.decision("D66")

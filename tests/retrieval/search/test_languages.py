@@ -106,7 +106,8 @@ def test_documents_are_indexed_again_when_another_language_is_fixed_or_none(libr
     counts = library.db.row(
         "select p.chunks, p.terms,"
         " (select count(distinct chunk_id) from postings where partition_id = p.id) as indexed,"
-        " (select sum(tf) from postings where partition_id = p.id) as stand from partitions p where p.id = %(id)s",
+        " (select sum(tf) from postings where partition_id = p.id and left(term, 1) not in ('^', '~')) as stand"
+        " from partitions p where p.id = %(id)s",
         {"id": library.partition},
     )
     assert (counts["chunks"], counts["terms"]) == (counts["indexed"], counts["stand"])
@@ -171,7 +172,7 @@ def test_a_language_is_meant_by_postgresqls_name_or_by_its_code():
 
 
 def test_a_plain_text_is_left_as_it_is():
-    assert words.of_text("the boundary layer of a wing", "english") == words.Prepared("the boundary layer of a wing")
+    assert words.of_text("the boundary layer of a wing", "simple") == words.Prepared("the boundary layer of a wing")
 
 
 @pytest.mark.decision("H166")

@@ -36,7 +36,7 @@ def run(db):
 def seen_by(library, monkeypatch):
     """The documents that a search on behalf of a user shows, as each request asks; nobody may see few documents."""
     monkeypatch.setattr(viewers, "FEW", 0)
-    monkeypatch.setattr("retrieval.search.hydration.FEW", 0)
+    monkeypatch.setattr("retrieval.search.matching.FEW", 0)
 
     def ask(user="ada", *, scope=None, top_k=20, **weights):
         scope = scope or library.scope
@@ -46,6 +46,10 @@ def seen_by(library, monkeypatch):
         return {hit.document_id for hit in found.hits}
 
     return ask
+
+
+def hint_of(library, user):
+    return hints.of(library.db, library.partition, DocumentFilter(viewer=Viewer(user, ())))
 
 
 def say(library, document, access):
@@ -63,7 +67,7 @@ def test_the_next_search_knows_what_was_changed_since_the_last(library, seen_by,
     say(library, staff, Access(groups=("staff",)))
     say(library, mine, Access(users=("ada",)))
     assert seen_by(**way) == {mine, free}
-    assert hints.of(library.db, library.partition, "ada").many, "the searches to come take the short way"
+    assert hint_of(library, "ada").many, "the searches to come take the short way"
     group("staff", ["ada"])
     assert seen_by(**way) == {staff, mine, free}
     group("staff", [])
@@ -116,7 +120,7 @@ def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by
     monkeypatch.setattr(filtered, "LOOK", 60)
     hidden = [library.put([f"wing wing {n}"], [axis(0.9)]) for n in range(120)]
     few = [library.put([f"wing far from it {n}"], [axis(0.1)]) for n in range(10)]
-    hint = hints.of(library.db, library.partition, "ada")
+    hint = hint_of(library, "ada")
     hint.note_share(1.0)
     hint.note_many()
     for one in hidden:
@@ -126,15 +130,13 @@ def test_a_user_who_may_see_little_of_late_still_gets_all_of_it(library, seen_by
 
 @pytest.mark.decision("H350")
 def test_what_was_in_vain_is_not_tried_again_for_a_minute(library, monkeypatch):
-    monkeypatch.setattr("retrieval.search.hydration.FEW", 1)
+    monkeypatch.setattr("retrieval.search.matching.FEW", 1)
     for n in range(4):
         say(library, library.put([f"wing {n}"], [axis(0.9)]), Access(users=("ada",)))
     tried = []
-    narrowed, of_documents = viewers.narrowed, search.of_documents
+    narrowed, matching = viewers.narrowed, search.matching
     monkeypatch.setattr(viewers, "narrowed", lambda *args: tried.append("list") or narrowed(*args))
-    monkeypatch.setattr(
-        search, "of_documents", lambda *args, **more: tried.append("all") or of_documents(*args, **more)
-    )
+    monkeypatch.setattr(search, "matching", lambda *args, **more: tried.append("all") or matching(*args, **more))
 
     def ask():
         tried.clear()

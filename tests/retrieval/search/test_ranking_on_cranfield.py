@@ -31,13 +31,14 @@ def rarity(bags, word):
 
 
 def oracle(bags, words):
-    average = sum(bag.total() for bag in bags.values()) / len(bags)
+    lengths = {key: sum(tf for term, tf in bag.items() if term[0] not in "^~") for key, bag in bags.items()}
+    average = sum(lengths.values()) / len(bags)
     scores = Counter()
     for word, times in words.items():
         weight = times * rarity(bags, word)
         for key, bag in bags.items():
             if tf := bag[word]:
-                scores[key] += weight * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * bag.total() / average))
+                scores[key] += weight * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * lengths[key] / average))
     return scores
 
 

@@ -202,18 +202,20 @@ def test_a_filter_restricts_and_still_fills_top_k(library, find, weight, monkeyp
     library.put([f"wing {n}" for n in range(20)], [axis(0.1)] * 20, metadata={"team": ["blue"]})
     where = DocumentFilter(metadata={"team": "blue"})
     for few in (2_000, 10):
-        monkeypatch.setattr("retrieval.search.hydration.FEW", few)
+        monkeypatch.setattr("retrieval.search.matching.FEW", few)
         hits = find("wing", where=where, **hybrid(weight))
         assert len(hits) == 10
         assert all(hit.metadata == {"team": ["blue"]} for hit in hits)
 
 
 def test_a_store_that_cannot_filter_is_asked_for_more_until_top_k_is_full(library, find, monkeypatch):
-    monkeypatch.setattr("retrieval.search.hydration.FEW", 0)
+    monkeypatch.setattr("retrieval.search.matching.FEW", 0)
     library.put([f"red {n}" for n in range(300)], [axis(0.9)] * 300, metadata={"team": "red"})
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"team": "blue"})
 
     class CannotFilter:
+        labelled = True
+
         def query(self, *args):
             return library.store.query(*args[:3])
 
@@ -277,7 +279,7 @@ def test_an_empty_list_of_allowed_values_finds_nothing(library, find, weight, ac
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("few", [2_000, 0])
 def test_a_condition_restricts_and_still_fills_top_k(library, find, weight, few, monkeypatch):
-    monkeypatch.setattr("retrieval.search.hydration.FEW", few)
+    monkeypatch.setattr("retrieval.search.matching.FEW", few)
     library.put([f"wing {n}" for n in range(150)], [axis(0.9)] * 150, metadata={"year": 2020})
     library.put([f"wing {n}" for n in range(15)], [axis(0.1)] * 15, metadata={"year": 2024, "by": "Ann"})
     newer = {"field": "metadata.year", "op": "gt", "value": 2020}
@@ -326,7 +328,7 @@ def test_a_filtered_keyword_search_finds_what_the_database_finds(library, share,
 
 @pytest.mark.decision("H164")
 def test_matches_far_from_the_query_are_found_behind_a_store_that_filters_in_part(library, find, monkeypatch):
-    monkeypatch.setattr("retrieval.search.hydration.FEW", 0)
+    monkeypatch.setattr("retrieval.search.matching.FEW", 0)
     monkeypatch.setattr("retrieval.search.search.MOST", 50)
     library.put([f"red {n}" for n in range(60)], [axis(0.9)] * 60, metadata={"year": 2020})
     library.put([f"blue {n}" for n in range(12)], [axis(0.1)] * 12, metadata={"year": 2024})
@@ -361,13 +363,13 @@ def test_what_is_searched_by_name_is_what_the_index_finds(library, find, new_lib
     library.put(["owls hunt"], [axis(0.9)], name="Owls at night", external_id="https://example.org/owls")
     new_library().put(["elsewhere"], [axis(1.0)], **page)
     asked = []
-    of_documents = search.of_documents
+    matching = search.matching
 
     def told(db, partition, where, *args, **options):
         asked.append(where.document_ids)
-        return of_documents(db, partition, where, *args, **options)
+        return matching(db, partition, where, *args, **options)
 
-    monkeypatch.setattr(search, "of_documents", told)
+    monkeypatch.setattr(search, "matching", told)
     assert [hit.document_id for hit in find(where=DocumentFilter(**where))] == [found]
     assert [hit.document_id for hit in find("seals", where=DocumentFilter(**where), **hybrid(0.5))] == [found]
     assert find(where=DocumentFilter(words=("nowhere",))) == []

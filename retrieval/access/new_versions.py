@@ -1,0 +1,171 @@
+"""Access that is said with a new version of a document: who loses it loses it at once, who gains it gains it with the
+version that it was said of.
+
+Until that version is shown, `documents.access` holds what the old and the new access have in common, and under `next`
+what comes: `{"access": {…}, "from": generation}`. The newest statement holds: another one takes its place, a version
+that was accepted before it does not bring it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
+
+from psycopg import Connection
+
+from retrieval import principals
+from retrieval.database.database import Row
+from retrieval.principals import Viewer
+
+NEXT = "next"
+
+
+def coming(stored: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The access that comes with the next version, of what `documents.access` holds; None if none does."""
+    said = (stored or {}).get(NEXT)
+    return None if said is None else said["access"]
+
+
+def from_the_first(stored: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The same for a document whose generations are counted anew: with whatever version comes next."""
+    said = coming(stored)
+    return stored if stored is None or said is None else {**stored, NEXT: {"access": said, "from": 0}}
+
+
+_COMMON: LiteralString = """coalesce((
+        select jsonb_agg(name order by place) from (
+            select name, min(place) as place from (
+                select name, place from jsonb_array_elements_text(said -> 'KEY') with ordinality s (name, place)
+                where (old ->> 'public')::boolean or jsonb_exists(old -> 'KEY', name)
+                union all
+                select name, 10000 + place from jsonb_array_elements_text(old -> 'KEY') with ordinality o (name, place)
+                where (said ->> 'public')::boolean
+            ) named group by name
+        ) listed), '[]')"""
+_EITHER: LiteralString = """coalesce((
+        select jsonb_agg(name order by place) from (
+            select name, min(place) as place from (
+                select name, place
+                from jsonb_array_elements_text(said -> 'denied' -> 'KEY') with ordinality s (name, place)
+                union all
+                select name, 10000 + place
+                from jsonb_array_elements_text(old -> 'denied' -> 'KEY') with ordinality o (name, place)
+            ) named group by name
+        ) listed), '[]')"""
+_NARROWED: LiteralString = (
+    """case when OLD is null then SAID else (
+    select case when common = said then said
+                else common || jsonb_build_object('next', jsonb_build_object('access', said, 'from', SINCE)) end
+    from (select said, jsonb_build_object('users', """
+    + _COMMON.replace("KEY", "users")
+    + ", 'groups', "
+    + _COMMON.replace("KEY", "groups")
+    + ", 'denied', jsonb_build_object('users', "
+    + _EITHER.replace("KEY", "users")
+    + ", 'groups', "
+    + _EITHER.replace("KEY", "groups")
+    + """), 'public', (old ->> 'public')::boolean and (said ->> 'public')::boolean) as common
+    from (select OLD as old, SAID as said) told) narrowed) end"""
+)
+
+
+def narrowed(old: LiteralString, said: LiteralString, since: LiteralString) -> LiteralString:
+    """SQL: what to keep for a document whose access is `old` where `said` comes with generation `since`.
+
+    Common is who is named the same way by both, or by one that the other shows everyone: somebody whom one names and
+    the other knows by a group waits. Whom either denies is denied.
+    """
+    return _NARROWED.replace("OLD", old).replace("SAID", said).replace("SINCE", since)
+
+
+_NEWER: LiteralString = """(documents.access_at is null or
+    (excluded.access_at < clock_timestamp() + interval '1 minute', excluded.access_at)
+    > (documents.access_at < clock_timestamp() + interval '1 minute', documents.access_at))"""
+"""A moment that is more than a minute away was before PostgreSQL's clock went back, and so before any that has been."""
+_SAID: LiteralString = "coalesce(excluded.access #> '{next,access}', excluded.access)"
+
+
+def kept(since: LiteralString) -> LiteralString:
+    """SQL of an upsert: what was said last counts, from generation `since` on; what says nothing leaves it as it is.
+
+    What is packed into another document is given what that one has, with what comes for it.
+    """
+    since = "coalesce((excluded.access #>> '{next,from}')::bigint, " + since + ")"
+    return (
+        ", access = case when excluded.access is null or not "
+        + _NEWER
+        + " then documents.access else "
+        + narrowed("documents.access", _SAID, since)
+        + " end, access_at = case when excluded.access is not null and "
+        + _NEWER
+        + " then excluded.access_at else documents.access_at end"
+    )
+
+
+_COME: LiteralString = """
+    update documents d set access = d.access #> '{next,access}', updated_at = now()
+    from unnest(%(documents)s::text[], %(generations)s::bigint[]) as w (id, generation)
+    where d.id = w.id and d.deleted_at is null and (d.access #>> '{next,from}')::bigint <= w.generation
+      and not d.id = any(%(archives)s::text[]) and (%(only)s::text is null or d.id = %(only)s)
+"""
+_ARCHIVES: LiteralString = """
+    select distinct archive_id as id from documents where archive_id = any(%(documents)s) and deleted_at is null
+"""
+_BELOW: LiteralString = """
+    with recursive packed as (
+        select d.*, 1 as depth, a.active_generation as shown from documents d join documents a on a.id = d.archive_id
+        where a.id = any(%(documents)s) and d.deleted_at is null
+        union all
+        select d.*, p.depth + 1, p.shown from documents d join packed p on d.archive_id = p.id
+        where d.deleted_at is null
+    )
+    select id, access, access_at, access_reason, updated_at, depth from packed d
+    where not (%(same)s and d.access ? 'next' and d.latest_generation >= d.shown) order by depth, id
+"""
+"""What is packed into the documents, at any depth; with `same` without what waits for the version that they show."""
+BACK: LiteralString = """
+    update documents set access = %(access)s::jsonb, access_reason = %(access_reason)s, access_at = %(access_at)s,
+        updated_at = %(updated_at)s where id = %(id)s
+"""
+"""Give a document, by `had` of what `hidden` and the like select of it, the access that it had. From above to below:
+what is packed into a document follows it."""
+
+
+_HIDDEN: LiteralString = """
+    with recursive packed as (
+        select d.id, d.access, d.access_at, d.access_reason, d.updated_at, not VISIBLE as hidden, 1 as depth
+        from documents d where d.archive_id = any(%(documents)s) and d.deleted_at is null
+        union
+        select d.id, d.access, d.access_at, d.access_reason, d.updated_at, p.hidden or not VISIBLE, p.depth + 1
+        from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
+    )
+    select * from packed where hidden order by depth, id
+"""
+
+
+def hidden(viewer: Viewer, documents: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
+    """A statement, its parameters: what is packed into the documents and hidden from a viewer, or lies in what is."""
+    condition, params = principals.condition(viewer, "d")
+    return _HIDDEN.replace("VISIBLE", condition), {**params, "documents": list(documents)}
+
+
+def come(connection: Connection[Row], versions: Sequence[tuple[str, int]], *, same: bool) -> None:
+    """These generations are shown from now on, in the caller's transaction: what was said with them counts.
+
+    What is packed into a document follows it with its own new version, or, where nothing of the document has changed
+    (`same`), at once.
+    """
+    values = {"documents": [one for one, _ in versions], "generations": [generation for _, generation in versions]}
+    archives = {row["id"] for row in connection.execute(_ARCHIVES, values).fetchall()}
+    connection.execute(_COME, {**values, "archives": list(archives), "only": None})
+    for archive in sorted(archives):
+        packed = connection.execute(_BELOW, {"documents": [archive], "same": same}).fetchall()
+        connection.execute(_COME, {**values, "archives": [], "only": archive})
+        for row in packed:
+            connection.execute(BACK, had(row))
+
+
+def had(row: Row) -> dict[str, Any]:
+    """The parameters of BACK."""
+    return {**row, "access": row["access"] and json.dumps(row["access"])}

@@ -1,0 +1,48 @@
+"""Embeddings, which the chunks of a partition share: each is there for as long as one of its chunks is.
+
+Who writes embeddings or what counts on them holds a lock of the partition together with others; who takes embeddings
+away has it alone. So none is taken that a chunk is about to need, and none is written for a chunk that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import LiteralString
+
+from psycopg import Connection
+
+from retrieval.database.database import Row
+
+HELD: LiteralString = "pg_advisory_xact_lock_shared(%(partition)s)"
+"""Until the transaction ends; before the fence is held, since a batch whose row waits here could not be taken back."""
+NEEDED: LiteralString = (
+    "(select true from chunks c where c.partition_id = %(partition)s and c.embedding_key = w.key limit 1)"
+)
+"""Whether a chunk has the embedding `w.key`, in a statement after the one with HELD. With `exists`, all chunks would be
+read where the plan is for any values."""
+_ALONE: LiteralString = "select pg_advisory_xact_lock(%(partition)s)"
+_UNUSED: LiteralString = """
+    delete from embeddings e
+    where e.partition_id = %(partition)s and e.key = any(%(keys)s)
+      and not exists (select from chunks c where c.partition_id = e.partition_id and c.embedding_key = e.key)
+"""
+
+
+def hold(connection: Connection[Row], partition: int) -> None:
+    """A statement with HELD."""
+    connection.execute("select " + HELD, {"partition": partition})
+
+
+def forget_chunks(connection: Connection[Row], partition: int, chunks: Sequence[int]) -> None:
+    """Delete these, and the embeddings that no other chunk needs."""
+    connection.execute(_ALONE, {"partition": partition})
+    gone = connection.execute(
+        "delete from chunks where id = any(%(chunks)s) returning embedding_key", {"chunks": list(chunks)}
+    ).fetchall()
+    connection.execute(_UNUSED, {"partition": partition, "keys": list({found["embedding_key"] for found in gone})})
+
+
+def forget_unused(connection: Connection[Row], partition: int, keys: Sequence[bytes]) -> None:
+    """Delete those of these that no chunk needs."""
+    connection.execute(_ALONE, {"partition": partition})
+    connection.execute(_UNUSED, {"partition": partition, "keys": list(keys)})

@@ -1,0 +1,161 @@
+"""Stop words: those that PostgreSQL's configurations leave out, by configuration, as `folding` writes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from retrieval.search.word_lists import read
+
+STOP_WORDS: Final = read(
+    """
+    danish ad af alle alt anden at blev blive bliver da de dem den denne der deres det dette dig din disse dog du
+    danish efter eller en end er et for fra ham han hans har havde have hende hendes her hos hun hvad hvis hvor i ikke
+    danish ind jeg jer jo kunne man mange med meget men mig min mine mit mod nar ned noget nogle nu og ogsa om op os
+    danish over pa sadan selv sig sin sine sit skal skulle som thi til ud under vaere vaeret var vi vil ville vor
+    dutch aan al alles als altijd andere ben bij daar dan dat de der deze die dit doch doen door dus een eens en er ge
+    dutch geen geweest haar had heb hebben heeft hem het hier hij hoe hun iemand iets ik in is ja je kan kon kunnen
+    dutch maar me meer men met mij mijn moet na naar niet niets nog nu of om omdat onder ons ook op over reeds te
+    dutch tegen toch toen tot u uit uw van veel voor want waren was wat werd wezen wie wil worden wordt zal ze zelf
+    dutch zich zij zijn zo zonder zou
+    english a about above after again against all am an and any are as at be because been before being below between
+    english both but by can did do does doing don down during each few for from further had has have having he her
+    english here hers herself him himself his how i if in into is it its itself just me more most my myself no nor not
+    english now of off on once only or other our ours ourselves out over own s same she should so some such t than
+    english that the their theirs them themselves then there these they this those through to too under until up very
+    english was we were what when where which while who whom why will with you your yours yourself yourselves
+    finnish ei eivat emme en et etta ette han haneen hanella hanelle hanelta hanen hanessa hanesta hanet hanta he
+    finnish heidan heidat heihin heilla heille heilta heissa heista heita itse ja johon joiden joihin joiksi joilla
+    finnish joille joilta joina joissa joista joita joka joksi jolla jolle jolta jona jonka jos jossa josta jota jotka
+    finnish kanssa keiden keihin keiksi keilla keille keilta keina keissa keista keita keneen keneksi kenella kenelle
+    finnish kenelta kenen kenena kenessa kenesta kenet keta ketka koska kuin kuka kun me meidan meidat meihin meilla
+    finnish meille meilta meissa meista meita mihin mika miksi milla mille milta mina minka minua minulla minulle
+    finnish minulta minun minussa minusta minut minuun missa mista mita mitka mukaan mutta naiden naihin naiksi nailla
+    finnish naille nailta naina naissa naista naita nama ne niiden niihin niiksi niilla niille niilta niin niina
+    finnish niissa niista niita noiden noihin noiksi noilla noille noilta noin noina noissa noista noita nuo nyt ole
+    finnish olemme olen olet olette oli olimme olin olisi olisimme olisin olisit olisitte olisivat olit olitte olivat
+    finnish olla olleet ollut on ovat poikki se seka sen siihen siina siita siksi silla sille silta sina sinua sinulla
+    finnish sinulle sinulta sinun sinussa sinusta sinut sinuun sita tahan tai taksi talla talle talta tama taman tana
+    finnish tassa tasta tata te teidan teidat teihin teilla teille teilta teissa teista teita tuo tuohon tuoksi tuolla
+    finnish tuolle tuolta tuon tuona tuossa tuosta tuota vaan vai vaikka yli
+    french a ai aie aient aies ait as au aura aurai auraient aurais aurait auras aurez auriez aurions aurons auront
+    french aux avaient avais avait avec avez aviez avions avons ayant ayante ayantes ayants ayez ayons c ce ces d dans
+    french de des du elle en es est et etaient etais etait etant etante etantes etants ete etee etees etes etiez
+    french etions eu eue eues eumes eurent eus eusse eussent eusses eussiez eussions eut eutes eux fumes furent fus
+    french fusse fussent fusses fussiez fussions fut futes il j je l la le leur lui m ma mais me meme mes moi mon n ne
+    french nos notre nous on ont ou par pas pour qu que qui s sa se sera serai seraient serais serait seras serez
+    french seriez serions serons seront ses soient sois soit sommes son sont soyez soyons suis sur t ta te tes toi ton
+    french tu un une vos votre vous y
+    german aber alle allem allen aller alles als also am an ander andere anderem anderen anderer anderes anderm andern
+    german anderr anders auch auf aus bei bin bis bist da damit dann das dass dasselbe dazu dein deine deinem deinen
+    german deiner deines dem demselben den denn denselben der derer derselbe derselben des desselben dessen dich die
+    german dies diese dieselbe dieselben diesem diesen dieser dieses dir doch dort du durch ein eine einem einen einer
+    german eines einig einige einigem einigen einiger einiges einmal er es etwas euch euer eure eurem euren eurer
+    german eures fur gegen gewesen hab habe haben hat hatte hatten hier hin hinter ich ihm ihn ihnen ihr ihre ihrem
+    german ihren ihrer ihres im in indem ins ist jede jedem jeden jeder jedes jene jenem jenen jener jenes jetzt kann
+    german kein keine keinem keinen keiner keines konnen konnte machen man manche manchem manchen mancher manches mein
+    german meine meinem meinen meiner meines mich mir mit muss musste nach nicht nichts noch nun nur ob oder ohne sehr
+    german sein seine seinem seinen seiner seines selbst sich sie sind so solche solchem solchen solcher solches soll
+    german sollte sondern sonst uber um und uns unse unsem unsen unser unses unter viel vom von vor wahrend war waren
+    german warst was weg weil weiter welche welchem welchen welcher welches wenn werde werden wie wieder will wir wird
+    german wirst wo wollen wollte wurde wurden zu zum zur zwar zwischen
+    hungarian a abban ahhoz ahogy ahol aki akik akkor alatt altal altalaban amely amelyek amelyekben amelyeket amelyet
+    hungarian amelynek ami amig amikor amit amolyan annak arra arrol at az azert azok azon azonban azt aztan azutan
+    hungarian azzal bar be belul benne cikk cikkek cikkeket csak de e ebben eddig egesz egy egyeb egyes egyetlen egyik
+    hungarian egyre ehhez ekkor el eleg ellen elo eloszor elott elso emilyen en ennek eppen erre es ez ezek ezen ezert
+    hungarian ezt ezzel fel fele hanem hiszen hogy hogyan igen igy ill ill. illetve ilyen ilyenkor ismet ison itt jo
+    hungarian jobban jol kell kellett keressunk keresztul ki kivul kozott kozul legalabb legyen lehet lehetett lenne
+    hungarian lenni lesz lett maga magat majd mar mas masik meg mellett mely melyek mert mi miert mig mikor milyen
+    hungarian minden mindenki mindent mindig mint mintha mit mivel most nagy nagyobb nagyon ne neha nehany nekem neki
+    hungarian nelkul nem nincs o ok oket olyan ossze ott pedig persze ra s sajat sem semmi sok sokat sokkal szamara
+    hungarian szemben szerint szinte talan tehat teljes tobb tovabb tovabba ugy ugyanis uj ujabb ujra utan utana
+    hungarian utolso vagy vagyis vagyok valaki valami valamint valo van vannak vele vissza viszont volna volt voltak
+    hungarian voltam voltunk
+    italian a abbia abbiamo abbiano abbiate ad agl agli ai al all alla alle allo anche avemmo avendo avesse avessero
+    italian avessi avessimo aveste avesti avete aveva avevamo avevano avevate avevi avevo avra avrai avranno avrebbe
+    italian avrebbero avrei avremmo avremo avreste avresti avrete avro avuta avute avuti avuto c che chi ci coi col
+    italian come con contro cui da dagl dagli dai dal dall dalla dalle dallo degl degli dei del dell della delle dello
+    italian di dov dove e ebbe ebbero ebbi ed era erano eravamo eravate eri ero essendo faccia facciamo facciano
+    italian facciate faccio facemmo facendo facesse facessero facessi facessimo faceste facesti faceva facevamo
+    italian facevano facevate facevi facevo fai fanno fara farai faranno farebbe farebbero farei faremmo faremo
+    italian fareste faresti farete faro fece fecero feci fosse fossero fossi fossimo foste fosti fu fui fummo furono
+    italian gli ha hai hanno ho i il in io l la le lei li lo loro lui ma mi mia mie miei mio ne negl negli nei nel
+    italian nell nella nelle nello noi non nostra nostre nostri nostro o per perche piu quale quanta quante quanti
+    italian quanto quella quelle quelli quello questa queste questi questo sara sarai saranno sarebbe sarebbero sarei
+    italian saremmo saremo sareste saresti sarete saro se sei si sia siamo siano siate siete sono sta stai stando
+    italian stanno stara starai staranno starebbe starebbero starei staremmo staremo stareste staresti starete staro
+    italian stava stavamo stavano stavate stavi stavo stemmo stesse stessero stessi stessimo steste stesti stette
+    italian stettero stetti stia stiamo stiano stiate sto su sua sue sugl sugli sui sul sull sulla sulle sullo suo
+    italian suoi ti tra tu tua tue tuo tuoi tutti tutto un una uno vi voi vostra vostre vostri vostro
+    nepali अक्सर अगाडि अगाडी अझै अनुसार अन्तर्गत अन्य अन्यथा अब अरु अरू अर्का अर्की अर्को अर्थात अर्थात् अर्ब अलग
+    nepali अलिकति असार आइतवार आए आज आठ आत्म आदि आफू आफ्नै आफ्नो आयो आश्विन उदाहरण उन उप उही एउटै एक एकदम एकै ओठ औं कति
+    nepali कतै कत्रा कत्री कत्रो करोड कस कसरी कसै कस्ता कस्ती कस्तो कहिल्यै कहीं का कार्तिक कि किन किनभने कुन कुनै
+    nepali कुरा कृपया के केहि केही को कोही क्रमशः खर्ब गयौ चाँडै चार चाले चाहनुहुन्छ चाहन्छु चाहिए चैत चौथो छ छन् छु
+    nepali छू छैन छौँ छौं जताततै जति जत्रा जत्री जत्रो जब जबकि जस जस्ता जस्ती जस्तो जस्तोसुकै जहाँ जान जाहिर जुन जे
+    nepali जेठ जो जोसुकै ठीक त तत्काल तथा तदनुसार तपाई तपाईं तर तल तापनि तापनी तिन तिनी तिमी तिर ती तीन तुरुन्तै
+    nepali तेस्कारण तेस्रो त्यसकारण त्यसपछि त्यसमा त्यसैले त्यहाँ त्यो त्सपछि त्सैले थिए थिएन थिएनन् थियो थोरै दस दिए
+    nepali दिनुभएको दिनुहुन्छ दुई देख देखि देखिन्छ देखियो देखे देखेको देखेर देख्न दोश्रो दोस्रो धेरै न नजिकै नत्र नयाँ
+    nepali नि निम्ति निम्न निम्नानुसार निर्दिष्ट नै नौ पक्का पक्कै पछि पछिल्लो पटक पनि पर्छ पर्थ्यो पर्याप्त पर्सी
+    nepali पहिले पहिलो पहिल्यै पाँच पाँचौं पूर्व पौष प्रति प्रतेक प्रत्येक प्रथम प्लस फागुन फेरि फेरी बने बन्द बन्न
+    nepali बरु बाटो बारे बाहिर बाहेक बिरुद्ध बिशेष बिहिवार बीच बुधवार भए भदौ भन् भर भित्र भित्री भोलि भोली म मंसिर
+    nepali मङ्गलवार महिना मा माघ मात्र माथि मुख्य मेरो यति यत्ति यत्रा यत्री यत्रो यथोचित यदि यद्यपि यस यसरी यसो यस्ता
+    nepali यस्ती यस्तो यहाँ या यिन यिनी यी यो र रही रहेका रहेको राखे राख्छ राम्रो रूप लगभग लाई लाख लागि ले वरिपरि
+    nepali वरीपरी वर्ष वास्तवमा वाहेक विरुद्ध विशेष वैशाख शनिवार शायद शुक्रवार सँग सँगै संग संगै सक्छ सट्टा सधै सधैं
+    nepali सबै समय सम्भव सम्म सय सही साँच्चै साउन सात साथ साथै सायद सारा सुन्ना सो सोध्न सोमवार सोही स्पष्ट हजार हप्ता
+    nepali हरे हरेक हामी हाम्रो हिजो हुन्छ होला होस्
+    norwegian a alle at av bade bae bare begge ble blei bli blir blitt da de deg dei deim deira deires dem den denne
+    norwegian der dere deres det dette di din disse ditt du dykk dykkar eg ein eit eitt eller elles en enn er et ett
+    norwegian etter for fordi fra ha hadde han hans har hennar henne hennes her hja ho hoe honom hoss hossen hun hva
+    norwegian hvem hver hvilke hvilken hvis hvor hvordan hvorfor i ikke ikkje ingen ingi inkje inn inni ja jeg kan kom
+    norwegian korleis korso kun kunne kva kvar kvarhelst kven kvi kvifor man mange me med medan meg meget mellom men
+    norwegian mi min mine mitt mot mykje na nar ned no noe noen noka noko nokon nokor nokre og ogsa om opp oss over pa
+    norwegian sa samme sann seg selv si sia sidan siden sin sine sitt sjol skal skulle slik so som somme somt til um
+    norwegian upp ut uten vaere vaert var vart varte ved vere verte vi vil ville vore vors vort
+    portuguese a ao aos aquela aquelas aquele aqueles aquilo as ate com como da das de dela delas dele deles depois do
+    portuguese dos e ela elas ele eles em entre era eram eramos essa essas esse esses esta estamos estao estas estava
+    portuguese estavam estavamos este esteja estejam estejamos estes esteve estive estivemos estiver estivera
+    portuguese estiveram estiveramos estiverem estivermos estivesse estivessem estivessemos estou eu foi fomos for
+    portuguese fora foram foramos forem formos fosse fossem fossemos fui ha haja hajam hajamos hao havemos hei houve
+    portuguese houvemos houver houvera houveram houveramos houverao houverei houverem houveremos houveria houveriam
+    portuguese houveriamos houvermos houvesse houvessem houvessemos isso isto ja lhe lhes mais mas me mesmo meu meus
+    portuguese minha minhas muito na nao nas nem no nos nossa nossas nosso nossos num numa o os ou para pela pelas
+    portuguese pelo pelos por qual quando que quem sao se seja sejam sejamos sem sera serao serei seremos seria seriam
+    portuguese seriamos seu seus so somos sou sua suas tambem te tem temos tenha tenham tenhamos tenho tera terao
+    portuguese terei teremos teria teriam teriamos teu teus teve tinha tinham tinhamos tive tivemos tiver tivera
+    portuguese tiveram tiveramos tiverem tivermos tivesse tivessem tivessemos tu tua tuas um uma voce voces vos
+    russian а без более больше будет будто бы был была были было быть в вам вас вдруг ведь во вот впрочем все всегда
+    russian всего всех всю вы где да даже два для до другой его ее ей ему если есть еще ж же за зачем здесь и из или
+    russian им иногда их к как какая какой когда конечно кто куда ли лучше между меня мне много может можно мой моя мы
+    russian на над надо наконец нас не него нее ней нельзя нет ни нибудь никогда ним них ничего но ну о об один он она
+    russian они опять от перед по под после потом потому почти при про раз разве с сам свою себе себя сейчас со совсем
+    russian так такой там тебя тем теперь то тогда того тоже только том тот три тут ты у уж уже хорошо хоть чего чем
+    russian через что чтоб чтобы чуть эти этого этой этом этот эту я
+    spanish a al algo algunas algunos ante antes como con contra cual cuando de del desde donde durante e el ella
+    spanish ellas ellos en entre era erais eramos eran eras eres es esa esas ese eso esos esta estaba estabais
+    spanish estabamos estaban estabas estad estada estadas estado estados estais estamos estan estando estar estara
+    spanish estaran estaras estare estareis estaremos estaria estariais estariamos estarian estarias estas este esteis
+    spanish estemos esten estes esto estos estoy estuve estuviera estuvierais estuvieramos estuvieran estuvieras
+    spanish estuvieron estuviese estuvieseis estuviesemos estuviesen estuvieses estuvimos estuviste estuvisteis estuvo
+    spanish fue fuera fuerais fueramos fueran fueras fueron fuese fueseis fuesemos fuesen fueses fui fuimos fuiste
+    spanish fuisteis ha habeis habia habiais habiamos habian habias habida habidas habido habidos habiendo habra
+    spanish habran habras habre habreis habremos habria habriais habriamos habrian habrias han has hasta hay haya
+    spanish hayais hayamos hayan hayas he hemos hube hubiera hubierais hubieramos hubieran hubieras hubieron hubiese
+    spanish hubieseis hubiesemos hubiesen hubieses hubimos hubiste hubisteis hubo la las le les lo los mas me mi mia
+    spanish mias mio mios mis mucho muchos muy nada ni no nos nosotras nosotros nuestra nuestras nuestro nuestros o os
+    spanish otra otras otro otros para pero poco por porque que quien quienes se sea seais seamos sean seas sentid
+    spanish sentida sentidas sentido sentidos sera seran seras sere sereis seremos seria seriais seriamos serian
+    spanish serias si siente sin sintiendo sobre sois somos son soy su sus suya suyas suyo suyos tambien tanto te
+    spanish tendra tendran tendras tendre tendreis tendremos tendria tendriais tendriamos tendrian tendrias tened
+    spanish teneis tenemos tenga tengais tengamos tengan tengas tengo tenia teniais teniamos tenian tenias tenida
+    spanish tenidas tenido tenidos teniendo ti tiene tienen tienes todo todos tu tus tuve tuviera tuvierais tuvieramos
+    spanish tuvieran tuvieras tuvieron tuviese tuvieseis tuviesemos tuviesen tuvieses tuvimos tuviste tuvisteis tuvo
+    spanish tuya tuyas tuyo tuyos un una uno unos vosostras vosostros vuestra vuestras vuestro vuestros y ya yo
+    swedish alla allt an ar at att av blev bli blir blivit da dar de dem den denna deras dess dessa det detta dig din
+    swedish dina ditt du efter ej eller en er era ert ett for fran ha hade han hans har henne hennes hon honom hur i
+    swedish icke ingen inom inte jag ju kan kunde man med mellan men mig min mina mitt mot mycket nagon nagot nagra
+    swedish nar ni nu och om oss over pa sa sadan sadana sadant samma sedan sig sin sina sitta sjalv skulle som till
+    swedish under upp ut utan vad var vara varfor varit varje vars vart vem vi vid vilka vilkas vilken vilket
+    turkish acaba ama aslinda az bazi belki biri birkac birsey biz bu cok cunku da daha de defa diye eger en gibi hem
+    turkish hep hepsi her hic icin ile ise kez ki kim mi mu nasil ne neden nerde nerede nereye nicin niye o sanki sey
+    turkish siz su tum ve veya ya yani
+    """  # noqa: RUF001 - Russian and Nepali
+)

@@ -1,0 +1,187 @@
+"""Names in paths: whatever characters they hold, percent-encoded, they are one parameter and arrive as sent."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+
+from api.app import HANDLERS
+from api.openapi.document import document
+from retrieval.accounts import api_keys, organizations
+from retrieval_client import RetrievalClient, RetrievalError
+from tests.api import raw
+from tests.api.process import running
+from tests.api.routes.test_access import names
+from tests.api.support import assert_error
+
+NAMES = [
+    "/staff",
+    "a/b",
+    "a//b/",
+    "/",
+    "//",
+    "../keys",
+    "a/../b",
+    "?",
+    "a?b=c",
+    "#1",
+    "100%",
+    "%2F",
+    "a%2fb",
+    "%25",
+    "%zz",
+    "two words",
+    " edges ",
+    "a+b",
+    "team@example.com",
+    "domain:example.com",
+    "microsoft:site:b!x_y-z:3",
+    "größe",
+    "職員/東京",
+    "🦭",
+    "a;b=c",
+    "a\\b",
+    "a\tb\r\nc",
+    "'\"<>{}|^`",
+    "cn=staff,ou=a/b,dc=example",
+    "...",
+    "https://id.example.com/groups/1?a=b#c",
+]
+DOTS = [".", ".."]
+DOCUMENT = document(HANDLERS)
+PARAMETERS = sorted(
+    (path, method.upper(), name)
+    for path, operations in DOCUMENT["paths"].items()
+    for method in operations
+    for name in re.findall(r"{(\w+)}", path)
+)
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace()
+
+
+@pytest.fixture(scope="module")
+def process(api_database, ring, tmp_path_factory):
+    """`python -m api` as it is run."""
+    with running(tmp_path_factory.mktemp("names"), api_database, ring) as (address, _, _log):
+        yield address
+
+
+@pytest.mark.decision("H460")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_group_of_any_name_is_put_read_used_and_deleted(name, org, space):
+    path, query = f"/v1/groups/{quote(name, safe='')}", {"namespaceId": space}
+    body = {"namespaceId": space, "members": {"users": ["ada"], "groups": [name]}}
+    put = org.client.put(path, json=body)
+    assert put.status_code == 200, put.text
+    kept = put.json()["data"]["group"]["id"]
+    assert org.client.get(path, params=query).json()["data"]["group"]["id"] == kept
+    org.text(space, "one", externalId="it", access={"groups": [name]})
+    assert (names(org.client, space, "ada"), names(org.client, space, "bob")) == ({"it"}, set())
+    gone = org.client.delete(path, params=query)
+    assert (gone.status_code, gone.json()["data"]) == (200, {"id": kept})
+    assert_error(org.client.get(path, params=query), 404, "NOT_FOUND")
+    assert names(org.client, space, "ada") == set()
+
+
+@pytest.mark.decision("H460")
+def test_names_that_differ_by_their_slashes_are_different_groups(org, space):
+    several = ["a/b", "a%2Fb", "a%252Fb", "/a/b", "a/b/", "b"]
+    for number, name in enumerate(several):
+        body = {"namespaceId": space, "members": {"users": [f"user{number}"]}}
+        assert org.client.put(f"/v1/groups/{quote(name, safe='')}", json=body).status_code == 200
+    for number, name in enumerate(several):
+        found = org.client.get(f"/v1/groups/{quote(name, safe='')}", params={"namespaceId": space})
+        assert found.json()["data"]["group"]["members"]["users"] == [f"user{number}"], name
+
+
+@pytest.mark.decision("H460")
+@pytest.mark.parametrize("tail", ["/staff", "a/b", "a//b", "/", ""])
+def test_a_slash_that_is_not_encoded_names_no_group(tail, org, space):
+    """A proxy that decodes `%2Fstaff` on its way must not have `staff` changed instead."""
+    body = {"namespaceId": space, "members": {"users": ["ada"]}}
+    assert org.client.put(f"/v1/groups/{tail}", json=body).status_code == 404
+
+
+@pytest.mark.decision("H460")
+def test_the_python_client_reaches_a_group_of_any_name(org, space, base):
+    with RetrievalClient(base, org.api_key) as client:
+        for name in NAMES:
+            put = client.api.put_group(name, {"namespaceId": space, "members": {"users": ["ada"]}})
+            assert client.api.get_group(put.group.id, namespace_id=space).group.members.users == ["ada"]
+            assert client.api.delete_group(name, namespace_id=space).id == put.group.id
+        for name in DOTS:
+            with pytest.raises(RetrievalError, match="dots"):
+                client.api.put_group(name, {"namespaceId": space, "members": {}})
+
+
+@pytest.mark.decision("H460")
+@pytest.mark.parametrize("name", [*DOTS, "\uff0e", "\u2025"])
+def test_a_name_that_addresses_cannot_hold_is_refused_wherever_a_group_is_named(name, org, space):
+    """`.` and `..`, however they are written: programs resolve them before they ask."""
+    path = "/v1/groups/" + "".join(f"%{byte:02X}" for byte in name.encode())
+    member = {"namespaceId": space, "members": {"groups": [name]}}
+    refused = [
+        org.client.put(path, json={"namespaceId": space, "members": {}}),
+        org.client.put("/v1/groups/staff", json=member),
+    ]
+    for access in ({"groups": [name]}, {"denied": {"groups": [name]}}):
+        config = {"source": "TEXT", "config": {"text": "a", "access": access}}
+        refused.append(org.client.post("/v1/ingest/text", json={"namespaceId": space, "ingestConfig": config}))
+    for answer in refused:
+        assert answer.status_code == 400, answer.text
+        assert "dots" in answer.json()["message"]
+    org.text(space, "one", access={"users": [name]}, externalId="it")
+
+
+def filled(path, method, name, value, space):
+    """The request of an operation with `value` for one parameter of its path, and what it needs beside."""
+    places = dict.fromkeys(re.findall(r"{(\w+)}", path), "unknown-1") | {name: value}
+    target = re.sub(r"{(\w+)}", lambda found: quote(places[found[1]], safe=""), path)
+    about = DOCUMENT["paths"][path][method.lower()]
+    content = about.get("requestBody", {}).get("content", {}).get("application/json")
+    body = (
+        None if content is None else {"namespaceId": space, **(content.get("example") or {})} | {"namespaceId": space}
+    )
+    query = {one["name"]: space for one in about.get("parameters", []) if one.get("name") == "namespaceId"}
+    return target, body, query
+
+
+@pytest.mark.decision("H460")
+@pytest.mark.parametrize(("path", "method", "name"), PARAMETERS)
+def test_every_parameter_of_a_path_is_one_name_whatever_it_holds(path, method, name, org, space):
+    """What holds a slash is answered as any other unknown name is, by the same operation."""
+
+    def asked(value):
+        target, body, query = filled(path, method, name, value, space)
+        found = org.client.request(method, target, json=body, params=query)
+        code = found.json().get("error", {}).get("code") if "json" in found.headers["content-type"] else None
+        return found.status_code, code
+
+    plain = asked("unknown-2")
+    assert plain[0] < 500
+    for value in NAMES:
+        assert asked(value) == plain, value
+
+
+@pytest.mark.decision("H460")
+def test_the_server_as_it_is_run_takes_them_as_bytes(process, api_db, ring):
+    owner = organizations.create(api_db, "names")
+    key = f"Authorization: Bearer {api_keys.create(api_db, ring, owner.id, 'names').api_key}"
+    for target in (
+        "/v1/groups/a%2Fb",
+        "/v1//groups/a%2fb/",
+        "/%2Fv1/groups/x",
+        "/v1%2Fgroups%2Fx",
+        "/v1/%67roups/a%2Fb",
+    ):
+        found = raw.ask(process, raw.request("GET", f"{target}?namespaceId=ns_none", key))
+        assert found.status == 404
+        assert b"NAMESPACE_NOT_FOUND" in found.body, target
+    for target in ("/v1/groups//a", "/v1/groups/a/b", "/v1%2Fgroups%2Fa%2Fb"):
+        found = raw.ask(process, raw.request("GET", f"{target}?namespaceId=ns_none", key))
+        assert (found.status, b"NAMESPACE_NOT_FOUND" in found.body) == (404, False), target

@@ -1,0 +1,233 @@
+"""Access that is said with a new version (D69): who loses it loses it at once, who gains it waits for that version."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from tests.api.routes.test_access import NOBODY, listed, names, set_access
+from tests.flows.ingestion.test_unpack import packed
+from tests.flows.ingestion.test_unpack import work as work_off
+
+OLD, NEW = "The old words are about whales.", "The new words are about herons."
+
+
+@pytest.fixture
+def space(org):
+    return org.namespace()
+
+
+@pytest.fixture
+def work(org, api_db):
+    """A function that brings what was accepted to its end, as a worker does."""
+    api_db.rows("update job_runs set finished_at = now() where finished_at is null")
+    api_db.rows("update batches set finished_at = now() where finished_at is null")
+    return lambda: work_off(SimpleNamespace(db=api_db, ring=org.ring))
+
+
+def texts(org, space, user):
+    """What a user finds, whatever it is."""
+    body = {"namespaceId": space, "query": "words about animals", "topK": 20}
+    answer = org.client.post("/v1/search", json=body, headers={"X-On-Behalf-Of": user})
+    assert answer.status_code == 200, answer.text
+    return {hit["content"] for hit in answer.json()["data"]["results"]}
+
+
+def send(org, space, text, access=None, **headers):
+    config = {"text": text, "externalId": "it"} | ({} if access is None else {"access": access})
+    body = {"namespaceId": space, "ingestConfig": {"source": "TEXT", "config": config}}
+    answer = org.client.post("/v1/ingest/text", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]["ingestJobRunId"]
+
+
+def cancel(org, space, run):
+    answer = org.client.post(f"/v1/ingest-job-runs/{run}/cancel", json={"namespaceId": space})
+    assert answer.status_code == 200, answer.text
+
+
+def users(*named, **more):
+    return {"users": list(named), **more}
+
+
+def upload(org, space, name, data, access=None, **headers):
+    form = {"namespaceId": space} | ({} if access is None else {"access": json.dumps(access)})
+    files = {"file": (name, data, "application/octet-stream")}
+    answer = org.client.post("/v1/ingest/file", data=form, files=files, headers=headers)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.decision("H462")
+def test_who_loses_access_loses_it_at_once_and_who_gains_it_sees_the_new_version_alone(org, space, work):
+    send(org, space, OLD, users("ada", "bob"))
+    work()
+    assert texts(org, space, "ada") == texts(org, space, "bob") == {OLD}
+    send(org, space, NEW, users("bob", "cyd"))
+    assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), {OLD}, set()]
+    assert [names(org.client, space, user) for user in ("ada", "bob", "cyd")] == [set(), {"it"}, set()]
+    (document,) = listed(org.client, space)
+    assert document["access"] == {**NOBODY, "users": ["bob"]}
+    assert document["nextAccess"] == {**NOBODY, "users": ["bob", "cyd"]}
+    assert "nextAccess" not in listed(org.client, space, "bob")[0]
+    work()
+    assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), {NEW}, {NEW}]
+    (document,) = listed(org.client, space)
+    assert (document["access"]["users"], "nextAccess" in document) == (["bob", "cyd"], False)
+
+
+@pytest.mark.decision("H462")
+@pytest.mark.parametrize(
+    "said",
+    [
+        (users("ada"), {"public": True}, {"ada"}, {"ada", "bob", "cyd"}),
+        ({"public": True}, users("ada"), {"ada"}, {"ada"}),
+        ({"public": True, "denied": users("bob")}, {"public": True, "denied": users("cyd")}, {"ada"}, {"ada", "bob"}),
+        (users("ada", "bob"), {"users": ["ada", "bob"], "denied": users("bob")}, {"ada"}, {"ada"}),
+        (users("ada", "bob", denied=users("bob")), users("ada", "bob"), {"ada"}, {"ada", "bob"}),
+        (users("ada"), {"groups": ["staff"]}, set(), {"ada", "bob"}),
+        ({"groups": ["staff", "guests"]}, {"groups": ["guests"]}, {"cyd"}, {"cyd"}),
+        ({"groups": ["guests"]}, {"groups": ["staff", "guests"]}, {"cyd"}, {"ada", "bob", "cyd"}),
+        ({}, users("ada"), set(), {"ada"}),
+        (users("ada"), {}, set(), set()),
+        (None, users("ada"), {"ada"}, {"ada"}),
+        (users("ada"), None, {"ada"}, {"ada"}),
+        ({"public": True, "users": ["ada"]}, {"public": True}, {"ada", "bob", "cyd"}, {"ada", "bob", "cyd"}),
+    ],
+)
+def test_between_the_two_it_is_for_those_whom_both_name(said, org, space, work):
+    old, new, between, after = said
+    for group, members in (("staff", ["ada", "bob"]), ("guests", ["cyd"])):
+        body = {"namespaceId": space, "members": {"users": members}}
+        assert org.client.put(f"/v1/groups/{group}", json=body).status_code == 200
+    send(org, space, OLD, old)
+    work()
+    send(org, space, NEW, new)
+    assert {user for user in ("ada", "bob", "cyd") if texts(org, space, user)} == between
+    work()
+    assert {user for user in ("ada", "bob", "cyd") if texts(org, space, user) == {NEW}} == after
+
+
+@pytest.mark.decision("H462")
+def test_a_version_that_never_comes_gives_nobody_the_old_one(org, space, work):
+    upload(org, space, "it.txt", OLD.encode(), users("ada", "bob"))
+    work()
+    upload(org, space, "it.txt", b"\x7fELF\x00\x01\x02" * 50, users("bob", "cyd"))
+    work()
+    assert listed(org.client, space)[0]["ingestionStatus"] == "FAILED"
+    assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), {OLD}, set()]
+    upload(org, space, "it.txt", NEW.encode())
+    work()
+    assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), {NEW}, {NEW}]
+
+
+@pytest.mark.decision("H462")
+def test_an_older_version_that_comes_later_brings_nobody_else(org, space, work):
+    """It was accepted before the newest statement, and its words were not for whom that names."""
+    send(org, space, OLD, users("ada"))
+    last = send(org, space, NEW, users("ada", "bob"))
+    cancel(org, space, last)
+    work()
+    assert (texts(org, space, "ada"), texts(org, space, "bob")) == ({OLD}, set())
+    send(org, space, NEW)
+    work()
+    assert texts(org, space, "ada") == texts(org, space, "bob") == {NEW}
+
+
+@pytest.mark.decision("H462")
+def test_of_several_statements_the_newest_holds(org, space, work):
+    send(org, space, OLD, users("ada", "bob"))
+    work()
+    send(org, space, NEW, users("ada", "cyd"))
+    send(org, space, NEW + " And more.", users("ada", "dan"))
+    assert [texts(org, space, user) for user in ("ada", "bob", "cyd", "dan")] == [{OLD}, set(), set(), set()]
+    work()
+    assert [bool(texts(org, space, user)) for user in ("ada", "bob", "cyd", "dan")] == [True, False, False, True]
+
+
+@pytest.mark.decision("H462")
+def test_a_patch_counts_for_what_is_shown_and_for_what_comes(org, space, work):
+    send(org, space, OLD, users("ada"))
+    work()
+    send(org, space, NEW, users("ada", "bob"))
+    set_access(org, space, users("cyd"), "it")
+    assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), set(), {OLD}]
+    work()
+    assert [texts(org, space, user) for user in ("ada", "bob", "cyd")] == [set(), set(), {NEW}]
+
+
+@pytest.mark.decision("H462")
+def test_the_same_text_for_more_people_is_theirs_without_a_new_version(org, space, work):
+    send(org, space, OLD, users("ada"))
+    work()
+    send(org, space, OLD, users("ada", "bob"))
+    assert texts(org, space, "bob") == set()
+    work()
+    assert texts(org, space, "ada") == texts(org, space, "bob") == {OLD}
+
+
+@pytest.mark.decision("H462")
+def test_what_is_packed_into_a_file_waits_for_its_own_new_version(org, space, work):
+    upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")]), users("ada", "bob"))
+    work()
+    assert texts(org, space, "bob") >= {OLD, "Two stays."}
+    broken = packed([("one.txt", b"\x7fELF\x00\x01\x02" * 50), ("two.txt", b"Two stays."), ("new.txt", b"Three.")])
+    upload(org, space, "a.zip", broken, users("bob", "cyd"))
+    assert (texts(org, space, "ada"), texts(org, space, "cyd")) == (set(), set())
+    work()
+    assert {"a.zip", "a.zip/two.txt", "a.zip/new.txt"} == names(org.client, space, "cyd")
+    assert OLD in texts(org, space, "bob")
+    assert OLD not in texts(org, space, "cyd")
+    upload(org, space, "a.zip", broken, users("bob", "cyd", "dan"))
+    work()
+    assert {"a.zip", "a.zip/two.txt", "a.zip/new.txt"} == names(org.client, space, "dan")
+    upload(org, space, "a.zip", broken, users("bob", "cyd", "dan", "fay"))
+    set_access(org, space, users("gil"), "a.zip/new.txt")
+    work()
+    assert {"a.zip", "a.zip/two.txt"} == names(org.client, space, "fay")
+    assert {"a.zip/new.txt"} == names(org.client, space, "gil")
+    upload(org, space, "a.zip", packed([("one.txt", NEW.encode())]))
+    work()
+    assert {"a.zip", "a.zip/one.txt"} == names(org.client, space, "cyd")
+    assert NEW in texts(org, space, "cyd")
+
+
+@pytest.mark.decision("H285")
+def test_access_that_a_user_says_with_a_new_version_does_not_reach_what_is_hidden_within(org, space, work):
+    upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))
+    work()
+    set_access(org, space, users("ada"), "a.zip/hidden.txt")
+    again = packed([("open.txt", b"Opened."), ("hidden.txt", b"Bob's.")])
+    upload(org, space, "a.zip", again, users("bob"), **{"X-On-Behalf-Of": "bob"})
+    assert names(org.client, space, "bob") == {"a.zip", "a.zip/open.txt"}
+    work()
+    assert names(org.client, space, "bob") == {"a.zip", "a.zip/open.txt"}
+    assert texts(org, space, "ada") == {OLD}
+
+
+@pytest.mark.decision("H463")
+def test_a_file_is_not_handed_out_whole_where_something_in_it_is_hidden(org, space, work):
+    inner = packed([("deep.txt", b"Deep words.")])
+    upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("inner.zip", inner)]), users("ada", "bob"))
+    upload(org, space, "b.zip", packed([("one.txt", NEW.encode())]), users("ada", "bob"))
+    work()
+
+    def links(user=None):
+        wanted = {"rawFileUrl": True, "parsedTextFileUrl": True}
+        found = listed(org.client, space, user, includeConfig=wanted)
+        return {one["externalId"]: (one["rawFileUrl"], one["parsedTextFileUrl"]) for one in found}
+
+    def status(link):
+        return org.client.get(link.partition("/v1")[1] + link.partition("/v1")[2]).status_code
+
+    before = links("bob")
+    assert all(status(link) == 200 for pair in before.values() for link in pair)
+    set_access(org, space, users("ada"), "a.zip/inner.zip/deep.txt")
+    after = links("bob")
+    assert {name for name, (raw, _) in after.items() if raw is None} == {"a.zip", "a.zip/inner.zip"}
+    assert [status(link) for link in before["a.zip"]] == [404, 200]
+    assert [status(before[name][0]) for name in ("a.zip/inner.zip", "a.zip/one.txt", "b.zip")] == [404, 200, 200]
+    assert all(status(link) == 200 for user in ("ada", None) for link in links(user)["a.zip"])
+    set_access(org, space, users("ada", "bob"), "a.zip/inner.zip/deep.txt")
+    assert [status(link) for link in before["a.zip"]] == [200, 200]

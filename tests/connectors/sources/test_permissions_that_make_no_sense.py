@@ -1,0 +1,372 @@
+"""What a vendor says of permissions, with fields missing, null, of another kind or unknown: never shown to more people
+than the whole answer says, and no error but "it cannot be told of this one".
+"""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+
+import pytest
+from dropbox import sharing as dropbox_sharing_types
+from dropbox.stone_serializers import json_compat_obj_decode
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connectors.microsoft_graph import sharing as graph_sharing
+from connectors.microsoft_graph.client import GraphResponse
+from connectors.microsoft_graph.items import Drive as GraphDrive
+from connectors.sources.box import sharing as box_sharing
+from connectors.sources.box.client import BoxSession
+from connectors.sources.dropbox import sharing as dropbox_sharing
+from connectors.sources.google_drive import sharing as google_sharing
+from connectors.sources.google_drive.client import Drive as GoogleDrive
+from connectors.sources.notion import sharing as notion_sharing
+from retrieval.connections import shares
+from retrieval.errors import Skippable
+from retrieval.ports import SourceAccess
+
+LATER = "2100-01-01T00:00:00Z"
+TOKENS = SimpleNamespace(connection_id="conn_1", token=lambda: "token")
+
+GOOGLE = [
+    {
+        "nextPageToken": "2",
+        "permissions": [
+            {"id": "1", "type": "user", "role": "owner", "emailAddress": "ada@example.com", "deleted": False},
+            {"type": "user", "role": "reader", "emailAddress": "bob@example.com", "expirationTime": LATER},
+            {"type": "user", "role": "writer", "emailAddress": "gone@example.com", "deleted": True},
+        ],
+    },
+    {
+        "permissions": [
+            {"type": "group", "role": "commenter", "emailAddress": "staff@example.com"},
+            {"type": "domain", "role": "reader", "domain": "example.com"},
+            {"type": "anyone", "role": "published"},
+            {
+                "type": "user",
+                "role": "writer",
+                "emailAddress": "above@example.com",
+                "inheritedPermissionsDisabled": True,
+                "permissionDetails": [{"inherited": True}],
+            },
+        ]
+    },
+]
+GRAPH = [
+    {
+        "@odata.nextLink": "https://graph/2",
+        "value": [
+            {"roles": ["owner"], "grantedToV2": {"user": {"id": "1", "email": "ada@example.com"}}},
+            {
+                "roles": ["read"],
+                "expirationDateTime": LATER,
+                "grantedToIdentitiesV2": [
+                    {"user": {"userPrincipalName": "bob@example.com"}},
+                    {"group": {"id": "42", "email": "staff@example.com"}},
+                    {"siteGroup": {"id": "3"}, "siteUser": {"loginName": "c:0t.c|tenant|43"}},
+                ],
+                "link": {"type": "view", "scope": "users"},
+            },
+        ],
+    },
+    {
+        "value": [
+            {"roles": ["read"], "link": {"type": "view", "scope": "organization"}},
+            {
+                "roles": ["write"],
+                "link": {"type": "createOnly", "scope": "anonymous"},
+                "grantedToV2": {"user": {"email": "sends@example.com"}},
+            },
+            {"roles": ["sp.limited access"], "grantedTo": {"user": {"email": "half@example.com"}}},
+            {"roles": ["read"], "hasPassword": True, "link": {"type": "view", "scope": "anonymous"}},
+        ]
+    },
+]
+BOX = {
+    "files/1": {
+        "id": "1",
+        "type": "file",
+        "owned_by": {"id": "7", "login": "ada@example.com"},
+        "is_externally_owned": False,
+        "path_collection": {"entries": [{"id": "0"}, {"id": "5", "name": "plans"}]},
+        "shared_link": {
+            "effective_access": "company",
+            "effective_permission": "can_preview",
+            "is_password_enabled": False,
+            "unshared_at": LATER,
+        },
+    },
+    "files/1/collaborations": {
+        "entries": [
+            {
+                "role": "viewer",
+                "status": "accepted",
+                "expires_at": LATER,
+                "accessible_by": {"type": "user", "id": "8", "login": "bob@example.com"},
+            },
+            {
+                "role": "uploader",
+                "status": "accepted",
+                "accessible_by": {"type": "user", "id": "9", "login": "sends@example.com"},
+            },
+        ],
+        "next_marker": "",
+    },
+    "folders/5/collaborations": {
+        "entries": [
+            {"role": "editor", "status": "accepted", "accessible_by": {"type": "group", "id": "42"}},
+            {
+                "role": "editor",
+                "status": "pending",
+                "accessible_by": {"type": "user", "id": "8", "login": "asked@example.com"},
+            },
+            {"role": "editor", "status": "pending", "accessible_by": None},
+        ],
+        "next_marker": None,
+    },
+}
+MEMBER = {"permissions": [], "is_inherited": False}
+DROPBOX = {
+    "members": {
+        "users": [
+            {
+                **MEMBER,
+                "access_type": {".tag": "owner"},
+                "user": {
+                    "account_id": "dbid:" + "a" * 35,
+                    "email": "ada@example.com",
+                    "display_name": "Ada",
+                    "same_team": True,
+                },
+            },
+            {
+                **MEMBER,
+                "access_type": {".tag": "traverse"},
+                "user": {
+                    "account_id": "dbid:" + "b" * 35,
+                    "email": "half@example.com",
+                    "display_name": "B",
+                    "same_team": True,
+                },
+            },
+        ],
+        "groups": [
+            {
+                **MEMBER,
+                "access_type": {".tag": "viewer"},
+                "group": {
+                    "group_name": "staff",
+                    "group_id": "g:42",
+                    "group_management_type": {".tag": "company_managed"},
+                    "group_type": {".tag": "team"},
+                    "is_member": True,
+                    "is_owner": False,
+                    "same_team": True,
+                },
+            }
+        ],
+        "invitees": [],
+    },
+    "file": {
+        "id": "id:1",
+        "name": "a.txt",
+        "permissions": [],
+        "policy": {
+            "acl_update_policy": {".tag": "editors"},
+            "shared_link_policy": {".tag": "anyone"},
+            "member_policy": {".tag": "anyone"},
+        },
+        "preview_url": "https://dropbox.example/a",
+        "owner_team": {"id": "dbtid:1", "name": "Team"},
+        "link_metadata": {
+            "audience_options": [{".tag": "team"}],
+            "current_audience": {".tag": "team"},
+            "link_permissions": [],
+            "password_protected": False,
+            "url": "https://dropbox.example/l",
+            "access_level": {".tag": "viewer"},
+            "expiry": "2100-01-01T00:00:00Z",
+        },
+    },
+}
+NOTION = [
+    {
+        "has_more": True,
+        "next_cursor": "2",
+        "results": [
+            {"type": "person", "person": {"email": "ada@example.com"}},
+            {"type": "bot", "bot": {}, "person": {"email": "bot@example.com"}},
+        ],
+    },
+    {"has_more": False, "next_cursor": None, "results": [{"type": "person", "person": {"email": "bob@example.com"}}]},
+]
+
+
+def google(told):
+    wires = SimpleNamespace(answer=lambda _token, ask: told[ask(SERVICE)])
+    return google_sharing.access(GoogleDrive(wires, TOKENS), "file")
+
+
+SERVICE = SimpleNamespace(permissions=SimpleNamespace(list=lambda **given: 1 if given["pageToken"] else 0))
+
+
+def graph(told):
+    asked = []
+
+    def get(_tokens, path):
+        asked.append(path)
+        return GraphResponse(200, told[len(asked) - 1] if len(asked) < 3 else {"value": []})
+
+    stub = SimpleNamespace(title="OneDrive", get=get, path=str)
+    return graph_sharing.access(stub, TOKENS, GraphDrive.of("drive"), "item")
+
+
+def box(told):
+    session = BoxSession(None, 1)
+
+    def asked(wish):
+        here = {} if "marker" in wish.params else told
+        return SimpleNamespace(data=here.get(wish.url.partition("/2.0/")[2], {"entries": []}))
+
+    sdk = SimpleNamespace(make_request=asked)
+    session._sdk = lambda *_: sdk
+    return box_sharing.access(session, TOKENS, "1", {})
+
+
+def dropbox(told):
+    def members(*_, **__):
+        return decoded(dropbox_sharing_types.SharedFileMembers_validator, told["members"])
+
+    sdk = SimpleNamespace(
+        sharing_list_file_members=members,
+        sharing_list_file_members_continue=lambda *_: decoded(
+            dropbox_sharing_types.SharedFileMembers_validator, {"users": [], "groups": [], "invitees": []}
+        ),
+        sharing_get_file_metadata=lambda *_: decoded(dropbox_sharing_types.SharedFileMetadata_validator, told["file"]),
+    )
+    client = SimpleNamespace(ask=lambda _tokens, request: request(sdk), team=lambda _: "dbtid:1")
+    return dropbox_sharing.access(client, TOKENS, "id:1")
+
+
+def decoded(validator, told):
+    return json_compat_obj_decode(validator, told, strict=False)
+
+
+def notion(told):
+    pages = iter([*told, {"results": []}, {"results": []}])
+    return notion_sharing.access(lambda _: next(pages))
+
+
+VENDORS = {
+    "google": (google, GOOGLE),
+    "graph": (graph, GRAPH),
+    "box": (box, BOX),
+    "dropbox": (dropbox, DROPBOX),
+    "notion": (notion, NOTION),
+}
+NAMES = {
+    *("emailAddress", "domain", "email", "userPrincipalName", "loginName", "login", "id", "group_id", "account_id"),
+    *("display_name", "@odata.nextLink"),
+}
+"""Fields that hold a name, or where to go on: another text would be another one."""
+SAME = {"group microsoft:42", "group microsoft:43", "group microsoft:site:drive:3"}
+"""Groups that the whole answer names by an address, or by another of their names."""
+LIMITS = {
+    *("deleted", "expirationTime", "view", "inheritedPermissionsDisabled", "permissionDetails", "inherited"),
+    *("expirationDateTime", "hasPassword", "link", "expires_at", "unshared_at", "expiry", "password_protected"),
+    *("is_password_enabled", "access_level"),
+}
+"""Fields that take something away: without one there is nothing to take, as the vendors have it."""
+STRANGE = [None, "", "unheardOf", 7, -1.5, True, False, [], {}, ["unheardOf"], [None], {"a": None}, [[]], "\x00"]
+
+
+def places(told, above=()):
+    """Every place in an answer, by the way to it."""
+    inner = told.items() if isinstance(told, dict) else enumerate(told) if isinstance(told, list) else ()
+    for key, value in inner:
+        yield (*above, key)
+        yield from places(value, (*above, key))
+
+
+def changed(told, changes):
+    """A copy with these changes; one of something that is not there any more is none."""
+    made = copy.deepcopy(told)
+    for way, what, value in changes:
+        holder = made
+        try:
+            for key in way[:-1]:
+                holder = holder[key]
+            holder[way[-1]]
+        except (LookupError, TypeError):
+            continue
+        if not isinstance(holder, dict | list):
+            continue
+        field = next((key for key in reversed(way) if isinstance(key, str)), "")
+        is_limit = bool(LIMITS & set(way))
+        if what == "drop":
+            if not is_limit and isinstance(holder, dict):
+                del holder[way[-1]]
+        elif what == "more" and isinstance(holder[way[-1]], dict):
+            holder[way[-1]][f"more{value}"] = value
+        elif what == "more" and isinstance(holder[way[-1]], list):
+            holder[way[-1]].append(value)
+        elif what == "set" and not (isinstance(value, str) and field in NAMES) and not (is_limit and not value):
+            holder[way[-1]] = value
+    return made
+
+
+def names(said: SourceAccess):
+    return {*said.users, *(f"group {one}" for one in said.groups), *(["everyone"] if said.public else [])}
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_the_whole_answers_say_something(vendor):
+    access, told = VENDORS[vendor]
+    assert len(names(access(told))) >= 2
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize("vendor", VENDORS)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_strange_answers_show_nobody_anything_and_break_nothing(vendor, data):
+    access, told = VENDORS[vendor]
+    ways = sorted((way for way in places(told) if len(way) > 1), key=repr)  # each answer is an object, or none at all
+    one = st.tuples(st.sampled_from(ways), st.sampled_from(["drop", "set", "more"]), st.sampled_from(STRANGE))
+    sent = changed(told, data.draw(st.lists(one, min_size=1, max_size=4)))
+    try:
+        found = access(sent)
+    except Skippable as error:
+        assert str(error)  # noqa: PT017 - the reason that stands on the document
+        return
+    assert names(found) <= names(access(told)) | SAME
+    assert all(isinstance(name, str) and name for name in (*found.users, *found.groups))
+
+
+@pytest.mark.decision("D70")
+@pytest.mark.parametrize(
+    ("vendor", "way", "value"),
+    [
+        ("google", (0, "permissions"), None),
+        ("google", (0, "permissions"), "x"),
+        ("google", (0, "permissions", 0, "role"), ["owner"]),
+        ("google", (1, "permissions", 3, "permissionDetails"), 7),
+        ("graph", (0, "value"), None),
+        ("graph", (0, "value", 1, "grantedToIdentitiesV2"), 7),
+        ("graph", (0, "@odata.nextLink"), 7),
+        ("box", ("files/1", "owned_by"), {"login": "ada@example.com"}),
+        ("box", ("files/1/collaborations", "entries"), None),
+        ("box", ("folders/5/collaborations", "entries", 0, "role"), 7),
+        ("dropbox", ("members", "users"), None),
+        ("dropbox", ("members", "users", 0, "user"), None),
+        ("notion", (0, "results"), 7),
+        ("notion", (0, "results", 0, "person"), "x"),
+    ],
+)
+def test_these_once_stopped_the_whole_run(vendor, way, value):
+    """One file of which nothing can be told is nobody's, with the reason; the others go on."""
+    access, told = VENDORS[vendor]
+    connector = SimpleNamespace(access=lambda *_: access(changed(told, [(way, "set", value)])))
+    said = shares.of(connector, TOKENS, "file")
+    assert said.unknown or names(said) <= names(access(told))

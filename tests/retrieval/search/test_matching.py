@@ -1,0 +1,132 @@
+"""What a filter leaves, listed or walked to: every way finds what an exact comparison of everything finds."""
+
+import random
+
+import pytest
+
+from connectors.vectors import pgvector
+from retrieval.filters import DocumentFilter
+from retrieval.principals import Viewer
+from retrieval.search import filtered, hints, matching, search
+from tests.retrieval.search.test_search import WORDS, FixedEmbedder, axis, hybrid
+
+ROUNDS = 12
+
+
+@pytest.fixture
+def filled(library, monkeypatch):
+    """60 documents, of 0 to 12 chunks, of ten teams, one of them deleted, in a partition with an index."""
+    dice = random.Random(480)
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    made = []
+    for number in range(60):
+        count = dice.choice([0, 0, 1, 3, 12])
+        texts = [" ".join(dice.choices([*WORDS, "flow"], k=dice.randint(1, 9))) for _ in range(count)]
+        vectors = [axis(round(dice.random(), 4)) for _ in texts]
+        made.append(library.put(texts, vectors, metadata={"team": number % 10}))
+    library.db.rows("update documents set deleted_at = now() where id = %(id)s", {"id": made[11]})
+    library.store.ensure_index(library.scope)
+    yield library
+    library.store.drop_index(library.scope)
+
+
+def _found(library, where, weight, top_k):
+    query = search.Query("wing layer flow", top_k=top_k, where=where, **hybrid(weight))
+    found = search.run(library.db, library.scope, query, embedder=FixedEmbedder(), vectors=library.store)
+    return [(hit.document_id, hit.index, hit.score) for hit in found.hits]
+
+
+def _above_the_last(found):
+    """Without those that are as good as the last one; the database adds scores up in another order."""
+    return {one[:2] for one in found if one[2] > found[-1][2] + 1e-9}
+
+
+@pytest.mark.decision("H480")
+@pytest.mark.parametrize("weight", [1.0, 0.5, 0.0])
+def test_every_way_finds_what_an_exact_comparison_finds(filled, monkeypatch, weight):
+    dice, met = random.Random(weight), 0
+    for _ in range(ROUNDS):
+        teams = dice.sample(range(10), dice.choice([1, 1, 2, 5]))
+        where, top_k = DocumentFilter(metadata={"team": teams}), dice.choice([3, 10])
+        monkeypatch.setattr(matching, "FEW", 10**6)
+        monkeypatch.setattr(matching, "DOCUMENTS", 10**6)
+        expected = _found(filled, where, weight, top_k)
+        met += bool(expected)
+        for few, documents, look, listed, least in (
+            (0, 1000, 10**6, 10**6, 1.1),  # by their documents, the best by words looked up
+            (0, 1000, -(10**6), 10**6, 1.1),  # by their documents, of which all chunks are listed
+            (0, 1000, -(10**6), 0, 1.1),  # the words by the database
+            (0, 1000, 10**6, 10**6, 0.0),  # too large a share
+            (5, 2, 5, 10, 0.3),  # too many documents to be listed
+            (5, 1000, 5, 10, 0.3),
+        ):
+            monkeypatch.setattr(matching, "FEW", few)
+            monkeypatch.setattr(matching, "DOCUMENTS", documents)
+            monkeypatch.setattr(filtered, "LOOK", look)
+            monkeypatch.setattr(filtered, "LISTED", listed)
+            monkeypatch.setattr(search, "LEAST", least)
+            for _ in range(2):  # the second one knows what the first met
+                found = _found(filled, where, weight, top_k)
+                assert [one[2] for one in found] == pytest.approx([one[2] for one in expected])
+                assert _above_the_last(found) == _above_the_last(expected), (few, documents, look, listed)
+    assert met > ROUNDS / 2
+
+
+@pytest.mark.decision("H480")
+def test_many_documents_without_chunks_hide_none_that_has_some(library, monkeypatch):
+    monkeypatch.setattr(matching, "DOCUMENTS", 3)
+    for _ in range(12):
+        library.put([], [], metadata={"team": "red"})
+    wanted = library.put(["wing"], [axis(0.1)], metadata={"team": "red"})
+    found = matching.matching(library.db, library.partition, _red(), axis(1.0), 10)
+    assert (len(found.chunks), len(found.nearest)) == (1, 1)
+    assert [one[0] for one in _found(library, _red(), 0.5, 10)] == [wanted]
+
+
+@pytest.mark.decision("H480")
+def test_hints_are_of_one_filter_and_so_many_candidates(library):
+    other = DocumentFilter(metadata={"team": "blue"})
+    hints.of(library.db, library.partition, _red(), 100).note_many()
+    assert hints.of(library.db, library.partition, _red(), 100).many
+    assert not hints.of(library.db, library.partition, _red(), 20).many
+    assert not hints.of(library.db, library.partition, other, 100).many
+    assert not hints.of(library.db, library.partition + 1, _red(), 100).many
+
+
+@pytest.mark.decision("H480")
+@pytest.mark.parametrize("most", [10**6, 8 * 20, 8])
+def test_vectors_of_named_documents_are_compared_or_the_index_is_walked(filled, monkeypatch, most):
+    named = tuple(
+        row["id"]
+        for row in filled.db.rows(
+            "select id from documents where partition_id = %(p)s and deleted_at is null", {"p": filled.partition}
+        )
+    )
+    monkeypatch.setattr(pgvector, "_VALUES_MOST", most)
+    where = DocumentFilter(document_ids=named[:20], metadata={"team": [1, 2, 3]})
+    rows = filled.db.rows(
+        "select v.id from vectors v join documents d on d.id = v.document_id where d.id = any(%(named)s)"
+        " and d.metadata ->> 'team' = any(%(teams)s) order by v.values <=> %(values)s::halfvec, v.id limit 5",
+        {"named": list(named[:20]), "teams": ["1", "2", "3"], "values": str(axis(1.0))},
+    )
+    assert rows
+    found = filled.store.query(filled.scope, axis(1.0), 5, where)
+    assert [one.id for one in found] == [row["id"] for row in rows]
+
+
+def _red():
+    return DocumentFilter(metadata={"team": "red"})
+
+
+@pytest.mark.decision("H480")
+@pytest.mark.parametrize(("share", "named"), [(1.1, 60), (0.0, 0)])
+def test_the_index_is_walked_without_a_long_list_of_documents(filled, monkeypatch, share, named):
+    monkeypatch.setattr(matching, "FEW", 0)
+    monkeypatch.setattr(search, "LEAST", share)
+    asked = []
+    query = filled.store.query
+    monkeypatch.setattr(filled.store, "query", lambda *given: asked.append(given[-1]) or query(*given))
+    where = DocumentFilter(viewer=Viewer("ada", ("u:ada",)))
+    assert _found(filled, where, 0.5, 10) == _found(filled, None, 0.5, 10)
+    assert len(asked[0].document_ids) == pytest.approx(named, abs=1)
+    assert asked[0].viewer == where.viewer

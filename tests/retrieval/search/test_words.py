@@ -1,0 +1,298 @@
+"""Words are found as people type them, whichever way they stand in the text: kinds of writing, not cases."""
+
+# ruff: noqa: RUF001 - letters that look like others are the subject
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from retrieval.maintenance import keyword_upkeep
+from retrieval.search import former_words, search, why, words
+from retrieval.search.search import Query
+from retrieval.search.stop_words import STOP_WORDS
+from retrieval.search.word_lists import UNACCENTED
+
+LONG = " with harbour seals along rocky coasts" * 8
+"""Makes a text long enough that its stop words count only where they say something."""
+
+HIDDEN = st.sampled_from(["\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", ""])
+DIGITS = ("0123456789", "٠١٢٣٤٥٦٧٨٩", "۰۱۲۳۴۵۶۷۸۹", "०१२३४५६७८९", "０１２３４５６７８９")
+ALIKE = ("اأإآٱ", "هةہ", "يىی", "كک")
+"""Letters of Arabic, Persian and Urdu that people type for one another."""
+
+
+def letters(alphabet, fewest=4):
+    return st.text(alphabet, min_size=fewest, max_size=9)
+
+
+@st.composite
+def latin(draw):
+    word = draw(letters("abcdefghklmnoprstuvwyz"))
+    return word, draw(hidden_in(word)), draw(hidden_in(word.upper())), draw(hidden_in(word.capitalize()))
+
+
+@st.composite
+def hidden_in(draw, word):
+    return "".join(letter + draw(HIDDEN) for letter in word[:-1]) + word[-1]
+
+
+@st.composite
+def sharp(draw):
+    first, last = draw(letters("abdghkmnrt", 2)), draw(letters("abdeghkmnrt", 1))
+    return tuple(first + middle + last for middle in ("ß", "ẞ", "ss", "SS"))
+
+
+@st.composite
+def pointed(draw, alphabet, points):
+    word = draw(letters(alphabet))
+    some = st.sampled_from(["", *points])
+    return word, *("".join(letter + draw(some) for letter in word) for _ in range(2))
+
+
+@st.composite
+def arabic(draw):
+    word = draw(letters("بتجدرسعفقلمنواهيك"))
+    kinds = {letter: group for group in ALIKE for letter in group}
+
+    def typed():
+        marks = st.sampled_from(["", "", "\u064e", "\u0650", "\u0651", "\u0640"])
+        return "".join(draw(st.sampled_from(kinds.get(letter, letter))) + draw(marks) for letter in word)
+
+    return word, typed(), typed()
+
+
+@st.composite
+def number(draw):
+    digits = draw(st.text("0123456789", min_size=4, max_size=9))
+    return tuple(digits.translate(str.maketrans(DIGITS[0], script)) for script in DIGITS)
+
+
+@st.composite
+def cyrillic(draw):
+    word = draw(letters("абвгдежзиклмнопрст"))
+    stressed = re.sub(draw(st.sampled_from("аеио")), "\\g<0>\u0301", word)
+    return word, word.upper(), stressed, word.replace("е", "ё")
+
+
+ONE_WORD = st.one_of(
+    latin(),
+    sharp(),
+    cyrillic(),
+    arabic(),
+    number(),
+    pointed("אבגדהוזחטילמנסעפצקרשת", "\u05b0\u05b4\u05b7\u05b8\u05bc\u05c1"),
+    pointed("कखगजडढफमनरल", "\u093c"),
+)
+NAME = letters("abcdefghklmnoprstuvwyz", 2)
+JOIN = st.sampled_from(["-", "/", ".", "_", ":", "@", "\\", "\u2010", "://", "/.", ":\\"])
+
+
+@st.composite
+def joined(draw):
+    """A path, address or code, and what it is looked for by: each part, several of them, all with other marks."""
+    parts = draw(
+        st.lists(st.one_of(NAME, st.from_regex(r"[a-z]{1,3}[0-9]{1,4}", fullmatch=True)), min_size=2, max_size=5)
+    )
+    before = draw(st.sampled_from(["", "/", "$", "~/", "./", "--", "#", "<", "(", '"']))
+    text = before + "".join(part + draw(JOIN) for part in parts[:-1]) + parts[-1]
+    other = "".join(part + draw(JOIN) for part in parts[:-1]) + parts[-1]
+    return text, [*parts, " ".join(parts), "".join(parts), other, text, "/".join(parts[1:])]
+
+
+@pytest.fixture
+def found(db):
+    """Whether a query finds a text, in a configuration."""
+
+    def terms(prepared, configuration):
+        row = db.row(
+            "select tsvector_to_array(to_tsvector(%(configuration)s::regconfig, %(text)s)) as terms",
+            {"configuration": configuration, "text": prepared.text},
+        )
+        return {*row["terms"], *prepared.terms}
+
+    def is_found(text, query, configuration="simple"):
+        asked = terms(words.of_query(query, configuration), configuration)
+        return bool(asked & terms(words.of_text(text, configuration), configuration))
+
+    return is_found
+
+
+often = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.decision("H441")
+@often
+@given(ONE_WORD, st.sampled_from(["simple", "english", "arabic", "hindi", "russian", "german"]))
+def test_a_word_is_found_by_every_way_to_write_it(found, ways, configuration):
+    for written in ways:
+        for asked in ways:
+            assert found(f"zzz, {written}. yyy", asked, configuration), (written, asked)
+
+
+@pytest.mark.decision("H442")
+@often
+@given(joined())
+def test_a_path_an_address_or_a_code_is_found_by_its_parts(found, case):
+    text, queries = case
+    for query in queries:
+        assert found(f"zzz {text}, yyy", query), (text, query)
+
+
+@pytest.mark.decision("H442")
+@often
+@given(st.text("abcxyz120.--/._:@&#+<>$~%\\ '=?*^,;()[]{}|!\"e", max_size=30))
+def test_every_run_of_letters_is_found_whatever_stands_around_it(found, text):
+    for run in re.findall(r"(?<![a-z0-9])[a-z][a-z0-9]*", text):
+        assert found(text, run), (text, run)
+
+
+@pytest.mark.decision("H442")
+@often
+@given(st.lists(st.integers(10, 99999), min_size=4, max_size=4))
+def test_numbers_within_an_identifier_are_found(found, numbers):
+    one, two, three, four = numbers
+    for text in (f"{one}.{two}/{three}.{four}", f"https://doi.org/{one}.{two}/{three}.{four}"):
+        for query in (f"{one}.{two}", f"{three}.{four}", str(four), str(three), text):
+            assert found(text, query), (text, query)
+    assert found(f"Version {one}.{two}.{three}", f"version {one}.{two}")
+    assert found(f"{one}.{two}kg", f"{one}.{two}")
+
+
+@pytest.fixture
+def find(library):
+    def run(text):
+        query = Query(text, top_k=10, semantic_weight=0.0, keyword_weight=1.0)
+        hits = search.run(library.db, library.scope, query, embedder=None, vectors=None).hits
+        return [hit.content for hit in hits]
+
+    return run
+
+
+@pytest.mark.decision("H441")
+@pytest.mark.decision("H442")
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("The shell reads $HOME/.bashrc at first.", ["home", "bashrc", ".bashrc", "$HOME/.bashrc"]),
+        ("Mounted at /srv/share on all machines.", ["srv", "share", "/srv/share"]),
+        ("See https://doi.org/10.1145/3292500.3330701 now.", ["3292500.3330701", "3330701", "10.1145"]),
+        (r"The file C:\Users\anna\notes.txt is gone.", ["users", "notes.txt", r"C:\Users\anna"]),
+        ("A map of List<String> in it.", ["string", "List<String>"]),
+        ("Python 3.11.7 is needed.", ["3.11", "python 3.11", "v3.11"]),
+        ("The boun\u00addary lay\u200ber is thick.", ["boundary", "layer", "boun\u200bdary"]),
+        ("Shares of AT&T fell.", ["AT&T", "at&t", "ATT", "AT & T", "AT&amp;T"]),
+        ("Money for R&D was cut.", ["R&D", "r&d", "R & D"]),
+        ("Written in C++ by hand.", ["C++", "c++"]),
+        ("Written in C# by hand.", ["C#"]),
+        ("The .NET runtime is needed.", [".NET", "net"]),
+        ("בבית יש שָׁלוֹם גדול", ["שלום"]),
+        ("הוא שירת אז בצה״ל", ['בצה"ל', "בצהל"]),
+        ("यह क़लम नई है", ["कलम", "क\u093cलम"]),
+        ("هذه مدرسة كبيرة في المدينة", ["مدرسه", "المدينه"]),
+        ("قال أحمد وآدم", ["احمد", "وادم"]),
+        ("این کتاب فارسی است", ["كتاب", "فارسي"]),
+        ("من می\u200cخواهم بروم", ["میخواهم", "می خواهم"]),
+        ("घर १२३४", ["1234", "١٢٣٤"]),
+        ("Die STRAẞE ist lang.", ["Straße", "strasse"]),
+    ],
+)
+def test_what_is_typed_is_found(library, find, text, queries):
+    library.put(["Nothing of it stands here."])
+    library.put([text])
+    for query in queries:
+        assert find(query)[:1] == [text], query
+
+
+@pytest.mark.decision("H442")
+def test_names_with_marks_come_before_their_letters(library, find):
+    texts = [f"Written in {name} by hand." for name in ("C", "C++", "C#", "the net", ".NET")]
+    for text in texts:
+        library.put([text])
+    assert [find(query)[0] for query in ("C++", "C#", ".NET")] == [texts[1], texts[2], texts[4]]
+
+
+@pytest.mark.decision("H443")
+def test_stop_words_are_found_where_they_say_something(library, find):
+    seals = library.put([f"Nobody saw it, and nobody knows who came{LONG}"])
+    report = f"A report by the WHO came{LONG}"
+    band = f"At night The Who played{LONG}"
+    hamlet = f"To be, or not to be: that is the question{LONG}"
+    short = "Let it be."
+    for text in (report, band, hamlet, short):
+        library.put([text])
+    assert seals
+    assert set(find("WHO")) == set(find("who")) == set(find("the who")) - {hamlet, short} | {report, band}
+    assert find("to be or not to be")[0] == hamlet
+    assert find("let it be") == [short]
+    assert find("it") == [short]
+    assert find("WHO report")[0] == report
+    assert find("the seals who") == find("seals"), "beside other words they do not count"
+    library.put([f"Ask the IT department{LONG}"])
+    library.put([f"Ask the department, it knows{LONG}"])
+    assert find("IT department")[0].startswith("Ask the IT")
+
+
+@pytest.mark.decision("H443")
+def test_what_is_indexed_of_stop_words_is_little():
+    prose = (
+        "The seals that were seen on the rocks of the coast were counted, but it took years until they came back. " * 9
+    )
+    assert not words.of_text(prose, "english").terms
+    assert len(words.of_text(prose[:60], "english").terms) > 3
+
+
+@pytest.mark.decision("H443")
+@pytest.mark.parametrize("configuration", sorted(STOP_WORDS))
+def test_stop_words_are_those_of_postgresql(db, configuration):
+    rows = db.rows(
+        "select w from unnest(%(words)s::text[]) w where to_tsvector(%(language)s::regconfig, w) <> ''::tsvector",
+        {"words": sorted(STOP_WORDS[configuration]), "language": configuration},
+    )
+    assert {row["w"] for row in rows} <= UNACCENTED.get(configuration, frozenset())
+
+
+@pytest.mark.decision("H163")
+def test_why_tells_of_the_words_as_they_were_looked_for(library):
+    document = library.put([f"Shares of AT&T fell, written in C++ under /srv/share{LONG}"])
+    query = Query("the AT&T C++ /srv/share who owls", top_k=5, semantic_weight=0.0, keyword_weight=1.0)
+    told = why.explain(
+        library.db, library.scope, query, document=document, external_id=None, parts=(), embedder=None, vectors=None,
+        language="english",
+    )  # fmt: skip
+    assert told.matched == ["AT&T", "C++", "/srv/share"]
+    assert told.missing == ["owls"]
+
+
+@pytest.mark.decision("H444")
+def test_what_was_indexed_by_the_former_rules_is_found_before_and_after_it_is_indexed_again(library, find, monkeypatch):
+    texts = ["בבית יש שָׁלוֹם גדול", "The shell reads $HOME/.bashrc", "Das große Haus und die Straße"]
+    with monkeypatch.context() as patch:
+        patch.setattr(words, "of_text", former_words.of_query)
+        for text in texts:
+            library.put([text])
+    library.db.rows(
+        "with d as (update documents set keyword_version = null where partition_id = %(id)s)"
+        " update partitions set keyword_state = '1:' where id = %(id)s",
+        {"id": library.partition},
+    )
+    before = {"שָׁלוֹם": texts[0], "$HOME/.bashrc": texts[1], "Straße": texts[2]}
+    for query, text in before.items():
+        assert find(query) == [text], query
+    assert find("שלום") == find("bashrc") == []
+    keyword_upkeep.run(library.db, "english")
+    for query, text in {**before, "שלום": texts[0], "bashrc": texts[1]}.items():
+        assert find(query) == [text], query
+    row = library.db.row(
+        "select keyword_state,"
+        " (select array_agg(keyword_version) from documents where partition_id = p.id) as versions,"
+        " (select count(*) from (select term from term_counts where partition_id = p.id group by term"
+        "                        having sum(chunks) = 0) spent) as spent from partitions p where id = %(id)s",
+        {"id": library.partition},
+    )
+    assert row["versions"] == [2, 2, 2]
+    assert row["keyword_state"] == "2:"
+    assert row["spent"] == 0, "nothing is left of former terms"
+    monkeypatch.setattr(former_words, "of_query", None)  # not read any more
+    assert find("bashrc") == [texts[1]]
