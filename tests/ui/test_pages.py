@@ -91,7 +91,7 @@ def test_signing_out_forgets_everything(app, org, space):
     next(button for button in seen.button if button.label == "Sign out").click().run()
     assert not seen.exception
     assert "who" not in seen.session_state
-    assert "documents_table" not in seen.session_state
+    assert "documents_table_0" not in seen.session_state
     assert "owls" not in shown(seen)
     sign_in(seen, org.api_key)
     assert "who" in seen.session_state

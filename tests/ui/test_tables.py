@@ -27,5 +27,12 @@ def page() -> None:
 )
 def test_a_click_on_a_cell_opens_its_row_but_for_links(cells: list[tuple[int, str]], opened: int | None) -> None:
     app = AppTest.from_function(page)
-    app.session_state["animals"] = {"selection": {"rows": [], "columns": [], "cells": cells}}
+    app.session_state["animals_0"] = {"selection": {"rows": [], "columns": [], "cells": cells}}
     assert app.run().text[0].value == f"opened {opened}"
+
+
+def test_a_click_counts_once() -> None:
+    app = AppTest.from_function(page)
+    app.session_state["animals_0"] = {"selection": {"rows": [], "columns": [], "cells": [(1, "Name")]}}
+    assert app.run().text[0].value == "opened 1"
+    assert app.run().text[0].value == "opened None"

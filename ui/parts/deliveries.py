@@ -42,7 +42,7 @@ def _show(who: session.Person, hook: str) -> None:
         status.empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
         return
     rows = [_row(one) for one in sent]
-    row = tables.clicked(rows, f"deliveries_{hook}", Status=status.column())
+    row = tables.selected(rows, f"deliveries_{hook}", Status=status.column())
     picked = None if row is None else sent[row]
     if not who.may("webhooks:write"):
         return

@@ -52,6 +52,11 @@ def clear() -> None:
         del st.session_state[key]
 
 
+def forget() -> None:
+    """Fields that are not drawn now are set by the address when they are again, whatever the browser kept of them."""
+    st.session_state.pop(_WRITTEN, None)
+
+
 def _address() -> dict[str, str | None]:
     return {name: session.parameter(name) for name in (*PRIMARY, *SECONDARY)}
 

@@ -108,7 +108,6 @@ def _documents(who: session.Person, namespace: str, run: Json) -> None:
     if total > len(entries):
         st.caption(f"The first {count(len(entries), 'document')} of {total:,}, failed and unfinished ones first.")
     if row is not None and who.may("documents:read"):
-        st.session_state.pop("run_documents", None)
         place = {"namespace": namespace, "document": entries[row]["id"]}
         st.switch_page("views/documents.py", query_params=place)
     kept = [{**row, "id": one["id"]} for row, one in zip(rows, entries, strict=True)]

@@ -9,10 +9,22 @@ import streamlit as st
 
 
 def clicked(rows: Sequence[Any], key: str, *, links: Collection[str] = (), **columns: Any) -> int | None:
-    """Show the rows; the place of the one that is clicked, among them as they are given.
+    """Show the rows; the place of the one that is clicked, once, among them as they are given.
 
-    `links`: columns of links, which lead elsewhere; `columns`: the `column_config` of a column.
+    After the click it is another table, without a selection: who comes back before the page that the click opened is
+    complete would be led there again. `links`: columns of links, which lead elsewhere; `columns`: the `column_config`
+    of a column.
     """
+    clicks = f"{key}_clicks"
+    before = st.session_state.get(clicks, 0)
+    row = selected(rows, f"{key}_{before}", links=links, **columns)
+    if row is not None:
+        st.session_state[clicks] = before + 1
+    return row
+
+
+def selected(rows: Sequence[Any], key: str, *, links: Collection[str] = (), **columns: Any) -> int | None:
+    """Show the rows; the place of the one that is selected, for as long as it is."""
     seen = st.dataframe(
         rows,
         hide_index=True,

@@ -30,6 +30,7 @@ def main() -> None:
     namespace = frame.head(who, "Documents")
     document = session.parameter("document")
     if document:
+        document_filters.forget()
         document_detail.show(who, namespace, document)
     else:
         listing(who, namespace)

@@ -66,6 +66,13 @@ def test_a_document_is_found_and_opened_by_a_click_and_a_site_is_deleted(
 
     page.get_by_role("button", name="All documents").click()
     expect(page.get_by_label("Find documents")).to_have_value("SEAL")
+    for milliseconds in (0, 100, 20, 400) * 3:  # back before the document is complete, and after
+        click_row(page, 0)
+        page.wait_for_timeout(milliseconds)
+        page.get_by_role("button", name="All documents").click()
+        expect(page.get_by_label("Find documents")).to_have_value("SEAL")
+        expect(page.get_by_text("1 document:").first).to_be_visible()
+        expect(page.get_by_role("button", name="All documents")).to_have_count(0)
     page.get_by_label("Find documents").fill("")
     page.get_by_label("Find documents").press("Enter")
     expect(page.get_by_text("15 documents:").first).to_be_visible()
