@@ -257,12 +257,14 @@ async def count_more(db: Database, caller: Caller, more: int) -> Rate:
 
 
 def credentials_of(headers: list[tuple[bytes, bytes]], address: str) -> Credentials:
-    """Read the two headers. `Bearer` in any case; a tenant header sent twice is malformed and so becomes empty."""
+    """Read the two headers. `Bearer` in any case. One that is sent twice: no key, a tenant that is malformed and so
+    empty."""
     found: dict[bytes, list[bytes]] = {b"authorization": [], b"x-tenant-id": []}
     for name, value in headers:
         if name in found:
             found[name].append(value)
-    scheme, _, api_key = b"".join(found[b"authorization"][:1]).strip().partition(b" ")
+    given = found[b"authorization"]
+    scheme, _, api_key = (given[0] if len(given) == 1 else b"").strip().partition(b" ")
     sent = found[b"x-tenant-id"]
     tenant = sent[0].decode("latin-1") if len(sent) == 1 else ""
     return Credentials(
@@ -317,7 +319,7 @@ def bound_key() -> ServiceError:
 
 def unauthorized() -> ServiceError:
     return ServiceError(
-        ErrorCode.UNAUTHORIZED, "The API key is missing, wrong or revoked. Send `Authorization: Bearer <API_KEY>`."
+        ErrorCode.UNAUTHORIZED, "The API key is missing, wrong or revoked. Send `Authorization: Bearer <API_KEY>` once."
     )
 
 

@@ -28,6 +28,17 @@ def test_no_or_a_wrong_key_is_401(anonymous, header):
     assert all(name in answer.headers for name in RATE)
 
 
+@pytest.mark.decision("H525")
+@pytest.mark.parametrize("path", ["/v1/keys/current", "/metrics", "/mcp"])
+def test_two_authorization_headers_are_one_too_many(org, anonymous, path):
+    """A proxy that looks at the other one would have let somebody else pass."""
+    own, other = (f"Bearer {key}" for key in (org.api_key, api_keys.create(org.db, org.ring, org.id, "b").api_key))
+    for pair in ((own, other), (own, own), (own, "Bearer wrong"), ("Basic abc", own), (own, "")):
+        answer = anonymous.get(path, headers=[("Authorization", value) for value in pair])
+        assert_error(answer, 401, "UNAUTHORIZED")
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_the_scheme_may_have_any_case(org, anonymous, scheme):
     answer = anonymous.get("/v1/namespaces", headers={"Authorization": f"{scheme}  {org.api_key}"})
