@@ -16,13 +16,13 @@ TITLE: Final = "Cohere"
 BASE_URL: Final = "https://api.cohere.com"
 
 
-def opened(api_key: str, settings: Settings, *, seconds: float) -> tuple[Any, httpx.Client]:
-    """A client of its v2 API, and what it sends with, for the caller to close."""
+def opened(api_key: str, settings: Settings, *, seconds: float, most: int) -> tuple[Any, httpx.Client]:
+    """A client of its v2 API, and what it sends with, for the caller to close. `most`: bytes of an answer."""
     import cohere
 
     sessions.quiet("cohere")
     endpoint = settings.endpoints.get(PROVIDER)
-    web = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=seconds)
+    web = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=seconds, most=most)
     client = cohere.ClientV2(
         api_key=api_key,
         base_url=sessions.base_url(endpoint, BASE_URL),

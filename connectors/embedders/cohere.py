@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors import cohere_sdk
 from connectors.cohere_sdk import PROVIDER, TITLE
 from connectors.embedders.packing import Limits
-from connectors.embedders.vendor import VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, VendorEmbedder, understand
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
 
@@ -42,7 +42,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     import httpx
     from cohere.core.api_error import ApiError
 
-    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS)
+    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS, most=MOST_BYTES)
     model = config["model"]
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
-from connectors.embedders.vendor import VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
@@ -36,7 +36,8 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
     endpoint = settings.endpoints.get(PROVIDER)
     base = sessions.base_url(endpoint, BASE_URL)
     headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
-    client = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=SECONDS, headers=headers)
+    verify = sessions.trust(endpoint, PROVIDER)
+    client = sessions.httpx_client(verify, seconds=SECONDS, most=MOST_BYTES, headers=headers)
     model = config["model"]
 
     def ask(texts: Sequence[str], kind: TextKind) -> tuple[list[Any], int]:

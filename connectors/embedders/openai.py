@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.embedders.packing import Limits
-from connectors.embedders.vendor import VendorEmbedder, understand
+from connectors.embedders.vendor import MOST_BYTES, VendorEmbedder, understand
 from connectors.http import sessions
 from connectors.http.responses import late, unreached
 from connectors.http.retries import Passing
+from retrieval.network import bounded_answers
 
 if TYPE_CHECKING:
     from httpx2 import Request
@@ -42,6 +43,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
 
     sessions.quiet("openai", "httpx2", "httpcore2")
     endpoint = settings.endpoints.get(PROVIDER)
+    verify = sessions.trust(endpoint, PROVIDER)
     client = openai.OpenAI(
         api_key=config["apiKey"],
         base_url=sessions.base_url(endpoint, BASE_URL),
@@ -51,7 +53,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Embedder:
         http_client=httpx2.Client(
             trust_env=False,
             timeout=SECONDS,
-            verify=sessions.trust(endpoint, PROVIDER),
+            transport=bounded_answers.transport(httpx2)(verify, most=MOST_BYTES),
             follow_redirects=False,
             event_hooks={"request": [_of_this_key_alone]},
         ),

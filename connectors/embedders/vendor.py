@@ -28,6 +28,8 @@ Raises Busy, Passing, TooMuch or Fatal.
 
 KEY_FIELD = "embeddingModelConfig.apiKey"
 MODEL_FIELD = "embeddingModelConfig.model"
+MOST_BYTES = 64 * 2**20
+"""Of an answer: 512 vectors of 2,048 numbers have 23 MB as text, 2,048 of 3,072 have 34 MB in base64."""
 _SHORTER = 0.75
 _CUTS = 12
 _OF_SIZE = ("token", "too long", "too large", "length", "exceed")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieval.errors import Fatal
+from retrieval.network import bounded_answers
 
 if TYPE_CHECKING:
     import httpx
@@ -53,11 +54,16 @@ def quiet(*loggers: str) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def httpx_client(verify: ssl.SSLContext, *, seconds: float, **more: Any) -> httpx.Client:
-    """Safe to share between threads. `seconds`: without a byte; `more`: of httpx.Client, such as headers."""
+def httpx_client(verify: ssl.SSLContext, *, seconds: float, most: int | None = None, **more: Any) -> httpx.Client:
+    """Safe to share between threads. `seconds`: without a byte; `more`: of httpx.Client, such as headers.
+
+    most: bytes of an answer, which is read whole and whose body may take `seconds` too (`bounded_answers`).
+    """
     import httpx
 
     quiet()
+    if most is not None:
+        more["transport"] = bounded_answers.transport(httpx)(verify, most=most)
     return httpx.Client(
         verify=verify, timeout=seconds, trust_env=False, follow_redirects=False, cookies=no_cookies(), **more
     )

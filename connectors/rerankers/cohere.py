@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors import cohere_sdk
 from connectors.cohere_sdk import TITLE
 from connectors.http.responses import late, unreached, unreadable
-from connectors.rerankers.vendor import VendorReranker, pairs, understand
+from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, pairs, understand
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -25,7 +25,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     import httpx
     from cohere.core.api_error import ApiError
 
-    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS)
+    client, web = cohere_sdk.opened(config["apiKey"], settings, seconds=SECONDS, most=MOST_BYTES)
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         try:

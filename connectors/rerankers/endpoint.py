@@ -18,7 +18,7 @@ import httpx
 from connectors.http import sessions
 from connectors.http.responses import reached, unreadable
 from connectors.http.retries import Passing
-from connectors.rerankers.vendor import VendorReranker, pairs, understand
+from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, pairs, understand
 from retrieval.errors import Fatal
 from retrieval.network import fetch_guard
 from retrieval.network.fetch_guard import Blocked, Guard
@@ -33,7 +33,6 @@ SECONDS: Final = 10.0
 BATCH: Final = 32
 """Texts a request: what text-embeddings-inference takes unless its operator allows more."""
 _OTHER_FORM: Final = frozenset({400, 422})
-_MOST_BYTES: Final = 1_000_000
 
 Form = Literal["texts", "documents"]
 
@@ -47,7 +46,7 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     if key := config.get("apiKey"):
         headers["Authorization"] = f"Bearer {key}"
     guarded = fetch_guard.guard(settings)
-    way = Transport(guarded, most=_MOST_BYTES)
+    way = Transport(guarded, most=MOST_BYTES)
     client = sessions.httpx_client(sessions.trust(None, "ENDPOINT"), seconds=SECONDS, transport=way, headers=headers)
     asker = _Asker(client, url, config.get("model"), guarded)
     return VendorReranker(title=TITLE, ask=asker.ask, batch=BATCH, calls=4, logits=True, close=client.close)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.http import sessions
 from connectors.http.responses import reached, unreadable
-from connectors.rerankers.vendor import VendorReranker, pairs, understand
+from connectors.rerankers.vendor import MOST_BYTES, VendorReranker, pairs, understand
 
 if TYPE_CHECKING:
     from retrieval.ports import Reranker
@@ -24,7 +24,8 @@ def make(config: Mapping[str, Any], settings: Settings) -> Reranker:
     endpoint = settings.endpoints.get(PROVIDER)
     base = sessions.base_url(endpoint, BASE_URL)
     headers = {"Authorization": f"Bearer {config['apiKey']}", "Accept": "application/json"}
-    client = sessions.httpx_client(sessions.trust(endpoint, PROVIDER), seconds=SECONDS, headers=headers)
+    verify = sessions.trust(endpoint, PROVIDER)
+    client = sessions.httpx_client(verify, seconds=SECONDS, most=MOST_BYTES, headers=headers)
 
     def ask(query: str, texts: Sequence[str], seconds: float) -> list[tuple[int, float]]:
         body = {"model": config["model"], "query": query, "documents": list(texts), "return_documents": False}

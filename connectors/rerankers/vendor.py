@@ -17,6 +17,8 @@ Ask = Callable[[str, Sequence[str], float], "list[tuple[int, float]]"]
 
 KEY_FIELD = "rerankConfig.apiKey"
 CHECK_SECONDS = 4.0
+MOST_BYTES = 1_000_000
+"""Of an answer: a number and a score for each of 200 texts have 20 kB."""
 _SLACK = 0.01
 """So far outside of [0, 1] a score is a rounding error; further, it is a logit."""
 

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import httpcore
 import httpx
 
+from retrieval.network.bounded_answers import bounded
 from retrieval.network.fetch_guard import Guard, in_turn
 
 _ends: ContextVar[float | None] = ContextVar("ends", default=None)
@@ -40,8 +41,7 @@ def _trusted() -> ssl.SSLContext:
 class Transport(httpx.HTTPTransport):
     """httpx offers no way to name the network backend, so the pool is ours; everything else stays its own.
 
-    most: bytes that an answer may have. Such answers are asked for as they are, and come in no other form: a few
-    kilobytes can be packed gigabytes, which httpx would unpack in one go. DecodingError for what is larger or packed.
+    most: bytes of an answer (`retrieval.network.bounded_answers`). DecodingError for what is larger or packed.
     """
 
     def __init__(
@@ -69,31 +69,7 @@ class Transport(httpx.HTTPTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self._most is None:
             return super().handle_request(request)
-        request.headers["Accept-Encoding"] = "identity"
-        answer = super().handle_request(request)
-        if answer.headers.get("Content-Encoding", "").strip().lower() not in {"", "identity"}:
-            answer.close()
-            raise httpx.DecodingError("The answer is packed, which was not asked for.", request=request)
-        answer.stream = _Bounded(answer.stream, self._most, request)
-        return answer
-
-
-class _Bounded(httpx.SyncByteStream):
-    """What an answer holds, up to a number of bytes."""
-
-    def __init__(self, inner: Any, most: int, request: httpx.Request) -> None:
-        self._inner, self._most, self._request = inner, most, request
-
-    def __iter__(self) -> Iterator[bytes]:
-        left = self._most
-        for part in self._inner:
-            left -= len(part)
-            if left < 0:
-                raise httpx.DecodingError("The answer is too large.", request=self._request)
-            yield part
-
-    def close(self) -> None:
-        self._inner.close()
+        return cast("httpx.Response", bounded(httpx, super().handle_request, request, most=self._most))
 
 
 class Backend(httpcore.NetworkBackend):

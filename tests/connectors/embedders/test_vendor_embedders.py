@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -74,6 +75,21 @@ def test_one_unit_vector_a_text_in_order(vendor):
         due = np.array(embedding_server.vector(texts[number], embedder.dimensions))
         assert float(vectors[number] @ (due / np.linalg.norm(due))) > 0.9999
     assert [len(request) for request in sorted(vendor.inputs, key=len)] == [5, TEXTS[vendor.name]]
+
+
+@pytest.mark.decision("H540")
+def test_no_answer_fills_the_memory_with_little(vendor, impatient):
+    """150 MB of blanks are less than a kilobyte where they are packed twice."""
+    vendor.always = [faults.packed(b" " * 150_000_000)]
+    embedder = made(vendor)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Retryable):
+            embedder.embed(["a text"], "query")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 10_000_000
 
 
 def test_no_text_is_no_request_and_an_empty_one_is_no_trouble(vendor):
