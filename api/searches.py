@@ -23,7 +23,7 @@ from retrieval.namespaces import namespaces
 from retrieval.namespaces.namespaces import NamespaceConfig
 from retrieval.ports import Scope
 from retrieval.principals import Viewer
-from retrieval.search import languages, reranking, search, shaping, words
+from retrieval.search import notes, reranking, search, shaping
 from retrieval.search import why as reasons
 from retrieval.search.reranking import Rerank
 from retrieval.search.search import Hit, Query
@@ -73,12 +73,6 @@ async def answer(call: Call[Any, Any], request: Request) -> SearchData:
     query, size = _widened(request, request.to_values())
     spaces = await opened(call, Where(namespace_id=request.namespace_id, namespace_ids=request.namespace_ids))
     return await _answer(call.services, spaces, request, query, size)
-
-
-def says_little(services: Services, request: Request) -> bool:
-    """Whether a query has stop words alone, of which few are indexed (H443)."""
-    language = languages.configuration(languages.detect(request.query), services.settings.keyword_language)
-    return words.only_stop_words(request.query, language)
 
 
 async def opened(call: Call[Any, Any], where: Where) -> list[Space]:
@@ -184,7 +178,19 @@ async def _answer(
         data.reranked = reranked
     if request.explain:
         data.timings = SearchTimings.of(_summed(parts))
+    if not data.results and query.keyword_weight > 0 and await _says_little(services, spaces, query.text):
+        data.note = f"Nothing was found: {notes.STOP_WORDS_ALONE}"
     return data
+
+
+async def _says_little(services: Services, spaces: Sequence[Space], text: str) -> bool:
+    """Whether a query has stop words alone, of which few are indexed (H443)."""
+    usual = services.settings.keyword_language
+
+    def any_of_them() -> bool:
+        return any(notes.stop_words_alone(services.db, space.scope, text, usual) for space in spaces)
+
+    return await services.in_thread(any_of_them)
 
 
 async def _reread(

@@ -47,7 +47,7 @@ async def search(inner: Inner, given: dict[str, Any]) -> Done:
     data = (await inner.ask("POST", path, body=asked))["data"]
     results = [{**one, "url": await inner.link(one["document"]["id"])} for one in data["results"]]
     shown = [_hit(number, one) for number, one in enumerate(results, start=1)]
-    return Done({**data, "results": results}, "\n\n".join(shown) or "Nothing was found.")
+    return Done({**data, "results": results}, "\n\n".join(shown) or data.get("note") or "Nothing was found.")
 
 
 async def read_document(inner: Inner, given: dict[str, Any]) -> Done:

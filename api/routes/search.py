@@ -16,10 +16,6 @@ from retrieval.errors import ErrorCode, ServiceError
 
 _INVALID = ErrorCode.INVALID_SEARCH_REQUEST
 _DONE = "Search completed successfully"
-_SAYS_LITTLE = (
-    "Nothing was found: the query holds stop words alone. They are looked for as names (WHO, The Who), in short texts,"
-    " and where five of them stand in a row."
-)
 _operation = partial(operation, "POST", tag="Search", invalid=_INVALID, failed=ErrorCode.SEARCH_FAILED)
 _EXAMPLE = {
     "query": "How do I open the cover?",
@@ -59,8 +55,7 @@ async def semantic_search(call: Call[SearchRequest, None]) -> SearchAnswer:
 async def hybrid_search(call: Call[HybridSearchRequest, None]) -> SearchAnswer:
     """The score is the weighted sum of cosine similarity and normalised BM25, each between 0 and 1."""
     data = await searches.answer(call, call.body)
-    nothing = not data.results and searches.says_little(call.services, call.body)
-    return SearchAnswer(message=_SAYS_LITTLE if nothing else _DONE, data=data)
+    return SearchAnswer(message=data.note or _DONE, data=data)
 
 
 @_operation(
@@ -95,7 +90,7 @@ async def batch_search(call: Call[SearchBatchRequest, None]) -> SearchBatchAnswe
             except Exception as error:  # noqa: BLE001 - each query answers for itself
                 info = errors.info(errors.understand(error, failed=ErrorCode.SEARCH_FAILED))
                 return SearchBatchResult(error=info)
-            return SearchBatchResult(found.results, found.timings, found.reranked)
+            return SearchBatchResult(found.results, found.timings, found.reranked, found.note)
 
     results = await asyncio.gather(*(one(bytes(query)) for query in call.body.queries))
     return SearchBatchAnswer(message=_DONE, data=SearchBatchData(list(results)))

@@ -268,6 +268,8 @@ class SearchData(Struct):
     timings: SearchTimings | UnsetType = UNSET
     reranked: bool | UnsetType = UNSET
     """Whether the reranker made this order; absent where it was not to be asked."""
+    note: str | UnsetType = UNSET
+    """Why nothing was found, where that can be told: the query has stop words alone."""
 
 
 class SearchAnswer(Answer, kw_only=True):

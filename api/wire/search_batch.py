@@ -47,6 +47,7 @@ class SearchBatchResult(Struct, omit_defaults=True):
     results: list[SearchResult] | UnsetType = UNSET
     timings: SearchTimings | UnsetType = UNSET
     reranked: bool | UnsetType = UNSET
+    note: str | UnsetType = UNSET
     error: ErrorInfo | UnsetType = UNSET
 
 

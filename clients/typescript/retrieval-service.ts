@@ -3388,6 +3388,7 @@ export interface components {
             timings?: components["schemas"]["SearchTimings"];
             /** @description Whether the reranker made this order; absent where it was not asked. */
             reranked?: boolean;
+            note?: string;
         };
         /**
          * SearchResult
@@ -3796,6 +3797,7 @@ export interface components {
             timings?: components["schemas"]["SearchTimings"];
             /** @description Whether the reranker made this order; absent where it was not asked. */
             reranked?: boolean;
+            note?: string;
             /** @description What is wrong. */
             error?: components["schemas"]["ErrorInfo"];
         };

@@ -17,7 +17,7 @@ from retrieval.database.database import Database, Row
 from retrieval.errors import ErrorCode, ServiceError
 from retrieval.filters import DocumentFilter
 from retrieval.ports import Embedder, Scope, VectorStore
-from retrieval.search import bm25, languages, search, words
+from retrieval.search import bm25, languages, notes, search, words
 from retrieval.search.hydration import literal, rank_of
 from retrieval.search.ranking import rank
 from retrieval.search.search import Hit, Query
@@ -129,7 +129,9 @@ def explain(
     reasons = [] if shown else _hiding(db, row, query, parts)
     if not shown and not reasons:
         place = _place(find(replace(asked, top_k=DEEP, threshold=0.0, shape=aged)), row["id"])
-        reasons = [_too_weak(query, best, hits, place)]
+        alone = best is None and notes.stop_words_alone(db, scope, query.text, language)
+        told = f"None of its chunks was looked at: {notes.STOP_WORDS_ALONE}"
+        reasons = [Reason("RANK", told) if alone else _too_weak(query, best, hits, place)]
     chunk = None if best is None else _chunk(db, row, best)
     with db.transaction() as connection:
         keyword_rank = None if chunk is None else _keyword_rank(connection, row, query, language, chunk)

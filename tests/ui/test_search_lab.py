@@ -93,6 +93,15 @@ def test_back_restores_the_filter_that_was_before(app, org, space):
     assert address(seen, "filter") is None
 
 
+@pytest.mark.decision("H541")
+def test_stop_words_alone_are_told_where_nothing_is_found(app, org, space):
+    seen = app(org.api_key, "search", namespace=space, q="where it is", columns="keyword")
+    assert "stop words alone" in shown(seen)
+    seen = app(org.api_key, "search", namespace=space, q="zebras", columns="keyword")
+    assert "stop words alone" not in shown(seen)
+    assert "Nothing found" in shown(seen)
+
+
 def test_filters_are_chosen_from_values_with_their_counts(app, org, space):
     seen = app(org.api_key, "search", namespace=space, q="seal owls", columns="keyword")
     seen.session_state["lab_filters"] = True

@@ -31,7 +31,7 @@ _ALIKE = str.maketrans("ةىیکہ", "هييكه")
 
 def show(who: session.Person, wanted: Wanted, found: dict[str, Json], nothing: str) -> None:
     """A column a search; an arrow says how far a hit stands from its place in the first column. `nothing`: what a
-    column without a hit advises."""
+    column without a hit advises, unless the answer tells why it has none."""
     st.html(STYLE)
     chosen = search_judging.choose(who, wanted)
     first = next(iter(found))
@@ -43,7 +43,7 @@ def show(who: session.Person, wanted: Wanted, found: dict[str, Json], nothing: s
                 st.header(MODES[mode])
                 st.caption(_told(data))
                 if not data["results"]:
-                    st.caption(f"Nothing found. {nothing}")
+                    st.caption(data.get("note") or f"Nothing found. {nothing}")
                 for rank, hit in enumerate(data["results"], 1):
                     move = "" if mode == first else _move(places.get(chunk(hit)), rank)
                     with st.container(border=True, gap="small"):

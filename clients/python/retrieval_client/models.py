@@ -597,7 +597,8 @@ class SearchData(Record):
     results: list[SearchResult]
     timings: SearchTimings | None
     reranked: bool | None
-    _fields = frozenset(["reranked", "results", "timings"])
+    note: str | None
+    _fields = frozenset(["note", "reranked", "results", "timings"])
     _records: ClassVar[Mapping[str, str]] = {"results": "SearchResult", "timings": "SearchTimings"}
 
 
@@ -771,8 +772,9 @@ class SearchBatchResult(Record):
     results: list[SearchResult] | None
     timings: SearchTimings | None
     reranked: bool | None
+    note: str | None
     error: ErrorInfo | None
-    _fields = frozenset(["error", "reranked", "results", "timings"])
+    _fields = frozenset(["error", "note", "reranked", "results", "timings"])
     _records: ClassVar[Mapping[str, str]] = {
         "results": "SearchResult",
         "timings": "SearchTimings",

@@ -81,6 +81,19 @@ def test_the_official_client_searches_and_gets_spans_and_links(org, filled, mode
     assert document in found.content[0].text
 
 
+@pytest.mark.decision("H541")
+def test_stop_words_alone_are_told_to_a_model(org):
+    space = org.namespace()
+    Library(org.db, Scope(org.id, space, ""), None).put(
+        ["It is where the seals were counted" + " along the rocks" * 20]
+    )
+    given = {"namespaceId": space, "query": "where it is", "hybridConfig": WORDS}
+    found = ask(org, "search", given)
+    assert "stop words alone" in found.content[0].text
+    assert "stop words alone" in found.structured_content["note"]
+    assert ask(org, "search", {**given, "query": "whales"}).content[0].text == "Nothing was found."
+
+
 @pytest.mark.decision("D76")
 @pytest.mark.decision("H233")
 def test_a_key_sees_the_tools_that_it_may_use(org, filled):

@@ -145,13 +145,36 @@ def test_a_query_of_a_batch_fails_alone_whatever_is_wrong_with_it(org, filled, o
         assert_error(org.client.post("/v1/search/batch", json=asked), 404, "NAMESPACE_NOT_FOUND")
 
 
-@pytest.mark.decision("H443")
+PROSE = "It is where the seals are that were counted" + " along the rocks of the coast" * 9
+
+
+@pytest.mark.decision("H443", "H541")
 def test_a_search_by_stop_words_alone_says_why_it_finds_nothing(org, filled):
-    space = filled(["It is where the seals are that were counted" + " along the rocks of the coast" * 9])
-    for query, said in (("where it is", True), ("the whales", False), ("the seals", False)):
+    space = filled([PROSE])
+    queries = {"where it is": True, "the whales": False, "the seals": False}
+    for query, said in queries.items():
         body = {"namespaceId": space, "query": query, "hybridConfig": WORDS}
         answer = org.client.post("/v1/search/hybrid", json=body).json()
         assert ("stop words alone" in answer["message"]) is said, query
+        assert ("stop words alone" in answer["data"].get("note", "")) is said, query
+    asked = {"namespaceId": space, "queries": [{"query": query, "hybridConfig": WORDS} for query in queries]}
+    batch = org.client.post("/v1/search/batch", json=asked).json()["data"]["results"]
+    assert ["stop words alone" in one.get("note", "") for one in batch] == list(queries.values())
+    grouped = {"namespaceIds": [space, filled(["the whales"])], "query": "where it is", "groupBy": "document"}
+    answer = org.client.post("/v1/search/hybrid", json={**grouped, "hybridConfig": WORDS}).json()
+    assert "stop words alone" in answer["data"]["note"]
+
+
+@pytest.mark.decision("H541")
+def test_stop_words_are_those_of_the_documents_language(org):
+    """`ohne sie` is no English, and too short for its language to be found out."""
+    space = org.namespace()
+    library = Library(org.db, Scope(org.id, space, ""), None)
+    library.put(["Die Robben wurden an der Küste gezählt, und ohne sie bliebe das Meer leer und still. " * 4])
+    body = {"namespaceId": space, "query": "ohne sie", "hybridConfig": WORDS}
+    assert "stop words alone" in org.client.post("/v1/search/hybrid", json=body).json()["data"]["note"]
+    body["query"] = "ohne Wale"
+    assert "note" not in org.client.post("/v1/search/hybrid", json=body).json()["data"]
 
 
 @pytest.mark.decision("H212")

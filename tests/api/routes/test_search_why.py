@@ -91,3 +91,13 @@ def test_an_unknown_document_is_not_found(org, library, organization):
         assert_error(answer, 404, "DOCUMENTS_NOT_FOUND")
     for named in ({}, {"documentId": mine, "externalId": "mine"}, {"documentId": 5}, {"documentId": None}):
         assert_error(org.client.post("/v1/search/why", json={**asked, **named}), 400, "INVALID_SEARCH_REQUEST")
+
+
+@pytest.mark.decision("H541")
+def test_stop_words_alone_are_named_as_the_reason(org, library):
+    """The document holds them; it was not looked at for them."""
+    prose = library.put(["It is where the seals were counted" + " along the rocks" * 20])
+    (reason,) = why(org, library, prose, query="where it is")["reasons"]
+    assert (reason["kind"], "stop words alone" in reason["detail"]) == ("RANK", True)
+    (reason,) = why(org, library, prose, query="whales")["reasons"]
+    assert reason["detail"] == "None of its chunks holds a word of the query."
