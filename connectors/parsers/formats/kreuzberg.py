@@ -13,7 +13,7 @@ import kreuzberg
 from connectors.parsers.detect import file_types, ole, plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.formats import archives as members
-from connectors.parsers.formats import eml, eml_repair, msg, office_notes, opendocument
+from connectors.parsers.formats import docx_repair, eml, eml_repair, msg, office_notes, opendocument
 from connectors.parsers.messages import ONLY_PICTURES, Packed, Reply, Task
 from connectors.parsers.pdf import images, page_ranges, pages, text_layer
 from connectors.parsers.text import properties, verbatim, xml
@@ -75,10 +75,10 @@ def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
 
 def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply:
     """`window`: of a longer file, and so without text, perhaps."""
-    result = _extracted(kind, path)
+    result = _extracted(kind, docx_repair.readable(path) if kind is file_types.DOCX else path)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
-    text = tidied(result.content + _furniture(result, kind))
+    text = tidied(docx_repair.restored(result.content + _furniture(result, kind)))
     if more := office_notes.beside(kind, path, text):
         text = f"{text.rstrip()}{more}\n"
     if kind is file_types.HTML:
