@@ -1,5 +1,6 @@
 """The migrations lead to exactly the schema that the tables define."""
 
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
@@ -8,9 +9,16 @@ from sqlmodel import SQLModel
 import retrieval.database.schema  # noqa: F401  (fills SQLModel.metadata)
 
 
-def test_migrations_and_tables_agree(database_url):
-    engine = create_engine("postgresql+psycopg" + database_url[database_url.index(":") :])
+@pytest.fixture
+def tables(fresh_database):
+    """A connection to a database of its own: in the tests' shared one, vector stores build indexes for large scopes."""
+    url = fresh_database("as_migrated")
+    engine = create_engine("postgresql+psycopg" + url[url.index(":") :])
     with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, SQLModel.metadata) == []
+        yield connection
     engine.dispose()
+
+
+def test_migrations_and_tables_agree(tables):
+    context = MigrationContext.configure(tables, opts={"compare_type": True})
+    assert compare_metadata(context, SQLModel.metadata) == []
