@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 import structlog
 
 from api.services import Services
-from retrieval.errors import ErrorCode, Fatal, ServiceError, StepError
+from retrieval.errors import ErrorCode, Fatal, Retryable, ServiceError, StepError
 from retrieval.namespaces.namespaces import (
     EMBEDDING_MODEL,
     FILE_STORAGE,
@@ -25,6 +25,8 @@ SECONDS = 5.0
 """How long a vendor may take to answer."""
 PREPARING_SECONDS = 60.0
 """How long a port may take to be made: on a fresh process its vendor's SDK is imported."""
+_OWN = {FILE_STORAGE: "LOCAL", VECTOR_STORAGE: "PGVECTOR", EMBEDDING_MODEL: "LOCAL", RERANKER: "LOCAL"}
+"""By area, what is the service's own: no config is at fault where that is too busy."""
 
 
 async def check(services: Services, namespace: NamespaceConfig, changed: Collection[str]) -> None:
@@ -33,7 +35,8 @@ async def check(services: Services, namespace: NamespaceConfig, changed: Collect
         return
     probes = _probes(services, namespace)
     outcomes = await asyncio.gather(
-        *(_probe(services, area, *probes[area]) for area in probes if area in changed), return_exceptions=True
+        *(_probe(services, area, *probes[area], is_own=_is_own(namespace, area)) for area in probes if area in changed),
+        return_exceptions=True,
     )
     for outcome in outcomes:
         if outcome is not None:
@@ -44,26 +47,46 @@ _PREPARING = threading.Lock()
 """SDKs are imported one after another: some fail where two threads import what both need."""
 
 
-async def _probe(services: Services, area: str, code: ErrorCode, prepare: Callable[[], Callable[[], None]]) -> None:
+async def _probe(
+    services: Services, area: str, code: ErrorCode, prepare: Callable[[], Callable[[], None]], *, is_own: bool
+) -> None:
     """A port is made first, which may import its vendor's SDK: that is our time, and no answer of the vendor's."""
     loop = asyncio.get_running_loop()
+    asked = False
     try:
         async with asyncio.timeout(SECONDS) as clock:
 
             def probe() -> None:
+                nonlocal asked
                 loop.call_soon_threadsafe(_give, clock, PREPARING_SECONDS)
                 with _PREPARING:
                     check = prepare()
+                asked = not is_own
                 loop.call_soon_threadsafe(_give, clock, SECONDS)
                 check()
 
             await services.probing.run(probe)
     except TimeoutError as error:
+        if not asked:
+            raise _too_busy(area) from error
         said = f"{area} could not be verified: no answer within {SECONDS:.0f} seconds. Correct it, or try again."
         raise _refused(code, area, said, "timeout") from error
     except StepError as error:
+        if is_own and isinstance(error, Retryable):
+            raise _too_busy(area) from error
         field = _field(area, error)
         raise _refused(code, field, f"{field} could not be verified: {error}", "check_failed") from error
+
+
+def _is_own(namespace: NamespaceConfig, area: str) -> bool:
+    config = namespace.configs().get(area) or {}
+    return config.get("provider", config.get("type")) == _OWN[area]
+
+
+def _too_busy(area: str) -> ServiceError:
+    log.warning("namespace.not_checked", field=area)
+    said = f"The service is too busy to verify {area} right now. Nothing is wrong with it: try again in a moment."
+    return ServiceError(ErrorCode.SERVICE_UNAVAILABLE, said, field=area, reason="check_postponed")
 
 
 def _give(clock: asyncio.Timeout, seconds: float) -> None:

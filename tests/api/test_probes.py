@@ -19,6 +19,19 @@ from retrieval.namespaces import validation
 from retrieval.settings import Settings
 from tests.api.support import EMBEDDED, Organization, assert_error, client_of, serve
 
+VENDORS = {
+    "fileStorageConfig": {
+        "type": "S3_COMPATIBLE",
+        "bucket": "papers",
+        "region": "eu-central-1",
+        "endpoint": "https://s3.example.com",
+        "credentials": {"accessKeyId": "a", "secretAccessKey": "s"},
+    },
+    "vectorStorageConfig": {"provider": "PINECONE", "apiKey": "k", "indexHost": "https://i.example.com"},
+    "embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"},
+}
+"""Of others: what they do not answer is no fault of the service's."""
+
 
 class Port:
     """Stands in for a vendor: its check does what the test says."""
@@ -58,9 +71,9 @@ def ports(monkeypatch):
     module.vectors = lambda *_: board.port("vectors")
     module.model = lambda *_: board.port("model")
     monkeypatch.setitem(sys.modules, "probed_ports", module)
-    monkeypatch.setattr(registry, "FILE_STORES", {"LOCAL": "probed_ports:files"})
-    monkeypatch.setattr(registry, "VECTOR_STORES", {"PGVECTOR": "probed_ports:vectors"})
-    monkeypatch.setattr(registry, "EMBEDDERS", {"LOCAL": "probed_ports:model"})
+    monkeypatch.setattr(registry, "FILE_STORES", dict.fromkeys(("LOCAL", "S3_COMPATIBLE"), "probed_ports:files"))
+    monkeypatch.setattr(registry, "VECTOR_STORES", dict.fromkeys(("PGVECTOR", "PINECONE"), "probed_ports:vectors"))
+    monkeypatch.setattr(registry, "EMBEDDERS", dict.fromkeys(("LOCAL", "OPENAI"), "probed_ports:model"))
     monkeypatch.setattr(registry, "_made", {})
     return board
 
@@ -101,7 +114,7 @@ def wait_until(true):
 def test_a_failed_check_has_its_areas_code_and_leaves_nothing(probed, ports, port, field, code):
     for error in (Fatal("the key was refused"), Retryable("it is too busy")):
         setattr(ports, port, failing(error))
-        answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED})
+        answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS})
         body = assert_error(answer, 400, code)
         assert body["error"]["details"]["field"] == field
         assert str(error) in body["message"]
@@ -112,7 +125,7 @@ def test_a_failed_check_has_its_areas_code_and_leaves_nothing(probed, ports, por
 @pytest.mark.parametrize("named", ["bucket", "fileStorageConfig.bucket"])
 def test_a_port_may_name_the_field(probed, ports, named):
     ports.files = failing(Fatal("there is no such bucket.", field=named))
-    answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED})
+    answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS})
     body = assert_error(answer, 400, "STORAGE_CONFIG_ERROR")
     assert body["error"]["details"] == {"reason": "check_failed", "field": "fileStorageConfig.bucket"}
     assert body["message"] == "fileStorageConfig.bucket could not be verified: there is no such bucket."
@@ -131,7 +144,7 @@ def test_when_all_hang_it_is_five_seconds_in_all(probed, ports):
     ports.files = ports.vectors = ports.model = released.wait
     try:
         started = time.monotonic()
-        answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED})
+        answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS})
         seconds = time.monotonic() - started
     finally:
         released.set()
@@ -149,18 +162,18 @@ def test_checks_that_hang_keep_no_other_request_waiting(probed, ports):
     try:
         with ThreadPoolExecutor(6) as clients:
             hanging = [
-                clients.submit(probed.client.post, "/v1/namespaces", json={"name": "a", **EMBEDDED}) for _ in range(6)
+                clients.submit(probed.client.post, "/v1/namespaces", json={"name": "a", **VENDORS}) for _ in range(6)
             ]
             wait_until(lambda: len(ports.asked) >= PROBES)
             started = time.monotonic()
             form = {"data": {"namespaceId": space}, "files": {"file": ("a.txt", b"A file.")}}
             assert probed.client.post("/v1/ingest/file", **form).status_code == 200
             assert time.monotonic() - started < 3
-            assert all(one.result().status_code == 400 for one in hanging)
+            assert sorted(one.result().status_code for one in hanging) == 4 * [400] + 2 * [503], "two found no thread"
     finally:
         released.set()
     ports.files = ports.vectors = ports.model = lambda: None
-    assert probed.client.post("/v1/namespaces", json={"name": "after", **EMBEDDED}).status_code == 200
+    assert probed.client.post("/v1/namespaces", json={"name": "after", **VENDORS}).status_code == 200
 
 
 def test_a_call_that_never_ends_keeps_no_process():
@@ -205,7 +218,7 @@ def test_a_check_that_hangs_is_given_up_after_five_seconds(probed, ports):
     ports.model = released.wait
     try:
         started = time.monotonic()
-        answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED})
+        answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS})
         seconds = time.monotonic() - started
     finally:
         released.set()
@@ -231,7 +244,8 @@ def test_a_patch_checks_what_it_changes(probed, ports):
 
 
 @pytest.mark.decision("D43")
-def test_a_model_that_is_not_there_is_the_models_error(probed):
+def test_a_model_that_is_not_there_is_the_models_error(probed, monkeypatch):
+    monkeypatch.setattr(registry, "EMBEDDERS", {"LOCAL": "probed_ports:model"})
     model = {"embeddingModelConfig": {"provider": "OPENAI", "model": "text-embedding-3-small", "apiKey": "k"}}
     answer = probed.client.post("/v1/namespaces", json={"name": "a", **EMBEDDED, **model})
     assert_error(answer, 400, "EMBEDDING_CONFIG_ERROR")
@@ -253,3 +267,40 @@ def test_embedded_values_can_be_switched_off(api_settings, setting, config):
         validation.check_allowed(api_settings.model_copy(update={setting: False}), config)
     assert refused.value.code == ErrorCode.INVALID_NAMESPACE_CONFIG
     assert refused.value.reason == "switched_off"
+
+
+@pytest.mark.decision("H555")
+@pytest.mark.parametrize("area", EMBEDDED)
+def test_a_part_of_the_service_that_is_too_busy_is_no_fault_of_the_config(probed, ports, area):
+    port = {"fileStorageConfig": "files", "vectorStorageConfig": "vectors", "embeddingModelConfig": "model"}[area]
+    released = threading.Event()
+    for outcome in (released.wait, failing(Retryable("The vector store cannot be reached or is busy."))):
+        setattr(ports, port, outcome)
+        answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS, area: EMBEDDED[area]})
+        body = assert_error(answer, 503, "SERVICE_UNAVAILABLE")
+        assert body["error"]["details"] == {"reason": "check_postponed", "field": area}
+        assert f"too busy to verify {area}" in body["message"]
+        assert int(answer.headers["Retry-After"]) > 0
+    released.set()
+    setattr(ports, port, lambda: None)
+    answer = probed.client.post("/v1/namespaces", json={"name": "a", **VENDORS, area: EMBEDDED[area]})
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.decision("H555")
+def test_a_check_that_found_no_thread_says_nothing_of_the_config(probed, ports):
+    """What hangs are other people's buckets; this one was not asked at all."""
+    released = threading.Event()
+    ports.files = ports.vectors = ports.model = released.wait
+    try:
+        with ThreadPoolExecutor(4) as clients:
+            hanging = [
+                clients.submit(probed.client.post, "/v1/namespaces", json={"name": "a", **VENDORS}) for _ in range(4)
+            ]
+            wait_until(lambda: len(ports.asked) == PROBES)
+            answer = probed.client.post("/v1/namespaces", json={"name": "b", **VENDORS})
+            assert all(one.result().status_code == 400 for one in hanging)
+    finally:
+        released.set()
+    assert_error(answer, 503, "SERVICE_UNAVAILABLE")
+    assert len(ports.asked) == PROBES
