@@ -82,7 +82,7 @@ class UpdateWebhook(Struct, rename="camel"):
 class RotateWebhook(Struct, rename="camel"):
     """How the secrets change."""
 
-    overlap_hours: Annotated[float, Meta(ge=0, le=720)] = 24.0
+    overlap_hours: Annotated[float, Meta(ge=0, le=endpoints.OVERLAP_HOURS)] = 24.0
 
 
 class Webhook(Struct, rename="camel", kw_only=True):

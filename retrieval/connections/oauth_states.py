@@ -12,10 +12,13 @@ from retrieval.database.database import Database
 from retrieval.ports import Authorizer, Scope
 from retrieval.security.secrets import KeyRing
 
-INSERT_STATE: LiteralString = """
+MINUTES = 10
+"""For which a state is good."""
+
+INSERT_STATE: LiteralString = f"""
     with expired as (delete from oauth_states where expires_at < now() - interval '1 hour')
     insert into oauth_states (hash, connection_id, connector, verifier, expires_at)
-    values (%(hash)s, %(connection)s, %(connector)s, %(verifier)s, now() + interval '10 minutes')
+    values (%(hash)s, %(connection)s, %(connector)s, %(verifier)s, now() + interval '{MINUTES} minutes')
 """
 _TAKE: LiteralString = """
     update oauth_states s set used_at = now()

@@ -1,7 +1,8 @@
 """What waits by PostgreSQL's clock after that went back: it waits for no moment that is later than any of its kind.
 
-Each begins to wait anew: nothing is late by more than it waits at all, and nothing is done early. Leases of batches
-and breakers are set right by whoever looks at them (`batches.open_batches`, `breakers.set_right`).
+What is valid for a time is so for no longer than any of its kind. Each begins anew: nothing is late by more than it
+waits at all, and nothing is done early. Leases of batches and breakers are set right by whoever looks at them
+(`batches.open_batches`, `breakers.set_right`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import LiteralString
 import structlog
 
 from retrieval import settings
+from retrieval.connections import oauth_states
 from retrieval.database.database import Database
 from retrieval.evaluations import runs
 from retrieval.jobs import batches, breakers
 from retrieval.maintenance.moving import frame
-from retrieval.webhooks import sending
+from retrieval.webhooks import endpoints, sending
 
 log = structlog.get_logger()
 
@@ -69,6 +71,16 @@ _WEBHOOKS: LiteralString = (
     "update webhooks set created_at = now() - interval '1 minute' where created_at > now() + " + _MARGIN
 )
 """They hear of what happens from then on; until here of all that is published (`publishing`)."""
+_STATES: LiteralString = (
+    "update oauth_states set expires_at = now() + make_interval(mins => %(state)s)"
+    " where expires_at > now() + make_interval(mins => %(state)s) + " + _MARGIN
+)
+_ANSWERS: LiteralString = "update idempotent_answers set created_at = now() where created_at > now() + " + _MARGIN
+_SECRETS: LiteralString = (
+    "update webhooks set previous_until = now() + make_interval(hours => %(overlap)s)"
+    " where previous_until > now() + make_interval(hours => %(overlap)s) + " + _MARGIN
+)
+"""How long one was to count stands nowhere: it is known to be too long only beyond what may be asked for."""
 
 
 class Watch:
@@ -102,7 +114,10 @@ def set_right(db: Database) -> None:
         "held": runs.LEASE_SECONDS,
         "asked": runs.START_SECONDS,
         "latest": batches.LATEST * settings.load().lease_seconds + 60,
+        "state": oauth_states.MINUTES,
+        "overlap": endpoints.OVERLAP_HOURS,
     }
-    for statement in (_SWEEPS, _DELIVERIES, _EVALUATIONS, _CLOSED, _BREAKERS, _WEBHOOKS):
+    waiting = (_SWEEPS, _DELIVERIES, _EVALUATIONS, _CLOSED, _BREAKERS, _WEBHOOKS)
+    for statement in (*waiting, _STATES, _ANSWERS, _SECRETS):
         db.rows(statement, values)
     breakers.set_right(db)

@@ -18,6 +18,8 @@ from retrieval.webhooks import signatures
 
 MOST = 50
 """Webhooks of an organization."""
+OVERLAP_HOURS = 720
+"""For which a former secret may count at most."""
 UNSET = "\x00"
 """For `change`: leave the description as it is."""
 

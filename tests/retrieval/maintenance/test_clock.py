@@ -211,6 +211,48 @@ def test_a_dispatcher_finds_out(db, partition, monkeypatch):
     assert waits() > SOON
 
 
+@pytest.mark.decision("H556")
+def test_what_is_valid_for_a_time_is_so_for_no_longer_than_its_kind(db, library, new_scope):
+    """An idempotency key, a sign-in at a vendor, a webhook's former secret."""
+    made = {"key": ids.webhook_id(), "hash": ids.webhook_id().encode(), "connection": ids.connection_id()}
+    made |= {"partition": library.partition, "o": library.scope.organization, "hook": ids.webhook_id()}
+    db.rows(
+        "insert into idempotent_answers (caller, key, request_hash, sealed) values ('c', %(key)s, '', '')",
+        made,
+    )
+    db.rows(
+        "insert into connections (id, partition_id, connector, name)"
+        " values (%(connection)s, %(partition)s, 'NOTION', 'n')",
+        made,
+    )
+    db.rows(
+        "insert into oauth_states (hash, connection_id, connector, expires_at)"
+        " values (%(hash)s, %(connection)s, 'NOTION', now() + interval '10 minutes')",
+        made,
+    )
+    db.rows(
+        "insert into webhooks (id, organization_id, url, events, secret, previous, previous_until)"
+        " values (%(hook)s, %(o)s, 'x', '{}', '', '', now() + interval '30 days')",
+        made,
+    )
+
+    def left():
+        return (
+            seconds(db, "idempotent_answers", "created_at", key=made["key"]),
+            seconds(db, "oauth_states", "expires_at", hash=made["hash"]),
+            seconds(db, "webhooks", "previous_until", id=made["hook"]),
+        )
+
+    fresh = (0, 600, 30 * 86_400)
+    clock.set_right(db)
+    assert left() == pytest.approx(fresh, abs=5), "all is well"
+    back(db, "idempotent_answers", ["created_at"], "key = %(key)s", key=made["key"])
+    back(db, "oauth_states", ["expires_at"], "hash = %(hash)s", hash=made["hash"])
+    back(db, "webhooks", ["previous_until"], "id = %(id)s", id=made["hook"])
+    clock.set_right(db)
+    assert left() == pytest.approx(fresh, abs=5)
+
+
 NOW = datetime.now(UTC)
 
 
