@@ -1,6 +1,6 @@
 """Readiness of each role: its conditions, with a sentence for each that fails.
 
-- every role: the database answers and has the schema of this version;
+- every role: the database answers and has the schema of this version, or of a newer one, where it may go on;
 - api, worker, dispatcher: the folder of LOCAL file storage is the service's own, writable, and has room;
 - dispatcher: its loops succeed; api, unless it is asked about requests alone: accepted work is dispatched.
 
@@ -43,9 +43,10 @@ async def api(db: Database, settings: Settings, *, requests_only: bool = False) 
 
 
 def worker(db: Database, settings: Settings) -> tuple[str, ...]:
-    """Why a worker of this machine cannot work, but for what Prefect knows of it."""
+    """Why a worker of this machine cannot work, but for what Prefect knows of it. A newer schema is no reason: it goes
+    on beside the processes of the next version until it is ended; an orchestrator would end it before these work."""
     try:
-        if reason := _schema(db.row(_VERSION)):
+        if reason := _schema(db.row(_VERSION), is_newer_fine=True):
             return (reason,)
     except UndefinedTable:
         return (NOT_MIGRATED,)

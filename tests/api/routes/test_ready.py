@@ -13,7 +13,7 @@ from local import ready
 from local.errors import LocalError
 from retrieval import readiness
 from retrieval.database.database import Database
-from retrieval.readiness import Beat, files_folder
+from retrieval.readiness import Beat, files_folder, roles
 from retrieval.readiness.roles import newest_revision
 from retrieval.settings import Settings
 from tests.api import process
@@ -64,6 +64,18 @@ def test_requests_are_served_while_the_next_version_is_about_to_start(at, own_db
     time.sleep(1.1)
     assert ask(**{"for": "requests"}).status_code == 200
     assert ask().status_code == 503
+
+
+@pytest.mark.decision("H558")
+@pytest.mark.parametrize("role", [roles.worker, roles.dispatcher])
+def test_work_goes_on_while_the_next_version_is_about_to_start(at, own_db, role):
+    """What is not ready is ended first in a rolling upgrade, with what it has in hand; and nothing replaces it yet."""
+    configured, _ = at
+    own_db.rows("update alembic_version set version_num = '9999'")
+    assert role(own_db, configured) == ()
+    own_db.rows("update alembic_version set version_num = '0001'")
+    (reason,) = role(own_db, configured)
+    assert "run `retrieval migrate`" in reason
 
 
 def test_a_full_or_foreign_folder_of_files_is_not_ready(at, own_db):
