@@ -3,7 +3,8 @@
 After an update that changes how words are read that is every document once, after a change of `keywordLanguage` every
 one of a namespace. Each transaction moves a few documents from their old terms to their new ones, so that searches find
 them all the while, and a query is read in the former way besides until a scope is done; what is not done when the
-process ends is found again by `documents.keyword_language` and `keyword_version`.
+process ends is found again by `documents.keyword_language` and `keyword_version`. A process of the release before may
+index more of a scope that is done, while both are at work: that is looked for now and then (`reopen`).
 """
 
 from __future__ import annotations
@@ -59,6 +60,21 @@ _DONE: LiteralString = f"""
     update partitions set keyword_state = %(wanted)s
     where id = %(partition)s and not exists (select from documents d where {_OTHERS})
 """
+_REOPEN: LiteralString = f"""
+    update partitions set keyword_state = null
+    where starts_with(coalesce(keyword_state, ''), '{VERSION}:') and id in (
+        select d.partition_id from documents d
+        where d.keyword_version is distinct from {VERSION} and d.deleted_at is null and d.active_generation > 0)
+"""
+"""Reads all documents. What has no words counts too: it gets its version when the scope is gone through."""
+
+
+def reopen(db: Database) -> None:
+    """Have the scopes gone through again, and queries read in the former way meanwhile, that hold what another release
+    has indexed since they were done."""
+    with db.transaction() as connection:
+        connection.execute(UNLIMITED)
+        connection.execute(_REOPEN)
 
 
 def run(db: Database, language: str) -> None:
