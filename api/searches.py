@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 
 import structlog
 
+from api import costs
 from api.operation import Call
 from api.services import Services
 from api.wire.search import HybridSearchRequest, SearchData, SearchRequest, SearchResult, SearchTimings
@@ -106,16 +107,17 @@ async def find(services: Services, space: Space, query: Query, values: Sequence[
 
     def run(config: NamespaceConfig, values: Sequence[float] | None) -> search.SearchResult:
         by_meaning = query.semantic_weight > 0
-        return search.run(
-            services.db,
-            space.scope,
-            query,
-            embedder=registry.embedder(config) if by_meaning else None,
-            vectors=registry.vector_store(config, services.db) if by_meaning else None,
-            language=services.settings.keyword_language,
-            texts=None if query.shape.expansion is None else _texts(config),
-            values=values,
-        )
+        with costs.search(services, query.where):
+            return search.run(
+                services.db,
+                space.scope,
+                query,
+                embedder=registry.embedder(config) if by_meaning else None,
+                vectors=registry.vector_store(config, services.db) if by_meaning else None,
+                language=services.settings.keyword_language,
+                texts=None if query.shape.expansion is None else _texts(config),
+                values=values,
+            )
 
     found = await services.in_thread(run, space.config, values)
     if space.config.changing:  # another model may have taken over while this looked with the old one's numbers
@@ -133,17 +135,18 @@ async def why(call: Call[Any, Any], request: WhyRequest) -> WhyData:
     by_meaning = query.semantic_weight > 0
 
     def explain() -> WhyData:
-        found = reasons.explain(
-            services.db,
-            space.scope,
-            space.seen(query),
-            document=request.document_id,
-            external_id=request.external_id,
-            parts=parts,
-            embedder=registry.embedder(space.config) if by_meaning else None,
-            vectors=registry.vector_store(space.config, services.db) if by_meaning else None,
-            language=services.settings.keyword_language,
-        )
+        with costs.search(services, query.where):
+            found = reasons.explain(
+                services.db,
+                space.scope,
+                space.seen(query),
+                document=request.document_id,
+                external_id=request.external_id,
+                parts=parts,
+                embedder=registry.embedder(space.config) if by_meaning else None,
+                vectors=registry.vector_store(space.config, services.db) if by_meaning else None,
+                language=services.settings.keyword_language,
+            )
         return WhyData.of(found)
 
     return await services.in_thread(explain)

@@ -308,6 +308,9 @@ class Settings(BoundedSettings, BaseSettings):
     """Bytes of memory for each OCR process (at most one for each core); the packaged engine needs about 820 MB."""
     ocr_pages: int = Field(default=2000, ge=1)
     """Pages of one file that are recognised."""
+    search_seconds: float = Field(default=20, gt=0)
+    """Seconds that the database may take for one search, and for each statement of a list of documents that has a
+    condition or facets; beyond them the answer is 503, reason `took_too_long`, and says what to ask less of."""
     keyword_language: Language = "english"
     """PostgreSQL text search configuration of texts that say too little of their language."""
 

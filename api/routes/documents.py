@@ -6,6 +6,7 @@ from functools import partial
 
 from msgspec import UNSET
 
+from api import costs
 from api.operation import Call, operation
 from api.wire.common import Answer
 from api.wire.documents import (
@@ -53,28 +54,29 @@ async def fetch_documents(call: Call[FetchDocuments, None]) -> DocumentsAnswer:
     around = await _surroundings(call, scope)
     page, include = call.body.pagination or Pagination(), call.body.include_config or IncludeConfig()
     place = await call.place(page.cursor or None, scope.namespace, field="pagination.cursor")
-    found = await documents.list_page(call.services.db, scope, where, page.page_size or documents.MOST, place)
-    data = DocumentsData(
-        items_returned=len(found.items),
-        has_next_page=found.cursor is not None,
-        next_cursor=await call.cursor(found.cursor, scope.namespace),
-    )
-    if include.documents is not False:
-        data.documents = [around.show(row) for row in found.items]
-        if include.raw_file_url or include.parsed_text_file_url:
-            signer = await call.services.links.signer()
-            for document, row in zip(data.documents, found.items, strict=True):
-                document.add_links(row, include, signer, call.principal, call.groups)
-    if include.stats_by_source or include.stats_by_status:
-        data.count(await documents.stats(call.services.db, scope, where), include)
-    if include.stats_by_site:
-        counts = await documents.sites(call.services.db, scope, where)
-        data.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]
-    if call.body.facets is not None:
-        found_counts = await facets.count(call.services.db, scope, where, counted)
-        data.facets = {
-            name: [FacetCount(one.value, one.documents) for one in counts] for name, counts in found_counts.items()
-        }
+    async with costs.listing(call.services, where, facets=len(counted)):
+        found = await documents.list_page(call.services.db, scope, where, page.page_size or documents.MOST, place)
+        data = DocumentsData(
+            items_returned=len(found.items),
+            has_next_page=found.cursor is not None,
+            next_cursor=await call.cursor(found.cursor, scope.namespace),
+        )
+        if include.documents is not False:
+            data.documents = [around.show(row) for row in found.items]
+            if include.raw_file_url or include.parsed_text_file_url:
+                signer = await call.services.links.signer()
+                for document, row in zip(data.documents, found.items, strict=True):
+                    document.add_links(row, include, signer, call.principal, call.groups)
+        if include.stats_by_source or include.stats_by_status:
+            data.count(await documents.stats(call.services.db, scope, where), include)
+        if include.stats_by_site:
+            counts = await documents.sites(call.services.db, scope, where)
+            data.stats_by_site = [SiteCount(site, number) for site, number in counts.items()]
+        if call.body.facets is not None:
+            found_counts = await facets.count(call.services.db, scope, where, counted)
+            data.facets = {
+                name: [FacetCount(one.value, one.documents) for one in counts] for name, counts in found_counts.items()
+            }
     return DocumentsAnswer(message="Documents fetched successfully", data=data)
 
 

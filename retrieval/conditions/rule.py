@@ -53,6 +53,17 @@ def restricts(condition: Condition) -> bool:
     return not matches(condition, Nothing())
 
 
+def leaves(condition: Condition) -> int:
+    """How many fields it looks at."""
+    match condition:
+        case All(parts) | AnyOf(parts):
+            return sum(map(leaves, parts))
+        case Not(part):
+            return leaves(part)
+        case Leaf():
+            return 1
+
+
 def matches(condition: Condition, document: Described) -> bool:
     """Whether the condition holds for the document."""
     match condition:

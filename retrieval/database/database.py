@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
-from retrieval.database import halves, lost_hosts
+from retrieval.database import bounds, halves, lost_hosts
 from retrieval.database.sessions import PLANS, ThreadConnection
 from retrieval.database.statements import ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
@@ -145,7 +145,7 @@ class Database:
                 joined.choose_here(wanted)
                 yield joined
             return
-        with self._connections().connection() as connection:
+        with self._taken() as connection:
             connection.choose(wanted)
             yield connection
 
@@ -219,9 +219,19 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[ThreadConnection]:
-        with self._connections().connection() as connection:
+        with self._taken() as connection:
             connection.usual(self._usual)
             yield connection
+
+    @contextmanager
+    def _taken(self) -> Iterator[ThreadConnection]:
+        """A connection of the pool, for as long as the reader may take (`bounds`)."""
+        bound = bounds.current()
+        usual = str(round(self._limits.statement * 1000)) if self._limits else "0"
+        with self._connections().connection() as connection:
+            connection.end_after(bound.milliseconds if bound else usual, usual)
+            with bound() if bound else nullcontext():
+                yield connection
 
     def _connections(self) -> ConnectionPool[ThreadConnection]:
         with self._opening:

@@ -19,6 +19,7 @@ from psycopg.rows import DictRow
 from retrieval.database.statements import ONCE, PLANS_SECONDS
 
 PLANS = "plan_cache_mode"
+STATEMENT = "statement_timeout"
 
 
 class ThreadConnection(Connection[DictRow]):
@@ -45,6 +46,11 @@ class ThreadConnection(Connection[DictRow]):
         """Plan as the pool made it."""
         if self.chosen.get(PLANS, plans) != plans:
             self.choose({PLANS: plans})
+
+    def end_after(self, milliseconds: str, usual: str) -> None:
+        """Each statement from now on ends after so long; `usual`: as the pool made it."""
+        if self.chosen.get(STATEMENT, usual) != milliseconds:
+            self.choose({STATEMENT: milliseconds})
 
     def choose_here(self, settings: Mapping[str, str]) -> None:
         """Until the end of the transaction that is open."""

@@ -1,0 +1,111 @@
+"""What a read may cost the database: it ends in time, and the answer names what was too dear."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import psycopg
+import pytest
+
+from api import costs
+from connectors.vectors.pgvector import PgVectorStore
+from retrieval.database import bounds
+from retrieval.errors import ErrorCode, ServiceError
+from retrieval.filters import parse_search
+from retrieval.ports import Scope
+from tests.api.support import client_of, serve
+from tests.library import Library
+
+WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
+LONG = {"any": [{"field": "metadata.text", "op": "contains", "value": f"{n} seals"} for n in range(7)]}
+pytestmark = pytest.mark.decision("H542")
+
+
+@pytest.fixture(scope="module")
+def impatient(api_settings, api_database, ring):
+    """An API whose searches may take half a second."""
+    with serve(api_settings.model_copy(update={"search_seconds": 0.5}), api_database, ring) as address:
+        yield address
+
+
+@pytest.fixture
+def client(impatient, org):
+    with client_of(impatient, org.api_key) as opened:
+        yield opened
+
+
+@pytest.fixture
+def space(org):
+    space = org.namespace()
+    Library(org.db, Scope(org.id, space, ""), None).put(["owls hunt"], metadata={"text": "3 seals"})
+    return space
+
+
+@contextmanager
+def held(database):
+    """Documents cannot be read: what reads them takes as long as it is allowed to."""
+    with psycopg.connect(database) as connection:
+        connection.execute("lock table documents in access exclusive mode")
+        yield
+
+
+def refused(answer, field, *said):
+    assert answer.status_code == 503, answer.text
+    error = answer.json()["error"]
+    assert (error["code"], error["details"]["reason"]) == ("SERVICE_UNAVAILABLE", "took_too_long")
+    assert error["details"].get("field") == field
+    for words in (*said, "0.5 s"):
+        assert words in error["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/search/hybrid", "/v1/search/why"])
+def test_a_search_that_is_too_dear_names_its_conditions(client, space, api_database, path):
+    body = {"namespaceId": space, "query": "owls", "hybridConfig": WORDS}
+    if path.endswith("why"):
+        body["externalId"] = "none"
+    with held(api_database):
+        refused(client.post(path, json={**body, "filter": {"where": LONG}}), "filter", "7 conditions", "fewer")
+        refused(client.post(path, json=body), None, "Try again")
+    assert client.post("/v1/search/hybrid", json={**body, "filter": {"where": LONG}}).status_code == 200
+
+
+def test_one_query_of_a_batch_is_too_dear_alone(client, space, api_database):
+    asked = {"namespaceId": space, "queries": [{"query": "owls", "hybridConfig": WORDS, "filter": {"where": LONG}}]}
+    with held(api_database):
+        (one,) = client.post("/v1/search/batch", json=asked).json()["data"]["results"]
+    assert (one["error"]["details"]["reason"], one["error"]["details"]["field"]) == ("took_too_long", "filter")
+
+
+def test_a_list_with_conditions_or_facets_ends_in_time(client, space, api_database):
+    body = {"namespaceId": space, "filterConfig": {}, "facets": ["metadata.text", "document.type"]}
+    where = {**body, "facets": [], "filterConfig": {"where": LONG}}
+    with held(api_database):
+        refused(client.post("/v1/documents", json=body), "facets", "2 facets", "fewer")
+        refused(client.post("/v1/documents", json=where), "filterConfig", "7 conditions")
+    assert len(client.post("/v1/documents", json=where).json()["data"]["documents"]) == 1
+    counted = client.post("/v1/documents", json=body).json()["data"]["facets"]["metadata.text"]
+    assert counted == [{"value": "3 seals", "count": 1}]
+
+
+def test_the_vector_store_in_the_same_database_is_bounded_too(org, space, api_database):
+    scope = Scope(org.id, space, "")
+    store = PgVectorStore(org.db, space, 8)
+    Library(org.db, scope, store).put(["seals"], [[1.0] * 8])
+    where = parse_search({"where": LONG}, ErrorCode.INVALID_SEARCH_REQUEST)
+    services = SimpleNamespace(settings=SimpleNamespace(search_seconds=0.5))
+    with held(api_database), pytest.raises(ServiceError) as told, costs.search(services, where):
+        store.query(scope, [1.0] * 8, 10, where)
+    assert (told.value.reason, told.value.field) == ("took_too_long", "filter")
+
+
+def test_many_short_statements_count_together(org):
+    """A search asks again and again while hits are missing."""
+
+    def search() -> None:
+        for _ in range(20):
+            org.db.rows("select pg_sleep(0.1)")
+
+    with bounds.bounded(0.3), pytest.raises(psycopg.errors.QueryCanceled):
+        search()
+    assert org.db.rows("select pg_sleep(0.4)"), "others are not bounded by it"
