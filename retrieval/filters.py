@@ -292,7 +292,10 @@ def _key(key: object, code: ErrorCode, where: str) -> str:
     if not isinstance(key, str) or not storable(key):
         raise ServiceError(code, "A metadata key must be a string without NUL characters.", field=where)
     if key.startswith("$"):
-        raise ServiceError(code, "A metadata key must not start with `$`: there are no operators.", field=where)
+        message = (
+            f"A metadata key must not start with `$`: there are no operators. A condition finds it: metadata.{key}"
+        )
+        raise ServiceError(code, message, field=where)
     return key
 
 

@@ -82,8 +82,8 @@ class _Parser:
         """A field by its name."""
         if isinstance(name, str) and name.startswith("metadata."):
             key = name.removeprefix("metadata.")
-            if not storable(key) or key.startswith("$"):
-                self._refuse("A metadata key must not start with `$` or hold a NUL character.", place)
+            if not storable(key):
+                self._refuse("A metadata key must not hold a NUL character.", place)
             return Field(key, is_metadata=True)
         known = name.removeprefix("document.") if isinstance(name, str) and name.startswith("document.") else ""
         if known not in FIELDS:

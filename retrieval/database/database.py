@@ -17,7 +17,7 @@ from psycopg import AsyncConnection, Connection, OperationalError, errors
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
-from retrieval.database import bounds, halves, lost_hosts
+from retrieval.database import bounds, halves, json_numbers, lost_hosts
 from retrieval.database.sessions import PLANS, ThreadConnection
 from retrieval.database.statements import ONCE, LoopConnection, PlanMode, StatementPool, can_be_read
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 halves.register()
+json_numbers.register()
 
 Row = DictRow
 Params = dict[str, Any]

@@ -270,7 +270,35 @@ def test_a_facet_answers_its_fifty_most_frequent_values(org, space):
     assert {"value": True, "count": 2} in counts
 
 
+@pytest.mark.decision("H543")
+@pytest.mark.parametrize("key", ["$ref", "$", "$or", "$metadata"])
+def test_a_key_that_starts_with_a_dollar_is_found_by_a_condition(org, space, key):
+    org.text(space, "Dollar.", name="dollar", metadata={key: ["a", "b"]})
+    where = {"where": {"field": f"metadata.{key}", "op": "eq", "value": "b"}}
+    assert [one["name"] for one in listed(org, space, where)["documents"]] == ["dollar"]
+    facets = listed(org, space, facets=[f"metadata.{key}"])["facets"]
+    assert facets == {f"metadata.{key}": [{"value": "a", "count": 1}, {"value": "b", "count": 1}]}
+    refused = ask(org, "POST", space, {"metadata": {key: "b"}})
+    assert_error(refused, 400, "INVALID_FILTER_CONFIG")
+    assert f"metadata.{key}" in refused.json()["error"]["message"]
+
+
+@pytest.mark.decision("H544")
+def test_large_numbers_are_shown_as_they_are_written(org, space):
+    """PostgreSQL keeps numbers by their digits: 1e308 came back as 309 of them."""
+    numbers = [1e308, -1.5e300, 1e22, 5e-324, 10**20, 2**70, 0.1, 3]
+    org.text(space, "Large.", name="large", metadata={"n": numbers})
+    answer = ask(org, "POST", space, {"documentExternalIds": ["large"]}, facets=["metadata.n"])
+    (document,) = answer.json()["data"]["documents"]
+    assert [(type(one), one) for one in document["metadata"]["n"]] == [(type(one), one) for one in numbers]
+    assert {one["value"] for one in answer.json()["data"]["facets"]["metadata.n"]} == set(numbers)
+    assert "00000000000000000000000" not in answer.text
+    for number in numbers:
+        where = {"where": {"field": "metadata.n", "op": "eq", "value": number}}
+        assert [one["name"] for one in listed(org, space, where)["documents"]] == ["large"]
+
+
 @pytest.mark.decision("D65")
-@pytest.mark.parametrize("facets", ["metadata.a", [5], ["a"], ["document.id"], ["metadata.a"] * 11, ["metadata.$a"]])
+@pytest.mark.parametrize("facets", ["metadata.a", [5], ["a"], ["document.id"], ["metadata.a"] * 11, ["metadata.\0"]])
 def test_wrong_facets_are_refused(org, space, facets):
     assert_error(ask(org, "POST", space, {}, facets=facets), 400, "INVALID_FILTER_CONFIG")

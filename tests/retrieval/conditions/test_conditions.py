@@ -140,7 +140,7 @@ LEAF = {"field": "metadata.k", "op": "eq", "value": 1}
         ({"all": [LEAF] * 101}, "where.all[100]"),
         ({**LEAF, "field": "k"}, "where.field"),
         ({**LEAF, "field": "document.id"}, "where.field"),
-        ({**LEAF, "field": "metadata.$or"}, "where.field"),
+        ({**LEAF, "field": "metadata.\0"}, "where.field"),
         ({**LEAF, "field": 5}, "where.field"),
         ({**LEAF, "op": "like"}, "where.op"),
         ({"field": "metadata.k", "value": 1}, "where.op"),
