@@ -75,9 +75,7 @@ def _declared(data: bytes) -> str | None:
 
 def _legacy(data: bytes, declared: str | None) -> str:
     """An encoding of before Unicode: what is declared, what a longer text looks like, else Western European."""
-    mended = data.decode("utf-8", "replace")
-    broken = mended.count("\ufffd")
-    if broken * 20 <= sum(character > "\x7f" for character in mended[: _SAMPLE * 8]):
+    if (mended := _almost_utf8(data)) is not None:
         return mended
     named = {"iso8859-1": "cp1252", "utf-8": None}.get(declared or "utf-8", declared)
     try:
@@ -86,6 +84,29 @@ def _legacy(data: bytes, declared: str | None) -> str:
     except (UnicodeDecodeError, LookupError):
         pass
     return _likeliest(data)
+
+
+def _almost_utf8(data: bytes) -> str | None:
+    """UTF-8 in which some bytes are of another encoding, or halves of characters were written apart (CESU-8)."""
+    try:
+        return data.decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    except UnicodeDecodeError:
+        pass
+    sample = data[: _SAMPLE * 8].decode("utf-8", "replace")
+    broken, beyond = sample.count("\ufffd"), sum(character > "\x7f" for character in sample)
+    return data.decode("utf-8", _STRAY) if 2 * broken < beyond or broken * 20 <= beyond else None
+
+
+def _stray(error: UnicodeError) -> tuple[str, int]:
+    """A byte by itself is a letter or sign of the Western encoding, as of words that were pasted in."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    one = error.object[error.start : error.end]
+    return one.decode("cp1252", "replace") if len(one) == 1 and one != b"\xff" else "\ufffd", error.end
+
+
+_STRAY = "stray-western"
+codecs.register_error(_STRAY, _stray)
 
 
 def _likeliest(data: bytes) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import email
-from email.header import decode_header, make_header
 from email.message import Message
 from pathlib import Path
 
+from connectors.parsers.formats import eml_repair
 from connectors.parsers.formats.archives import Folder
 
 _SEALS = frozenset(
     {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature", "application/ms-tnef"}
 )
-_DEEPEST = 50
+DEEPEST = 50
 
 
 def eml(path: Path, folder: Folder) -> None:
@@ -26,7 +26,7 @@ def _part(part: Message, folder: Folder, *, within: str, depth: int) -> None:
     if kind == "message/rfc822" and depth:
         _message(part, folder)
     elif part.is_multipart():
-        for inner in part.get_payload() if depth < _DEEPEST else []:
+        for inner in part.get_payload() if depth < DEEPEST else []:
             if isinstance(inner, Message):
                 _part(inner, folder, within=kind, depth=depth + 1)
     elif depth and _attached(part, kind, within):
@@ -40,7 +40,7 @@ def _message(part: Message, folder: Folder) -> None:
     payload = part.get_payload()
     inner = payload[0] if isinstance(payload, list) and payload else None
     if isinstance(inner, Message):
-        subject = _decoded(str(inner.get("subject") or "")) or "message"
+        subject = eml_repair.decoded(str(inner.get("subject") or "")).strip() or "message"
         name = _name(part) or subject.replace("/", "-")
         name = name if name.lower().endswith(".eml") else f"{name}.eml"
         folder.add(name, "message/rfc822", [inner.as_bytes()])
@@ -55,15 +55,13 @@ def _attached(part: Message, kind: str, within: str) -> bool:
     return bool(_name(part)) and not shown
 
 
+def attached(part: Message) -> bool:
+    """Whether it is a file beside the text, and not a part of that."""
+    return part.get_content_disposition() == "attachment" or bool(_name(part))
+
+
 def _name(part: Message) -> str:
-    return _decoded(part.get_filename() or "")
-
-
-def _decoded(text: str) -> str:
-    try:
-        return str(make_header(decode_header(text))).strip()
-    except (ValueError, LookupError):
-        return text.strip()
+    return eml_repair.decoded(part.get_filename() or "").strip()
 
 
 def _ending(kind: str) -> str:

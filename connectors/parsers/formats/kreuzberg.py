@@ -13,7 +13,7 @@ import kreuzberg
 from connectors.parsers.detect import file_types, ole, plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.formats import archives as members
-from connectors.parsers.formats import docx_repair, eml, eml_repair, msg, office_notes, opendocument
+from connectors.parsers.formats import docx_repair, eml, eml_repair, eml_text, msg, office_notes, opendocument
 from connectors.parsers.messages import ONLY_PICTURES, Packed, Reply, Task
 from connectors.parsers.pdf import images, page_ranges, pages, text_layer
 from connectors.parsers.text import properties, verbatim, xml
@@ -78,7 +78,10 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
     result = _extracted(kind, docx_repair.readable(path) if kind is file_types.DOCX else path)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
-    text = tidied(docx_repair.restored(result.content + _furniture(result, kind)))
+    if kind is file_types.EML:
+        text = plain.storable(eml_text.of(path.read_bytes(), _of_html, whole=task.unpack is None))
+    else:
+        text = tidied(docx_repair.restored(result.content + _furniture(result, kind)))
     if more := office_notes.beside(kind, path, text):
         text = f"{text.rstrip()}{more}\n"
     if kind is file_types.HTML:
@@ -180,17 +183,31 @@ def _refuse_bomb(members: list[zipfile.ZipInfo], expanded_bytes: int) -> None:
         )
 
 
-def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
-    config = kreuzberg.ExtractionConfig(  # type: ignore[call-arg]  # its stub lacks disable_ocr
+def _config(*, structured: bool) -> kreuzberg.ExtractionConfig:
+    return kreuzberg.ExtractionConfig(  # type: ignore[call-arg]  # its stub lacks disable_ocr
         output_format="markdown",
         use_cache=False,
         disable_ocr=True,
         enable_quality_processing=False,
         content_filter=kreuzberg.ContentFilterConfig(include_headers=True, include_footers=True),
-        include_document_structure=kind in (file_types.PDF, file_types.DOCX),
+        include_document_structure=structured,
         language_detection=kreuzberg.LanguageDetectionConfig(enabled=True),
         concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
     )
+
+
+def _of_html(page: str) -> str:
+    """A mail's HTML as Markdown; "" if nothing can be read of it."""
+    try:
+        data, config = _EMBEDDED.sub("", page).encode(), _config(structured=False)
+        found = kreuzberg.extract_bytes_sync(data, file_types.HTML.media_type, config=config)
+    except (kreuzberg.KreuzbergError, ValueError, RuntimeError):
+        return ""
+    return titled(tidied(found.content), plain.one_line(str(found.metadata.get("title") or "")))
+
+
+def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
+    config = _config(structured=kind in (file_types.PDF, file_types.DOCX))
     try:
         if kind is file_types.EML:
             return kreuzberg.extract_bytes_sync(eml_repair.readable(path.read_bytes()), kind.media_type, config=config)

@@ -89,6 +89,16 @@ def test_one_broken_byte_leaves_the_rest_readable() -> None:
     assert mended.endswith(text[-100:])
 
 
+def test_words_of_another_encoding_in_a_utf8_text_spoil_neither() -> None:
+    said = "Ein schöner Tag. " * 20
+    assert plain.text_of(said.encode() + "Zürich, “Köln” für 5 €.".encode("cp1252")) == f"{said}Zürich, “Köln” für 5 €."
+
+
+def test_halves_of_a_character_that_were_written_apart_are_one_again() -> None:
+    assert plain.text_of(b"The seal \xed\xa0\xbd\xed\xb8\x80 dives.") == "The seal \U0001f600 dives."
+    assert plain.text_of(b"before \xed\xa0\x80 after") == "before \ufffd after"
+
+
 @pytest.mark.parametrize("encoding", ["shift_jis", "euc_jp", "windows-1251", "gb18030", "big5", "koi8-r"])
 def test_a_declared_encoding_wins_if_it_is_valid(encoding: str) -> None:
     text = {"windows-1251": "да", "koi8-r": "да", "gb18030": "船", "big5": "船"}.get(encoding, "船は")

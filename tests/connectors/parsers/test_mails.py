@@ -1,0 +1,100 @@
+"""The text of a mail is what its reader sees: HTML without markup, lines as they were sent, names in any script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connectors.parsers.parser import parser
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+
+HEAD = "From: ann@example.com\r\nTo: bo@example.com\r\nSubject: Seals\r\nMIME-Version: 1.0\r\n"
+READ = "**Subject**: Seals\n**From**: ann@example.com\n**To**: bo@example.com\n\n"
+Read = Callable[[str], Parsed]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def of(mail: str) -> Parsed:
+        path = tmp_path / "raw"
+        path.write_bytes(mail.encode())
+        return parser().parse(RawContent(path, "mail.eml", "", path.stat().st_size), OcrStrategy.BASIC_PARSER)
+
+    return of
+
+
+def page(html: str) -> str:
+    return f"Content-Type: text/html; charset=utf-8\r\n\r\n<html><head><title></title></head><body>{html}</body></html>"
+
+
+def parts(kind: str, *bodies: str) -> str:
+    inner = "".join(f"--B\r\n{body}\r\n" for body in bodies)
+    return f'Content-Type: multipart/{kind}; boundary="B"\r\n\r\n{inner}--B--\r\n'
+
+
+def words(text: str) -> str:
+    return f"Content-Type: text/plain; charset=utf-8\r\n\r\n{text}"
+
+
+@pytest.mark.decision("H511")
+def test_a_mail_of_html_alone_is_read_as_a_page(read: Read) -> None:
+    table = "<table><tr><td>Seals</td><td>3</td></tr><tr><td>R&amp;D</td><td>25 &euro;</td></tr></table>"
+    text = read(HEAD + page(f"<p>Dear Bo,</p><p>see below.</p>{table}")).text
+    assert text.startswith(READ + "Dear Bo,\n\nsee below.\n\n")
+    assert text.splitlines()[-3::2] == ["| Seals | 3    |", "| R&D   | 25 € |"]
+
+
+def test_lines_of_a_mail_stay_lines(read: Read) -> None:
+    body = "Bring:\r\n- rope\r\n- two lamps\r\n\r\n> Where?\r\nAt_the_quay\r\n"
+    assert read(HEAD + words(body)).text == READ + body.replace("\r\n", "\n")
+
+
+def test_of_two_versions_the_plain_one_counts_unless_it_is_an_excuse(read: Read) -> None:
+    long = "<p>" + "The seal dives for thirty minutes. " * 10 + "</p>"
+    assert read(HEAD + parts("alternative", words("The seal dives."), page("<p>The seal dives!</p>"))).text.endswith(
+        "The seal dives.\n"
+    )
+    text = read(HEAD + parts("alternative", words("Your program shows no HTML."), page(long))).text
+    assert "thirty minutes" in text
+    assert "Your program" not in text
+
+
+def test_an_attached_message_is_a_file_and_not_told_twice(read: Read) -> None:
+    inner = "Content-Type: message/rfc822\r\n\r\nSubject: Before\r\nFrom: cy@example.com\r\n\r\nThe older words.\r\n"
+    found = read(HEAD + parts("mixed", words("See below."), inner))
+    assert found.text == READ + "See below.\n"
+    assert [member.path for member in found.members] == ["Before.eml"]
+
+
+def test_names_in_japanese_charsets_and_raw_headers_are_read(read: Read) -> None:
+    sender = "=?iso-2022-jp?B?GyRCOEQwdxsoQg==?= <ko@example.com>"
+    mail = f"From: {sender}\r\nSubject: =?shift_jis?B?jWCCzIOBg4I=?=\r\n\r\nHello.\r\n"
+    found = read(mail)
+    assert found.text.startswith("**Subject**: 港のメモ")
+    assert "**From**: 個員 <ko@example.com>" in found.text
+    assert str(found.properties["author"]).startswith('"個員"')
+    assert found.title.startswith("港のメモ")
+    assert read("From: ann@example.com\r\nSubject: Grüße\r\n\r\nHello.\r\n").title == "Grüße"
+
+
+def test_a_name_that_is_badly_encoded_costs_no_more_than_itself(read: Read) -> None:
+    inner = 'Content-Type: text/csv\r\nContent-Disposition: attachment; filename="=?utf-8?B?a?="\r\n\r\na,b\r\n'
+    found = read(HEAD.replace("Seals", "=?utf-8?B?a?=") + parts("mixed", words("See below."), inner))
+    assert "See below." in found.text
+    assert [member.path for member in found.members] == ["=?utf-8?B?a?="]
+
+
+def test_a_mail_that_breaks_off_keeps_what_came(read: Read) -> None:
+    whole = HEAD + parts("mixed", words("All that came."))
+    assert read(whole.replace("--B--\r\n", "")).text == READ + "All that came.\n"
+
+
+def test_a_page_saved_as_one_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "raw"
+    path.write_text(
+        "From: <Saved by Blink>\r\nSubject: Seals\r\n" + parts("related", page("<h1>Seals</h1><p>dive</p>"))
+    )
+    raw = RawContent(path, "page.mhtml", "", path.stat().st_size)
+    assert "# Seals\n\ndive" in parser().parse(raw, OcrStrategy.BASIC_PARSER).text
