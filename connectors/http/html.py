@@ -27,7 +27,9 @@ _KNOWN = re.compile(
     r"utf-8|utf-16(-[lb]e)?|cp125\d|iso8859-\d+|koi8-[ru]|cp866|cp874|mac-(roman|cyrillic)|gb18030|big5hkscs|cp932"
     r"|euc_jp|iso2022_jp|cp949"
 )
+_VALUED = ("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after")
 _NOT_ASCII_BASED = re.compile(r"utf-16|iso2022_jp")
+_REFRESH = re.compile(r"""[;,]\s*(?:url\s*=\s*)?(?:["']([^"']+)|([^"'\s]\S*))""", re.IGNORECASE)
 _SAMPLE = 32 * 1024
 
 
@@ -63,7 +65,11 @@ def decode(data: bytes, media_type: str = "") -> str:
     for mark, name in _BOMS:
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
-    declared = _encoding(media_type) or _encoding(data[:4096].decode("latin-1"))
+    declared = _encoding(media_type)
+    if declared is None:
+        declared = _encoding(data[:4096].decode("latin-1"))
+        wide = bool(declared and declared.startswith("utf-16"))  # it could not be read if it were
+        declared = "utf-8" if wide else declared
     if declared and _NOT_ASCII_BASED.match(declared):
         return data.decode(declared, "replace")
     try:
@@ -131,19 +137,31 @@ def _inside(node: LexborNode, others: dict[int, LexborNode]) -> bool:
 def about(parsed: LexborHTMLParser, url: str) -> About:
     """`url`: where the page came from."""
     base = link(url, _attribute(parsed, "base[href]", "href")) or url
-    directives = " ".join(
-        (node.attributes.get("content") or "").lower() for node in parsed.css('meta[name="robots" i]')
-    )
-    none = "none" in directives
+    said = ", ".join(node.attributes.get("content") or "" for node in parsed.css('meta[name="robots" i]'))
+    directives = robots(said)
     return About(
         title=_line(_words(parsed, "title") or _meta(parsed, "og:title") or _words(parsed, "h1")),
         language=_line(_attribute(parsed, "html[lang]", "lang"))[:35],
         canonical=link(base, _attribute(parsed, 'link[rel~="canonical" i][href]', "href")),
         description=_line(_meta(parsed, "description") or _meta(parsed, "og:description"), 1000),
         base=base,
-        index=not none and "noindex" not in directives,
-        follow=not none and "nofollow" not in directives,
+        index="noindex" not in directives,
+        follow="nofollow" not in directives,
     )
+
+
+def robots(said: str, name: str = "") -> frozenset[str]:
+    """Which of `noindex` and `nofollow` a robots meta tag or an X-Robots-Tag header says to the crawler `name`."""
+    found, ours = set[str](), True
+    for part in said.lower().split(","):
+        agent, colon, words = part.partition(":")
+        scoped = bool(colon) and agent.strip() not in _VALUED
+        if scoped:
+            ours = agent.strip() in ("*", name.lower())
+        if ours:
+            found.update((words if scoped else part).split())
+    both = {"noindex", "nofollow"}
+    return frozenset(both if "none" in found else found & both)
 
 
 def links(parsed: LexborHTMLParser, page: About) -> list[str]:
@@ -153,6 +171,10 @@ def links(parsed: LexborHTMLParser, page: About) -> list[str]:
         for node in parsed.css("a[href], area[href]")
         if "nofollow" not in (node.attributes.get("rel") or "").lower().split()
     }
+    found |= {link(page.base, node.attributes.get("src") or ""): None for node in parsed.css("frame[src]")}
+    for node in parsed.css('meta[http-equiv="refresh" i]'):
+        if moved := _REFRESH.search(node.attributes.get("content") or ""):
+            found[link(page.base, moved[1] or moved[2])] = None
     found.pop("", None)
     return list(found) if page.follow else []
 

@@ -70,6 +70,8 @@ class RawContent:
     page: ScrapeOptions | None = None
     """Set for a web page in HTML: what to take of it. Such a page is read as one, not as a file."""
     url: str = ""  # where it came from in the end, redirects followed, if that is known
+    robots: frozenset[str] = frozenset()
+    """Which of `noindex` and `nofollow` the answer says to our crawler (X-Robots-Tag)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +36,8 @@ SHORT_WAIT = 10.0
 """Seconds of a Retry-After that are waited out here, and that a try may take to be repeated here; else the caller's."""
 _LATER = frozenset({408, 421, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})
+_UNWRITTEN = re.compile(r"[\x00-\x20\x7f]")
+"""What must be encoded in an address, but is not by all that redirect."""
 _NO_REST = frozenset({204, 205, 304})
 
 Check = Callable[[str], None]
@@ -198,7 +201,7 @@ def _tidy(url: str) -> str:
 
 def _joined_url(base: str, link: str) -> str:
     try:
-        return urljoin(base, link.strip())
+        return urljoin(base, _UNWRITTEN.sub(lambda found: f"%{ord(found[0]):02X}", link.strip()))
     except ValueError as error:
         raise Skippable("The site redirects to an address that cannot be read.") from error
 

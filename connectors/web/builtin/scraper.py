@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,11 @@ class Builtin:
         found = self._get(url, to, FetchRequest(headers=conditions(known), delay=delay, check=options.check))
         if found.status == 304 and known and found.url != bearer(known, url):
             known, found = "", self._get(url, to, FetchRequest(delay=delay, check=options.check))
-        return content(found, url, options, to, known=known)
+        raw = content(found, url, options, to, known=known)
+        said = found.headers.get("x-robots-tag", "")
+        return (
+            replace(raw, robots=html.robots(said, self._client.user_agent.partition("/")[0])) if raw and said else raw
+        )
 
     def _get(self, url: str, to: Path, wish: FetchRequest) -> Fetched:
         with to.open("w+b") as into:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import idna
+
 from retrieval.errors import Skippable
 
 if TYPE_CHECKING:
@@ -91,5 +93,13 @@ def host(url: str) -> str:
     except ValueError:
         return ""
     standard = {80, 443}
-    name = (parts.hostname or "").removesuffix(".")
+    name = _ascii((parts.hostname or "").removesuffix("."))
     return name if port in standard else f"{name}:{port}"
+
+
+def _ascii(name: str) -> str:
+    """A host in any script as it is dialled, so that both spellings are one."""
+    try:
+        return name if name.isascii() else idna.encode(name, uts46=True).decode()
+    except idna.IDNAError:
+        return name

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from connectors.http import html
 from connectors.web.builtin import client as clients
 from connectors.web.builtin import robots as robots_files
 from connectors.web.builtin.client import Bounds, FetchRequest, WebClient
@@ -109,7 +110,8 @@ class Sitemap:
                 check = None if first else rules.check_host
                 found = self._client.get(url, into, FetchRequest(bounds=BOUNDS, delay=delay, check=check))
             rules.widen(found.url)
-            yield from sitemap_parser.read(file)
+            for entry in sitemap_parser.read(file):
+                yield replace(entry, url=html.link(found.url, entry.url)) if entry.url.startswith("/") else entry
 
 
 def _sort(found: _Found, entry: SitemapEntry, url: str, *, error: str, reason: str, fresh: bool) -> None:

@@ -1,11 +1,13 @@
-"""Sitemap files, read as a stream: entries of lists and of indexes. Document types, and so entities, are refused."""
+"""Sitemap files, XML or a line each, read as a stream. Document types, and so entities, are refused."""
 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 from xml.parsers import expat
@@ -16,6 +18,7 @@ MOST_BYTES = 64 * 1024 * 1024
 """Unpacked; the protocol's own bound is 50 MB."""
 _PIECE = 64 * 1024
 _MOST_TEXT = 4096
+_LISTED = re.compile(rb"(?:\xef\xbb\xbf)?\s*https?://", re.IGNORECASE)
 _ROOTS = ("urlset", "sitemapindex")
 
 
@@ -56,13 +59,35 @@ class _Reader:
 
 def read(file: Path) -> Iterator[SitemapEntry]:
     """Its entries in order. Skippable for what is no sitemap, breaks off, unpacks to too much or brings entities."""
+    pieces = _pieces(file)
+    first = next(pieces, b"").lstrip(b" \t\r\n")  # nothing may stand before XML, but often does
+    rest = chain([first], pieces)
+    yield from _lines(rest) if _LISTED.match(first) else _entries(rest)
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[SitemapEntry]:
+    """Of a text file: an address on each line."""
+    left = b""
+    for piece in pieces:
+        *lines, left = (left + piece).replace(b"\r", b"\n").split(b"\n")
+        left = left[:_MOST_TEXT]
+        yield from _listed(lines)
+    yield from _listed([left])
+
+
+def _listed(lines: Iterable[bytes]) -> Iterator[SitemapEntry]:
+    found = (line.decode("utf-8", "replace").removeprefix("\ufeff").strip()[:_MOST_TEXT] for line in lines)
+    return (SitemapEntry(address, "", index=False) for address in found if address)
+
+
+def _entries(pieces: Iterable[bytes]) -> Iterator[SitemapEntry]:
     reader, parser = _Reader(), expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
     parser.CharacterDataHandler = reader.data
     parser.StartDoctypeDeclHandler = _refuse
     try:
-        for piece in _pieces(file):
+        for piece in pieces:
             parser.Parse(piece, False)  # noqa: FBT003 - expat's signature
             yield from reader.ready
             reader.ready.clear()

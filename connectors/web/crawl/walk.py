@@ -16,7 +16,7 @@ from retrieval.ingestion.crawl_frontier import Change, Seen
 from retrieval.ports import RawContent, SourceItem
 
 DUPLICATE = "It is the same page as another one."
-NOT_INDEXED = "The page asks machines not to keep it (robots meta tag)."
+NOT_INDEXED = "The page asks machines not to keep it (robots meta tag or X-Robots-Tag)."
 TRIES = 3
 _HOST = "host "
 """Begins the mark of a host that the start page led to."""
@@ -82,7 +82,8 @@ class Walk:
         canonical = page_key(found.about.canonical) if found else ""
         name = canonical if canonical and self._is_ours(canonical) else final
         mark = f"sha256 {hashlib.sha256(data).hexdigest()}"
-        if reason := self._refusal({name, final, url, mark}, name, found):
+        forbidden = "noindex" in raw.robots or (found is not None and not found.about.index)
+        if reason := self._refusal({name, final, url, mark}, name, forbidden=forbidden):
             piece.skip(reason)
         else:
             self.kept += 1
@@ -91,10 +92,10 @@ class Walk:
             content = None if same and name == url else _named(raw, name, version)
             piece.items.append(SourceItem(name, name, raw.media_type, version, content=content))
         self._end(piece, url, {name, final, mark} if reason != NOT_INDEXED else {final})
-        self._follow(found.links if found else (), self._depths[url], piece)
+        self._follow(found.links if found and "nofollow" not in raw.robots else (), self._depths[url], piece)
 
-    def _refusal(self, marks: set[str], name: str, found: page.Page | None) -> str:
-        if found and not found.about.index:
+    def _refusal(self, marks: set[str], name: str, *, forbidden: bool) -> str:
+        if forbidden:
             return NOT_INDEXED
         if marks & self._done:
             return DUPLICATE

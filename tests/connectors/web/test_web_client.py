@@ -162,6 +162,15 @@ def test_five_redirects_are_followed_and_no_sixth(make):
             make().get(f"{server.url}/6", io.BytesIO())
 
 
+@pytest.mark.parametrize("location", ["/the page?a=b c", "/the%20page?a=b%20c"])
+def test_a_redirect_may_be_written_with_spaces(make, location):
+    def play(path, _):
+        return answer(b"end") if "page" in path else answer(status="302 Found", location=location)
+
+    with serving(play) as server:
+        assert make().get(f"{server.url}/", io.BytesIO()).url == f"{server.url}/the%20page?a=b%20c"
+
+
 def test_each_address_of_a_redirect_is_checked_by_the_caller(make):
     asked = []
 

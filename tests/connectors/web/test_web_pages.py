@@ -121,6 +121,7 @@ def test_a_short_page_is_taken_as_a_whole(parse):
         ("\ufeff<p>žluťoučký kůň".encode("utf-16-le"), "text/html"),
         ("<p>žluťoučký kůň".encode("utf-16-be"), "text/html;charset=UTF-16BE"),
         ('<meta http-equiv="Content-Type" content="text/html; charset=UTF-8"><p>žluťoučký kůň'.encode(), ""),
+        ('<meta charset="utf-16"><p>žluťoučký kůň'.encode(), "text/html"),
     ],
 )
 def test_characters_come_out_right(data, media_type, parse):
@@ -166,12 +167,45 @@ def test_a_page_leads_where_its_links_lead():
 
 @pytest.mark.parametrize(
     ("content", "index", "follow"),
-    [("noindex", False, True), ("NoFollow", True, False), ("none", False, False), ("all", True, True)],
+    [
+        ("noindex", False, True),
+        ("NoFollow", True, False),
+        ("none", False, False),
+        ("all", True, True),
+        ("index, follow, max-image-preview:none", True, True),
+        ("max-snippet:-1,noindex", False, True),
+    ],
 )
 def test_a_page_may_ask_not_to_be_kept_or_followed(content, index, follow):
     page = pages.read(f'<meta name="Robots" content="{content}"><a href="/x">x</a>'.encode(), URL)
     assert (page.about.index, page.about.follow) == (index, follow)
     assert bool(page.links) is follow
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("noindex", {"noindex"}),
+        ("NoIndex, nofollow", {"noindex", "nofollow"}),
+        ("unavailable_after: 25 Jun 2030 15:00:00 PST", set()),
+        ("googlebot: noindex, nofollow", set()),
+        ("googlebot: nofollow, retrieval: none", {"noindex", "nofollow"}),
+        ("*: noindex", {"noindex"}),
+    ],
+)
+def test_a_header_is_heard_where_it_speaks_to_us(said, heard):
+    assert html.robots(said, "Retrieval") == heard
+
+
+def test_pages_that_lead_on_by_themselves_and_frames_lead_somewhere():
+    refresh = [
+        b'<meta http-equiv="refresh" content="0; url=/en/">',
+        b"<META HTTP-EQUIV=Refresh CONTENT=\"5;URL='/en/'\">",
+        b'<meta http-equiv="refresh" content="0,/en/">',
+        b'<frameset><frame src="/en/"></frameset>',
+    ]
+    assert {pages.read(page, URL).links for page in refresh} == {("https://docs.example.org/en/",)}
+    assert pages.read(b'<meta http-equiv="refresh" content="300">', URL).links == ()
 
 
 def test_a_canonical_address_that_is_none_is_left_out():

@@ -72,6 +72,19 @@ def test_other_hosts_paths_and_robots_are_skipped_with_their_reasons(space, site
     assert sorted(progress["skippedReasons"].values()) == [1, 1, 1, 1]
 
 
+@pytest.mark.decision("H513")
+def test_sitemaps_as_people_make_them_are_read(space, site):
+    site.pages = {
+        "/sitemap.xml": xml("\n \n" + index("/sub/list.txt", f"{site.url}/lines.txt", "/sub/relative.xml")),
+        "/sub/list.txt": answer(f"\ufeff{site.url}/1\r\n\r\n{site.url}/2".encode(), content_type="text/plain"),
+        "/lines.txt": answer(f"{site.url}/3\r{site.url}/1\rno address\r".encode(), content_type="text/plain"),
+        "/sub/relative.xml": xml(urlset(("/4?a=1&amp;b=2", ""))),
+    }
+    run = crawl(space, "SITEMAP", url=f"{site.url}/sitemap.xml")
+    assert list_of(space, site, run) == ["/1", "/2", "/3", "/4?a=1&b=2"]
+    assert space.run(run).progress["skipped"] == 1
+
+
 @pytest.mark.decision("D23")
 def test_max_links_bounds_the_documents(space, site):
     site.pages = {"/sitemap.xml": xml(pages(site, *(f"/{number}" for number in range(50))))}

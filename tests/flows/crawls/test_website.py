@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from connectors import registry
+from connectors.web.crawl import rules
 from connectors.web.crawl.walk import page_key
 from flows import steps
 from retrieval.errors import Retryable
@@ -89,6 +90,35 @@ def test_unchanged_pages_are_not_embedded_again(space, site):
     again = crawl(space, "WEBSITE", ingest=True, url=f"{site.url}/")
     assert len(space.run(first).completed) == len(space.run(again).completed) == 7
     assert space.run(again).progress["embedded"] == 0
+
+
+@pytest.mark.decision("H512")
+def test_what_a_site_says_to_machines_in_a_header_binds_a_crawl(space, site):
+    site.pages = {
+        "/": linked("/", ["/report.pdf", "/hidden", "/deaf"]),
+        "/report.pdf": answer(b"%PDF-1.4", content_type="application/pdf", x_robots_tag="noindex"),
+        "/hidden": lists.html(linked("/hidden", ["/behind"]), x_robots_tag="noindex, nofollow"),
+        "/behind": linked("/behind", []),
+        "/deaf": lists.html(linked("/deaf", []), x_robots_tag="otherbot: noindex"),
+    }
+    run = crawl(space, "WEBSITE", url=f"{site.url}/")
+    assert sorted(paths(space, site, run)) == ["/", "/deaf"]
+    assert "/behind" not in site.paths()
+    assert list(space.run(run).progress["skippedReasons"].values()) == [2]
+
+
+def test_a_start_page_that_leads_on_by_itself_is_followed(space, site):
+    site.pages = {
+        "/": linked("/", [], '<meta http-equiv="refresh" content="0; url=/en/">'),
+        "/en/": linked("/en/", ["/en/a"]),
+        "/en/a": linked("/en/a", []),
+    }
+    assert paths(space, site, crawl(space, "WEBSITE", url=f"{site.url}/")) == ["/", "/en/", "/en/a"]
+
+
+def test_a_host_is_one_in_its_own_script_and_as_it_is_dialled():
+    assert rules.host("https://bücher.example/a") == rules.host("https://xn--bcher-kva.example:443/b")
+    assert rules.host("https://BÜCHER.example./") == rules.host("https://bücher.example/")
 
 
 @pytest.mark.decision("H31")
