@@ -76,7 +76,7 @@ def best(
         return _with(ranking, ranking.among(among.chunks).best(n))
     documents = among.documents if among is not None else None
     found: list[Scored] = []
-    seen, size = 0, _first(n, among.share if among is not None and among.share else hint.share if hint else 0.0)
+    seen, size = 0, _first(n, among, hint)
     while len(found) < n:
         if seen + size > max(LOOK, 4 * n) and seen + size < len(ranking.ids):
             connection.execute(principals.PLAN_ANEW)
@@ -130,6 +130,7 @@ def _matching(
     }
 
 
-def _first(n: int, share: float) -> int:
-    """How many are looked at first: what gives n by the share that matched before, and a quarter more."""
-    return round(1.25 * n / share) if share else 2 * n
+def _first(n: int, among: Matching | None, hint: Hint | None) -> int:
+    """How many are looked at first: what gives n by the share that matches, or matched before, and a quarter more."""
+    shares = [known.share for known in (among, hint) if known is not None and known.share]
+    return round(1.25 * n / shares[0]) if shares else 2 * n

@@ -377,14 +377,11 @@ class _Search:
         by_meaning = few and self.values is not None and compared_sooner(found, wanted)
         if not by_words and not by_meaning and hint is not None:
             hint.note_many()
-        among = found if by_words else None
-        if not labelled:
-            where = replace(where, document_ids=found.documents or ()) if by_meaning else self._by_ids(where, few=few)
-        self.reach = replace(self.reach, where=where, among=among)
-
-    def _by_ids(self, where: DocumentFilter, *, few: bool) -> DocumentFilter:
-        """Without the ids that were added, unless there are few: each vector on the way would be compared with them."""
-        return where if few else self.query.where or where
+        if by_meaning and not labelled:
+            where = replace(where, document_ids=found.documents or ())
+        elif not few and not labelled:  # without ids of a narrowed filter: each vector on the way is compared with them
+            where = self.query.where or where
+        self.reach = replace(self.reach, where=where, among=found if by_words else None)
 
     def _by_meaning(self, wanted: int) -> list[str]:
         if self.values is None or self.vectors is None:

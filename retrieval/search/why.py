@@ -136,7 +136,9 @@ def explain(
     with db.transaction() as connection:
         keyword_rank = None if chunk is None else _keyword_rank(connection, row, query, language, chunk)
         matched, missing = _words(connection, row["partition_id"], query.text, language, chunk)
-    semantic = values is not None and best is not None and chunk is not None
+    semantic_rank = None
+    if values is not None and chunk is not None:
+        semantic_rank = rank_of(db, row["partition_id"], query.where, values, chunk)
     return Why(
         document_id=row["id"],
         name=row["name"],
@@ -145,9 +147,7 @@ def explain(
         shown=shown,
         rank=place,
         score=hits[place - 1].score if shown and place else best.score if best else None,
-        semantic_rank=rank_of(db, row["partition_id"], query.where, values, chunk)
-        if semantic and chunk and values
-        else None,
+        semantic_rank=semantic_rank,
         keyword_rank=keyword_rank,
         semantic_score=best.semantic if best and query.semantic_weight > 0 else None,
         keyword_score=best.keyword if best and query.keyword_weight > 0 else None,
