@@ -33,6 +33,8 @@ from retrieval.search.shaping import Texts
 log = structlog.get_logger()
 
 INVALID = ErrorCode.INVALID_SEARCH_REQUEST
+TOP = 10
+"""Results, unless `topK` says another number."""
 GROUP, GROUP_MOST = 3, 10
 """Results of one document in a group, unless `perDocument` says another number, and at most."""
 
@@ -159,6 +161,8 @@ async def _answer(
     first = spaces[0]
     same = all(one.config.reranker == first.config.reranker for one in spaces)
     rerank = request.reranking(configured=same and first.config.reranker is not None)
+    if rerank is not None and size is not None:
+        asked, size = _grouped(request, asked, min(size, reranking.MOST_CANDIDATES // (request.top_k or TOP)))
     query = asked if rerank is None else rerank.widened(asked)
     values = None
     if len(spaces) > 1 and query.semantic_weight > 0:
@@ -220,7 +224,12 @@ def _widened(request: Request, query: Query) -> tuple[Query, int | None]:
     if size > GROUP_MOST:
         message = f"perDocument: a group may have {GROUP_MOST} results at most."
         raise ServiceError(INVALID, message, field="perDocument", reason="out_of_bounds")
-    return replace(query, top_k=query.top_k * size, shape=replace(query.shape, per_document=size)), size
+    return _grouped(request, query, size)
+
+
+def _grouped(request: Request, query: Query, size: int) -> tuple[Query, int]:
+    """The search for groups of this size. What is reranked is bounded: then groups are smaller, and not fewer."""
+    return replace(query, top_k=(request.top_k or TOP) * size, shape=replace(query.shape, per_document=size)), size
 
 
 def _results(request: Request, placed: Sequence[Placed], size: int | None) -> list[SearchResult]:
@@ -236,7 +245,7 @@ def _results(request: Request, placed: Sequence[Placed], size: int | None) -> li
         return results
     for best, *more in groups.values():
         best.more = more
-    return [group[0] for group in groups.values()][: request.top_k or 10]
+    return [group[0] for group in groups.values()][: request.top_k or TOP]
 
 
 def _summed(parts: Sequence[search.SearchResult]) -> dict[str, float]:

@@ -10,6 +10,7 @@ import pytest
 from retrieval.ports import Scope
 from tests.api.support import assert_error
 from tests.library import Library
+from tests.standins import cross_encoder
 
 WORDS = {"semanticWeight": 0.0, "keywordWeight": 1.0}
 
@@ -236,3 +237,20 @@ def test_a_search_is_filtered_by_documents_and_conditions(org, filled):
         found = sorted(hit["content"] for hit in search(org, namespaceId=space, query="owls", filter=filters))
         assert len(found) == len(expected), filters
         assert all(text.endswith(end) for text, end in zip(found, expected, strict=True))
+
+
+@pytest.mark.decision("H545")
+@pytest.mark.parametrize(("top", "each"), [(100, 2), (60, 3), (3, 3)])
+def test_as_many_groups_are_reranked_as_were_asked_for(org, filled, api_settings, top, each):
+    """Of three results for each of 100 documents, 200 can be read again."""
+    cross_encoder.build(api_settings.home / "rerankers" / f"groups-{top}")
+    space = org.namespace(rerankConfig={"provider": "LOCAL", "path": f"groups-{top}"})
+    filled(*([f"owls hunt at night, {number} {part}" for part in range(4)] for number in range(110)), space=space)
+    body = {"namespaceId": space, "query": "owls at night", "hybridConfig": WORDS, "groupBy": "document", "topK": top}
+    answer = org.client.post("/v1/search/hybrid", json={**body, "rerank": {"candidates": 10, "budgetMs": 10_000}})
+    data = answer.json()["data"]
+    assert data["reranked"] is True
+    assert len(data["results"]) == len({one["document"]["id"] for one in data["results"]}) == top
+    assert {1 + len(one["more"]) for one in data["results"]} == {each}
+    scores = [one["score"] for one in data["results"]]
+    assert scores == sorted(scores, reverse=True)
