@@ -12,7 +12,7 @@ from typing import IO
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from connectors.parsers.text import xml
+from connectors.parsers.text import references, xml
 
 _WORDS = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
@@ -26,9 +26,6 @@ _MENDED = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\
 _MAIN = "word/document.xml"
 _TARGET = re.compile(rb'<Relationship\b(?=[^>]*/officeDocument")[^>]*\bTarget="/?(word/[\w.-]{1,80}\.xml)"')
 _PIECE = 1 << 18
-_SENTINELS = str.maketrans("&<>", "\ufdd0\ufdd1\ufdd2")
-_BACK = str.maketrans("\ufdd0\ufdd1\ufdd2", "&<>")
-"""Characters that no text holds stand for those that must be spelled `&amp;`: the library leaves references out."""
 _SIGNS = {"tab": "<{t} xml:space='preserve'> </{t}>", "ptab": "<{t} xml:space='preserve'> </{t}>"} | {
     "cr": "<{br}/>",
     "noBreakHyphen": "<{t}>-</{t}>",
@@ -48,11 +45,6 @@ def readable(path: Path) -> Path:
     except (*xml.BROKEN, expat.ExpatError):
         return path
     return place
-
-
-def restored(text: str) -> str:
-    """What the library made of the copy, with its `&`, `<` and `>`."""
-    return text.translate(_BACK)
 
 
 def _renamed(archive: zipfile.ZipFile) -> Callable[[str], str]:
@@ -150,8 +142,8 @@ class _Mended:
         frame, kind = self._frames[-1], self._kinds.get(self._names[-1])
         frame.worded = frame.worded or (kind == "text" and not data.isspace())
         if kind == "symbols":
-            frame.line.append(data.translate(_SENTINELS))
-        self._write(data.translate(_SENTINELS))
+            frame.line.append(references.held(data))
+        self._write(references.held(data))
 
     def end(self, name: str) -> None:
         self._names.pop()

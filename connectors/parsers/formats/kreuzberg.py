@@ -13,11 +13,23 @@ import kreuzberg
 from connectors.parsers.detect import file_types, ole, plain
 from connectors.parsers.detect.file_types import Kind
 from connectors.parsers.formats import archives as members
-from connectors.parsers.formats import docx_repair, eml, eml_repair, eml_text, msg, office_notes, opendocument
+from connectors.parsers.formats import (
+    docx_repair,
+    eml,
+    eml_repair,
+    eml_text,
+    epub_repair,
+    html_repair,
+    msg,
+    office_notes,
+    opendocument,
+    pptx_repair,
+    rtf_repair,
+)
 from connectors.parsers.messages import ONLY_PICTURES, Packed, Reply, Task
 from connectors.parsers.pdf import images, page_ranges, pages, text_layer
-from connectors.parsers.text import properties, verbatim, xml
-from connectors.parsers.text.cleanup import tidied, titled, without_prompts
+from connectors.parsers.text import properties, references, verbatim, xml
+from connectors.parsers.text.cleanup import headless, plain_cells, tidied, titled, without_prompts
 from retrieval.errors import Skippable
 
 _PARTS = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx")
@@ -25,6 +37,8 @@ _MOST_MEMBERS = 20_000
 _SPLIT = "Split it into smaller files and upload those."
 _PICTURE = re.compile(rb"<p:pic[ >].*?</p:pic>", re.DOTALL)
 _TEXT_ONLY = "-text"
+_SEPARATOR = re.compile(r'\A\s*"?sep=.?"?\n')
+"""What Excel is told by a line of its own."""
 _EMBEDDED = re.compile(r"data:[\w.+-]{1,40}/[\w.+-]{1,80};base64,[A-Za-z0-9+/=\s%]*")
 
 
@@ -58,7 +72,19 @@ def _without_library(kind: Kind, path: Path, task: Task) -> Reply | None:
         return opendocument.read(kind, path)
     if kind in (file_types.PLAIN, file_types.MARKDOWN, file_types.JSONL):
         return verbatim.read(path.read_bytes(), kind)
+    if kind is file_types.JSON:
+        return _json(path, task)
     return None
+
+
+def _json(path: Path, task: Task) -> Reply:
+    """One that is not to the letter, with comments or several values, is read as the text that it is."""
+    try:
+        return _whole(file_types.JSON, path, task)
+    except Skippable as error:
+        if error.__cause__ is None or "recursion" in str(error.__cause__).lower():
+            raise
+        return verbatim.read(path.read_bytes(), file_types.JSON)
 
 
 def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
@@ -75,13 +101,15 @@ def _with_library(kind: Kind, path: Path, task: Task) -> Reply:
 
 def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply:
     """`window`: of a longer file, and so without text, perhaps."""
-    result = _extracted(kind, docx_repair.readable(path) if kind is file_types.DOCX else path)
+    result, letters = _mended(kind, path)
     if str(result.metadata.get("content_type", "")).startswith("multipart/encrypted"):
         raise Skippable("The message is encrypted. Decrypt it in the mail program, save it again and upload that.")
     if kind is file_types.EML:
         text = plain.storable(eml_text.of(path.read_bytes(), _of_html, whole=task.unpack is None))
     else:
-        text = tidied(docx_repair.restored(result.content + _furniture(result, kind)))
+        text = tidied(references.restored(result.content + _furniture(result, kind)).translate(letters))
+    if kind in (file_types.XLSX, file_types.XLS, file_types.ODS):
+        text = plain_cells(text)
     if more := office_notes.beside(kind, path, text):
         text = f"{text.rstrip()}{more}\n"
     if kind is file_types.HTML:
@@ -92,7 +120,9 @@ def _whole(kind: Kind, path: Path, task: Task, *, window: bool = False) -> Reply
     if kind is file_types.PDF:
         text, starts = text_layer.completed(path, text, starts)
     pictured = images.without_text(path) if kind is file_types.PDF and task.ocr else ()
-    if not text.strip() and not pictured and not window:
+    if kind is file_types.EPUB:
+        text = headless(text)
+    if not any(map(str.isalnum, text)) and not pictured and not window:
         raise _no_text(kind, ocr=task.ocr)
     known = properties.of(result, kind, path.stat().st_size)
     return Reply(
@@ -199,11 +229,26 @@ def _config(*, structured: bool) -> kreuzberg.ExtractionConfig:
 def _of_html(page: str) -> str:
     """A mail's HTML as Markdown; "" if nothing can be read of it."""
     try:
-        data, config = _EMBEDDED.sub("", page).encode(), _config(structured=False)
+        data, config = html_repair.flat(_EMBEDDED.sub("", page)).encode(), _config(structured=False)
         found = kreuzberg.extract_bytes_sync(data, file_types.HTML.media_type, config=config)
     except (kreuzberg.KreuzbergError, ValueError, RuntimeError):
         return ""
     return titled(tidied(found.content), plain.one_line(str(found.metadata.get("title") or "")))
+
+
+def _mended(kind: Kind, path: Path) -> tuple[kreuzberg.ExtractionResult, dict[int, str]]:
+    """What the library reads of a copy in which nothing is that it would lose, and what to replace in that."""
+    if kind is file_types.RTF:
+        data, letters = rtf_repair.readable(path.read_bytes())
+        copy = Path(tempfile.mkdtemp()) / "raw"
+        copy.write_bytes(data)
+        return _extracted(kind, copy), letters
+    mend = {
+        file_types.DOCX: docx_repair.readable,
+        file_types.PPTX: pptx_repair.in_order,
+        file_types.EPUB: epub_repair.readable,
+    }.get(kind)
+    return _extracted(kind, mend(path) if mend else path), {}
 
 
 def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
@@ -219,7 +264,11 @@ def _extracted(kind: Kind, path: Path) -> kreuzberg.ExtractionResult:
             return kreuzberg.extract_file_sync(path, kind.media_type, config=config)
         text = plain.text_of(path.read_bytes(), markup=kind in (file_types.HTML, file_types.XML))
         if kind is file_types.HTML:
-            text = _EMBEDDED.sub("", text)
+            text = html_repair.flat(_EMBEDDED.sub("", text))
+        if kind is file_types.CSV:
+            text = _SEPARATOR.sub("", text)
+        if kind is file_types.XML:
+            text = references.resolved(text)
         return kreuzberg.extract_bytes_sync(text.encode(), kind.media_type, config=config)
     except (kreuzberg.KreuzbergError, ValueError, RuntimeError, OSError) as error:
         if kind is file_types.PPTX and "image" in str(error).lower() and (rest := _without_pictures(path)):

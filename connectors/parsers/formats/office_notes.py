@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element
 
 from connectors.parsers.detect import file_types
 from connectors.parsers.detect.file_types import Kind
+from connectors.parsers.formats import pptx_repair
 from connectors.parsers.text import xml
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -91,11 +92,12 @@ def _said(what: str, who: str | None, words: str) -> str:
 
 
 def _presentation(archive: zipfile.ZipFile) -> Iterator[str]:
+    slides = pptx_repair.shown(archive)
     for name, root in _parts(archive, r"ppt/notesSlides/notesSlide\d+\.xml"):
         shapes = [shape for shape in root.iter(f"{_P}sp") if not _is_furniture(shape)]
         words = "\n".join(filter(None, (_text(shape, f"{_A}t", f"{_A}p") for shape in shapes)))
         if words:
-            yield f"Notes{_slide_of(archive, name)}: {words}"
+            yield f"Notes{_slide_of(archive, name, slides)}: {words}"
     for _, root in _parts(archive, r"ppt/comments/\w+\.xml"):
         for old in root.iter(f"{_P}text"):
             yield _said("Comment", None, " ".join((old.text or "").split()))
@@ -106,13 +108,17 @@ def _is_furniture(shape: Element) -> bool:
     return any(place.get("type") in _OF_NOTES for place in shape.iter(f"{_P}ph"))
 
 
-def _slide_of(archive: zipfile.ZipFile, notes: str) -> str:
+def _slide_of(archive: zipfile.ZipFile, notes: str, slides: list[str]) -> str:
+    """By its place in the presentation, or else by the number in its name."""
     folder, _, name = notes.rpartition("/")
     try:
         found = _SLIDE.search(archive.read(f"{folder}/_rels/{name}.rels")[:65536].decode("utf-8", "replace"))
     except KeyError:
         return ""
-    return f" on slide {found[1]}" if found else ""
+    if found is None:
+        return ""
+    part = f"ppt/slides/slide{found[1]}.xml"
+    return f" on slide {slides.index(part) + 1 if part in slides else found[1]}"
 
 
 def _workbook(archive: zipfile.ZipFile) -> Iterator[str]:

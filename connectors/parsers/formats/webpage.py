@@ -9,6 +9,7 @@ import kreuzberg
 
 from connectors.http import html
 from connectors.parsers.detect import plain
+from connectors.parsers.formats import html_repair
 from connectors.parsers.messages import Page, Reply, Task
 from connectors.parsers.text.cleanup import tidied
 from retrieval.errors import Skippable
@@ -96,7 +97,7 @@ def _markdown(nodes: list[LexborNode]) -> str:
         enable_quality_processing=False,
         concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
     )
-    page = f'<!doctype html><html><head><meta charset="utf-8"></head><body>{source}</body></html>'
+    page = f'<!doctype html><html><head><meta charset="utf-8"></head><body>{html_repair.flat(source)}</body></html>'
     return tidied(kreuzberg.extract_bytes_sync(page.encode(), "text/html", config=config).content)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from connectors.parsers.detect import plain
 from connectors.parsers.messages import ONLY_PICTURES, Reply, Task
 from connectors.parsers.text import properties
 from retrieval.errors import Skippable
@@ -35,6 +34,8 @@ def cut(path: Path, first: int) -> tuple[Path, Reply]:
     try:
         with pypdfium2.PdfDocument(path) as whole:
             count = len(whole)
+            if not count:
+                raise Skippable("The PDF has no pages. Save it again from the program that made it and upload that.")
             if count <= PAGES:
                 return path, Reply()
             if count > MOST_PAGES:
@@ -51,11 +52,11 @@ def cut(path: Path, first: int) -> tuple[Path, Reply]:
     except pypdfium2.PdfiumError:
         return path, Reply()
     known: dict[str, str | int] = {"fileSize": path.stat().st_size, "pageCount": count}
-    if author := plain.one_line(named.get("Author", "")):
+    if author := properties.name(named.get("Author", "")):
         known["author"] = author
     dates = {"createdAt": "CreationDate", "modifiedAt": "ModDate"}
     known.update({name: moment for name, key in dates.items() if (moment := _moment(named.get(key, "")))})
-    title = plain.one_line(named.get("Title", ""))
+    title = properties.name(named.get("Title", ""))
     return place, Reply(title=title, properties=known, count=count, following=last if last < count else 0)
 
 

@@ -38,6 +38,8 @@ class Layer:
 def completed(path: Path, text: str, starts: Sequence[int]) -> tuple[str, tuple[int, ...]]:
     """The text and where its pages start, with what was lost of them. As it was if the file cannot be opened here."""
     layers = _layers(path)
+    if not layers:
+        return text, tuple(starts)
     lacking = Counter(_solid("\n".join(layer.text for layer in layers))) - Counter(_solid(text))
     if len(starts) != len(layers):
         return _unplaced(text, tuple(starts), layers, lacking)

@@ -7,8 +7,9 @@ import re
 from connectors.parsers.detect import plain
 
 _IMAGE_LINK = re.compile(r"\\?!\[([^\]\n]{0,500}+)\]\((?:<[^>\n]{0,4000}+>|[^()\n]{0,4000}+)\)")
-_ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\\([!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
-_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_ESCAPED = re.compile(r"(?s:```.*?(?:```|\Z))|`[^`\n]*`|\$\$[^$]*\$\$|\\([\\!#$%&()*+,\-./:;<=>?@\[\]^_{}~'\"])")
+_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
+"""And soft hyphens, which nobody sees and which tear words apart."""
 
 _HEAD_OF_PAGE = re.compile(r"---\n(?:[\w:.-]{1,80}: .*\n)*\n## ([\w:.-]{1,80}): (.*)\n+")
 _PROMPTS = re.compile(
@@ -23,6 +24,21 @@ def without_prompts(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", _PROMPTS.sub("", text)).strip("\n") + "\n"
 
 
+_CELLS = re.compile(r"(?<=\| )(?:(\d{4}-\d\d-\d\d) 00:00:00|1899-12-3[01] (\d\d:\d\d:\d\d)|#ERR: (\w+))(?= \|)")
+_ERRORS = {"Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!"}
+_FRONT = re.compile(r"^---\n(?:[\w:.-]{1,80}: .*\n)+---\n+", re.MULTILINE)
+
+
+def plain_cells(text: str) -> str:
+    """A workbook's Markdown with days, times of day and errors as its program shows them."""
+    return _CELLS.sub(lambda found: found[1] or found[2] or _ERRORS.get(found[3], f"#{found[3].upper()}!"), text)
+
+
+def headless(book: str) -> str:
+    """A book's Markdown without what its files say of themselves."""
+    return _FRONT.sub("", book)
+
+
 def titled(page: str, title: str) -> str:
     """A web page's Markdown, its title a heading; the library writes its head as a rule and a heading `title: …`."""
     head = _HEAD_OF_PAGE.match(page)
@@ -34,7 +50,8 @@ def titled(page: str, title: str) -> str:
 
 def tidied(markdown: str) -> str:
     """Without what helps no reader: links to images (their descriptions stay), control characters, and backslashes
-    before punctuation outside of code, which would tear `part\\_number` apart for the keyword side.
+    before punctuation, themselves too, outside of code and formulas: they would tear `part\\_number` apart for the
+    keyword side.
     """
     text = markdown.replace("\r\n", "\n").replace("\r", "\n")
     text = _IMAGE_LINK.sub(r"\1", plain.storable(_CONTROL.sub("", text)))

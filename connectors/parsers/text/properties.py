@@ -14,7 +14,19 @@ if TYPE_CHECKING:
 
     from connectors.parsers.detect.file_types import Kind
 
-_NO_NAMES = frozenset({"untitled", "unknown", "document", "title", "(anonymous)", "(unspecified)", "python-docx"})
+_NO_NAMES = frozenset(
+    {
+        "untitled",
+        "unknown",
+        "document",
+        "title",
+        "anonymous",
+        "(anonymous)",
+        "unspecified",
+        "(unspecified)",
+        "python-docx",
+    }
+)
 _SHORT = {
     "eng": "en", "deu": "de", "fra": "fr", "spa": "es", "ita": "it", "por": "pt", "nld": "nl", "pol": "pl",
     "rus": "ru", "ukr": "uk", "ces": "cs", "swe": "sv", "dan": "da", "nob": "nb", "fin": "fi", "tur": "tr",
@@ -41,6 +53,12 @@ def of(result: kreuzberg.ExtractionResult, kind: Kind, size: int) -> dict[str, s
         {key: plain.one_line(value) for key, value in texts.items() if value.strip() and value.lower() not in _NO_NAMES}
     )
     return known
+
+
+def name(text: str) -> str:
+    """A title or author in one line; "" for what programs write where nobody said any."""
+    line = plain.one_line(text)
+    return "" if line.lower() in _NO_NAMES else line
 
 
 def page_count(result: kreuzberg.ExtractionResult) -> int:

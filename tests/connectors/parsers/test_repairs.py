@@ -1,0 +1,207 @@
+"""What the library would lose or garble of slides, books, RTF, XML and sheets is in the text, once and in order."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from datetime import date, time
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from connectors.parsers.parser import parser
+from retrieval.errors import Skippable
+from retrieval.ports import OcrStrategy, Parsed, RawContent
+from tests.connectors.parsers.test_margins import packed, presentation, relations, shape, slide
+from tests.connectors.parsers.test_word_repair import paragraph, run, word
+
+Read = Callable[[str, bytes], Parsed]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def of(name: str, data: bytes) -> Parsed:
+        path = tmp_path / "raw"
+        path.write_bytes(data)
+        return parser().parse(RawContent(path, name, "", len(data)), OcrStrategy.BASIC_PARSER)
+
+    return of
+
+
+def deck(*order: int) -> bytes:
+    """Slides whose parts are numbered otherwise than they are shown; each has notes."""
+    parts = {
+        "ppt/_rels/presentation.xml.rels": relations(*(("slide", f"slides/slide{n}.xml") for n in order)),
+        "ppt/presentation.xml": presentation_of(len(order)),
+    }
+    for n in order:
+        parts |= {
+            f"ppt/slides/slide{n}.xml": slide("sld", shape(f"Words of part {n}")),
+            f"ppt/slides/_rels/slide{n}.xml.rels": relations(("notesSlide", f"../notesSlides/notesSlide{n}.xml")),
+            f"ppt/notesSlides/notesSlide{n}.xml": slide("notes", shape(f"Notes of part {n}", '<p:ph type="body"/>')),
+            f"ppt/notesSlides/_rels/notesSlide{n}.xml.rels": relations(("slide", f"../slides/slide{n}.xml")),
+        }
+    return presentation("", parts)
+
+
+def presentation_of(slides: int) -> str:
+    spaces = (
+        'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+        'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+    )
+    listed = "".join(f'<p:sldId id="{255 + n}" r:id="rId{n}"/>' for n in range(1, slides + 1))
+    return f"<p:presentation {spaces}><p:sldIdLst>{listed}</p:sldIdLst></p:presentation>"
+
+
+@pytest.mark.decision("H514")
+def test_slides_are_read_in_the_order_in_which_they_are_shown(read: Read) -> None:
+    text = read("deck.pptx", deck(3, 1, 2)).text
+    places = [text.index(f"Words of part {n}") for n in (3, 1, 2)]
+    assert places == sorted(places)
+    assert "Notes on slide 1: Notes of part 3" in text
+    assert "Notes on slide 3: Notes of part 2" in text
+
+
+def test_a_presentation_of_blank_slides_holds_no_text(read: Read) -> None:
+    with pytest.raises(Skippable, match="holds no text"):
+        read("blank.pptx", presentation("", {}))
+
+
+def book(*chapters: str) -> bytes:
+    head = "<html xmlns='http://www.w3.org/1999/xhtml'><head><title>T{n}</title></head>"
+    page = head + "<body><p>Words {n}</p></body></html>"
+    items = "".join(
+        f'<item id="c{n}" href="{at}" media-type="application/xhtml+xml"/>' for n, at in enumerate(chapters)
+    )
+    spine = "".join(f'<itemref idref="c{n}"/>' for n in range(len(chapters)))
+    parts = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": (
+            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile '
+            'full-path="OEBPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>'
+        ),
+        "OEBPS/book.opf": (
+            '<package xmlns="http://www.idpf.org/2007/opf" version="3.0"><metadata/>'
+            f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
+        ),
+    }
+    for n, at in enumerate(chapters):
+        parts[f"OEBPS/{at.replace('%20', ' ')}"] = page.format(n=n)
+    return packed(parts)
+
+
+def test_chapters_whose_names_are_encoded_are_read_and_no_heads_of_files(read: Read) -> None:
+    assert read("book.epub", book("a.xhtml", "part%20one.xhtml", "c.xhtml")).text.split("\n\n") == [
+        "Words 0",
+        "Words 1",
+        "Words 2",
+    ]
+
+
+def test_rtf_keeps_characters_in_two_halves_and_spaces_that_do_not_break(read: Read) -> None:
+    data = rb"{\rtf1\ansi Seal \u-10179?\u-8704? and \u-10179?\u-8703?, 5\~km, C:\\~x\par}"
+    text = " ".join(read("a.rtf", data).text.split())
+    assert text == "Seal \U0001f600 and \U0001f601, 5 km, C:\\~x"
+
+
+PATHS = r"\\server\share C:\Users\ann a\_b \d+\*"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.docx", word(paragraph(run(PATHS)))),
+        ("a.pptx", presentation(shape(PATHS), {})),
+        ("a.html", f"<html><body><p>{PATHS}</p></body></html>".encode()),
+        ("a.csv", f"path,x\n{PATHS},1\n".encode()),
+    ],
+)
+def test_backslashes_are_as_many_as_there_are(read: Read, name: str, data: bytes) -> None:
+    assert PATHS in read(name, data).text
+
+
+def test_references_in_xml_are_characters(read: Read) -> None:
+    data = "<r><t>R&amp;D &lt;b&gt; caf&#233; &#x1F600; &quot;so&quot;</t><d>&lt;p&gt;Tide.&lt;/p&gt;</d></r>"
+    text = read("a.xml", data.encode()).text
+    assert 'R&D <b> café 😀 "so"' in text
+    assert "<p>Tide.</p>" in text
+
+
+@pytest.mark.decision("H515")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "seal"}\n{"a": "walrus"}\n',
+        '// settings\n{"a": "seal",}\n',
+        '{"a": NaN, "b": "seal"}',
+        '{"a": "seal \\ud800"}',
+        '{"a": "seal", "b": [1,',
+    ],
+)
+def test_json_that_is_not_to_the_letter_is_read_as_text(read: Read, text: str) -> None:
+    assert read("a.json", text.encode()).text == text
+
+
+def test_json_without_text_or_without_end_of_levels_is_refused(read: Read) -> None:
+    with pytest.raises(Skippable, match="holds no text"):
+        read("a.json", b"{}")
+    with pytest.raises(Skippable, match="nested too deeply"):
+        read("a.json", b"[" * 100_000 + b"]" * 100_000)
+
+
+def test_the_line_that_tells_excel_the_separator_is_no_row(read: Read) -> None:
+    assert read("a.csv", b"sep=;\r\nname;count\r\nseal;3\r\n").text.splitlines()[0] == "| name | count |"
+
+
+@pytest.mark.decision("H516")
+@pytest.mark.parametrize(
+    "one",
+    [
+        "<p>word{n} of many",
+        "<div>word{n}",
+        "<font size=2>word{n}<br>",
+        "<p><i>word{n}",
+        "<center>word{n}<hr>",
+        "<blockquote>word{n}",
+        "<table><tr><td>word{n}",
+        "<ul><li>word{n}",
+    ],
+)
+def test_no_page_is_too_deep_to_be_read_to_its_end(read: Read, one: str) -> None:
+    page = "<html><body>" + "".join(one.format(n=n) for n in range(300)) + "<p>The end</body></html>"
+    mail = f"Subject: Seals\r\nContent-Type: text/html\r\n\r\n{page}"
+    for name, data in (("a.html", page), ("a.eml", mail)):
+        text = read(name, data.encode()).text
+        assert re.findall(r"word\d+", text) == [f"word{n}" for n in range(300)]
+        assert "The end" in text
+
+
+def test_days_times_and_errors_of_a_sheet_are_what_its_program_shows(read: Read) -> None:
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    book.active.append(["Seal", date(2024, 3, 5), time(8, 15), "#N/A", "#DIV/0!"])
+    book.save(file)
+    assert "| Seal | 2024-03-05 | 08:15:00 | #N/A | #DIV/0! |" in read("a.xlsx", file.getvalue()).text
+
+
+def test_pictures_written_into_markdown_are_not_words(read: Read) -> None:
+    data = f"# Tide\n\n![moon](data:image/png;base64,{'QUJD' * 5000})\n\nWords.\n\n[i]: <data:image/png;base64,QUJD>\n"
+    assert read("a.md", data.encode()).text == "# Tide\n\n![moon]()\n\nWords.\n\n[i]: <>\n"
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.eml"])
+def test_soft_hyphens_tear_no_word_apart(read: Read, name: str) -> None:
+    page = "<html><body><p>Donau&shy;dampf&shy;schiff</p></body></html>"
+    mail = f"Subject: Seals\r\nContent-Type: text/html\r\n\r\n{page}"
+    assert "Donaudampfschiff" in read(name, (page if name == "a.html" else mail).encode()).text
+
+
+def test_a_pdf_without_pages_is_refused_in_words(read: Read) -> None:
+    data = (
+        b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
+        b"trailer<</Root 1 0 R/Size 3>>\n%%EOF"
+    )
+    with pytest.raises(Skippable) as caught:
+        read("a.pdf", data)
+    assert "crashed" not in str(caught.value)
