@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from connectors.parsers.detect import file_types, plain
+from connectors.parsers.detect import encodings, file_types, plain
 from connectors.parsers.messages import Packed, Unpack
 from retrieval.errors import Retryable, Skippable
 
@@ -20,6 +20,9 @@ _PIECE = 1 << 20
 _LONGEST = 400
 _JUNK = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$|\._[^/]*$)")
 _UNSAFE = re.compile("[\0-\x1f\x7f\u202a-\u202e\u2066-\u2069]|^[A-Za-z]:|^/|(?:^|/)\\.\\.(?:/|$)")
+_UTF8 = 0x800
+_OTHER_DOS = ("cp932", "gb18030", "cp949", "cp950", "cp866", "cp1251")
+"""Encodings of names that programs of the countries write without saying so."""
 _SPLIT = "Split it into smaller archives and upload those."
 _LOCKED = "It is protected by a password. Pack it without one and upload that."
 _DAMAGED = "It is damaged in the archive or packed in a way that cannot be read. Upload the file itself."
@@ -122,7 +125,7 @@ def unzip(path: Path, folder: Folder) -> None:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Folder) -> None:
-    name = member.filename.replace("\\", "/")
+    name = _spelled(member).replace("\\", "/")
     if member.is_dir() or _JUNK.search(name):
         return
     if _UNSAFE.search(getattr(member, "orig_filename", name).replace("\\", "/")) or _UNSAFE.search(name):
@@ -133,6 +136,23 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Folder) -
         folder.leave_out(name, _LOCKED)
     else:
         _unpack(archive, member, name, folder)
+
+
+def _spelled(member: zipfile.ZipInfo) -> str:
+    """The name; where it does not say that it is UTF-8, it is what it is likeliest to be, or of DOS as is the rule."""
+    if member.flag_bits & _UTF8 or member.filename.isascii():
+        return member.filename
+    try:
+        data = member.filename.encode("cp437")
+    except UnicodeEncodeError:
+        return member.filename
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        stem = data.rpartition(b".")[0] or data
+        foreign = 2 * sum(byte > 127 for byte in stem) >= len(stem)  # of a few letters nothing can be told
+        name = encodings.guess(data) if foreign else None
+    return data.decode(name, "replace") if name in _OTHER_DOS else member.filename
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, folder: Folder) -> None:

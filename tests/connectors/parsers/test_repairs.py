@@ -178,6 +178,26 @@ def test_no_page_is_too_deep_to_be_read_to_its_end(read: Read, one: str) -> None
         assert "The end" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        ("größe_übung.txt", "utf-8"),
+        ("größe_übung.txt", "cp437"),
+        ("résumé.txt", "cp437"),
+        ("Überblick 2024.txt", "cp437"),
+        ("port_año_niño.txt", "cp437"),
+        ("港のアザラシ報告.txt", "cp932"),
+        ("中文报告文件.txt", "gbk"),
+        ("Отчёт за март.txt", "cp866"),
+    ],
+)
+def test_names_in_an_archive_are_what_they_were_where_it_was_packed(read: Read, name: str, encoding: str) -> None:
+    spelled = name.encode(encoding)
+    stand_in = "x" * len(spelled)
+    data = packed({stand_in: "Words."}).replace(stand_in.encode(), spelled)
+    assert [member.path for member in read("a.zip", data).members] == [name]
+
+
 def test_days_times_and_errors_of_a_sheet_are_what_its_program_shows(read: Read) -> None:
     book, file = openpyxl.Workbook(), io.BytesIO()
     book.active.append(["Seal", date(2024, 3, 5), time(8, 15), "#N/A", "#DIV/0!"])
