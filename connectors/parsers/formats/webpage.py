@@ -63,8 +63,8 @@ def _text(parsed: LexborHTMLParser, page: Page) -> str:
 
 def _main_text(parsed: LexborHTMLParser) -> str:
     """What the page marks as its main part, whole; else what trafilatura finds; else all but the furniture."""
-    whole = parsed.html or ""
     _drop(parsed, _SILENT)
+    whole = parsed.html or ""
     _drop(parsed, _FURNITURE)
     for selector in _MAIN:
         marked = html.select(parsed, [selector])

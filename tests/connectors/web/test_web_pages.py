@@ -108,6 +108,19 @@ def test_a_page_without_a_marked_main_part_loses_its_furniture(parse):
     assert parsed.title == "Rivers"
 
 
+def test_what_a_page_hides_is_not_its_text(parse):
+    text = "<p>A long story about rivers and their floods, told by one who lived there for years.</p>"
+    hidden = "<p hidden>Kept for members of the club, who know it already.</p>"
+    for page in (
+        f"<div>{text}{hidden}</div>",
+        f"<main>{text * 4}{hidden}</main>",
+        f"<div>{text * 6}{hidden}{text}</div>",
+    ):
+        found = parse(f"<body><nav>Menu</nav>{page}</body>").text
+        assert "lived there for years" in found
+        assert "members of the club" not in found
+
+
 def test_a_short_page_is_taken_as_a_whole(parse):
     assert parse("<p>Closed on Mondays.").text.strip() == "Closed on Mondays."
 
