@@ -99,6 +99,7 @@ def prepare(home: Path) -> Cluster:
     write_private(home / "postgres.socket", str(cluster.socket))
     if not cluster.data.exists():
         _create(cluster)
+    _begin_recovery_again(cluster)
     return cluster
 
 
@@ -202,6 +203,26 @@ def _program(name: str) -> Path:
     if package is None or package.origin is None:
         raise LocalError("The embedded Postgres is not installed: run `make setup`.")
     return Path(package.origin).resolve().parent / "pginstall18" / "bin" / name
+
+
+def _begin_recovery_again(cluster: Cluster) -> None:
+    """Where the first start of a restored backup was ended before it was through: Postgres has put the backup's label
+    aside by then, and without it refuses to go on. What was replayed already is replayed again."""
+    label, aside = cluster.data / "backup_label", cluster.data / "backup_label.old"
+    if aside.exists() and not label.exists() and not _has_recovered(cluster):
+        aside.rename(label)
+
+
+def _has_recovered(cluster: Cluster) -> bool:
+    told = subprocess.run(
+        [str(_program("pg_controldata")), str(cluster.data)],
+        env={**_environment(), "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    started = [line.split()[-1] for line in told.splitlines() if line.startswith("Backup start location:")]
+    return started != [] and started[0] == "0/0"
 
 
 def _create(cluster: Cluster) -> None:

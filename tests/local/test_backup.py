@@ -3,7 +3,11 @@
 import argparse
 import os
 import shutil
+import signal
+import subprocess
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -73,6 +77,66 @@ def test_a_home_is_copied_while_it_runs_and_put_into_another(homes, tmp_path, ca
         postgres.stop(home)
     (aside,) = old.glob("before-restore-*")
     assert (aside / "postgres" / "PG_VERSION").exists()
+
+
+@pytest.mark.decision("H559")
+def test_the_first_start_of_a_restored_home_may_be_ended_amid_its_recovery(homes, tmp_path):
+    """Postgres has put the backup's label aside by then, and refuses to go on without it."""
+    old, new = homes
+    url = started(old)
+    writing, done = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        grown = threads.submit(grow, url, writing, done)
+        try:
+            assert writing.wait(60)
+            assert run("backup", tmp_path / "copy", old) == 0
+        finally:
+            done.set()
+        grown.result()
+    ended_amid_recovery(new, lambda: run("restore", tmp_path / "copy", new))
+    for _ in range(2):
+        with psycopg.connect(postgres.start(new)) as connection:
+            assert connection.execute("select count(*) > 0 from things").fetchone() == (True,)
+        postgres.stop(new)
+
+
+def grow(url, writing, done):
+    """Rows come while the backup is made: a recovery has them to replay."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("create table things (number bigint)")
+        while not done.is_set():
+            connection.execute("insert into things select generate_series(1, 50000)")
+            writing.set()
+
+
+def ended_amid_recovery(home, restore):
+    """Killed once the label is put aside; anew where the recovery was quicker."""
+    for _ in range(20):
+        assert restore() == 0
+        cluster = postgres.prepare(home)
+        with subprocess.Popen(
+            postgres.command(cluster),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            user=cluster.identity.user,
+            group=cluster.identity.group,
+        ) as process:
+            while not (cluster.data / "backup_label.old").exists():
+                assert process.poll() is None
+            os.killpg(process.pid, signal.SIGKILL)
+        if state(cluster) == "in archive recovery" or "crash recovery" in state(cluster):
+            return
+    raise AssertionError("each recovery was over before it was ended")
+
+
+def state(cluster):
+    """What Postgres itself says of its data."""
+    told = subprocess.run(
+        [postgres._program("pg_controldata"), cluster.data],
+        env={"LC_ALL": "C"}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    return next(line for line in told.splitlines() if "cluster state" in line).partition(":")[2].strip()
 
 
 @pytest.mark.parametrize("lost", ["manifest.json", "secret.key", "postgres/PG_VERSION"])
