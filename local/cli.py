@@ -16,6 +16,9 @@ from local.errors import LocalError
 from retrieval.settings import Settings, WrongSetting
 
 _ORGANIZATION = "organization id; may be left out if there is only one"
+_ROLES = ("api", "worker", "dispatcher", "prefect", "ui", "metrics", "migrate", "register")
+_SERVERS = ("up", *_ROLES)
+"""What runs with settings for long: what looks like one and is none is told there."""
 _CONTENT = frozenset(
     {"ingest", "search", "runs", "documents", "mcp", "eval", "fsck", "export", "import", "backup", "restore"}
 )
@@ -55,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from retrieval.settings import PROJECT, load
 
+    for name in [name for name in os.environ if name != name.upper() and name.upper().startswith("RETRIEVAL_")]:
+        os.environ.setdefault(name.upper(), os.environ.pop(name))  # as roles are handed them
     if home := os.environ.get("RETRIEVAL_HOME"):
         os.environ["RETRIEVAL_HOME"] = str(Path(home).absolute())
     options.cwd = Path.cwd()
@@ -63,6 +68,11 @@ def _run(options: argparse.Namespace) -> int:
             setattr(options, name, str(Path(getattr(options, name)).absolute()))
     os.chdir(PROJECT)  # where `.env` lies, for us and for every role
     settings = load()
+    if options.command in _SERVERS:
+        from local import unknown_settings
+
+        for sentence in unknown_settings.warnings(os.environ, PROJECT / ".env"):
+            print(f"retrieval: {sentence}", file=sys.stderr)
     match options.command:
         case "up" | "down" | "status":
             return _control(options, settings)
@@ -74,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
             from local import ready
 
             return ready.run(options.role, settings)
-        case "api" | "worker" | "dispatcher" | "prefect" | "ui" | "metrics" | "migrate" | "register":
+        case role if role in _ROLES:
             from local import single_role
 
             return single_role.run(options.command, settings, check=getattr(options, "check", False))

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import SecretStr
 
-from local import addresses, banner, cli, control, environment, instance, ready, roles
+from local import addresses, banner, cli, control, environment, instance, ready, roles, unknown_settings
 from local.environment import Resolved
 from local.errors import LocalError
 from local.instance import Record, RoleRecord
@@ -82,6 +82,48 @@ def test_a_setting_that_is_no_number_is_named(
     monkeypatch.setenv("RETRIEVAL_API_PORT", "eighty")
     assert cli.main(["status"]) == 2
     assert "RETRIEVAL_API_PORT" in capsys.readouterr().err
+
+
+@pytest.mark.decision("H560")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("RETRIEVAL_WROKER_LIMIT", "is no setting of this version and is left aside. Is RETRIEVAL_WORKER_LIMIT meant?"),
+        (
+            "retrieval_api_prot",
+            "RETRIEVAL_API_PROT is no setting of this version and is left aside. Is RETRIEVAL_API_PORT",
+        ),
+        ("RETRIEVAL_COLOUR", "RETRIEVAL_COLOUR is no setting of this version and is left aside."),
+        ("RETRIEVAL_API_PORT_FILE", "only secrets are read from files. Set RETRIEVAL_API_PORT itself."),
+    ],
+)
+def test_what_looks_like_a_setting_and_is_none_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    monkeypatch.setenv("RETRIEVAL_METRICS_TOKEN", "known")
+    monkeypatch.setenv(name, "3")
+    assert cli.main(["api"]) == 2, "there is no database"
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("is no setting") + told.count("left aside: ") == 1
+    assert cli.main(["status"]) == 3
+    assert capsys.readouterr().err == "", "once is enough"
+
+
+@pytest.mark.decision("H560")
+def test_typing_errors_in_the_file_of_settings_are_told_too(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("RETRIEVAL_API_PORT=0\nretrieval_wroker_limit=3\nOTHER=1\n")
+    (told,) = unknown_settings.warnings({}, tmp_path / ".env")
+    assert told.endswith("Is RETRIEVAL_WORKER_LIMIT meant?")
+    assert unknown_settings.warnings({}, tmp_path / "none") == []
+
+
+@pytest.mark.decision("H560")
+def test_a_setting_in_small_letters_reaches_the_roles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ, "retrieval_worker_limit": "7"})
+    cli.main(["status"])
+    resolved = environment.Resolved("postgresql://x/y", "1:k", "http://p/api", None)
+    assert environment.build("worker", settings.load(), resolved)["RETRIEVAL_WORKER_LIMIT"] == "7"
 
 
 def test_another_database_without_a_key_does_not_start(
