@@ -70,7 +70,10 @@ def language_of(archive: Archive) -> str | None:
 
 
 def run(target: Target, archive: Archive) -> Imported:
-    """Make the namespace; nothing of it can be seen before all of it is there."""
+    """Make the namespace; nothing of it can be seen before all of it is there. Fatal, and nothing is made, where this
+    installation does not have its stores: garbage collection could not clear them either."""
+    target.files()
+    target.vectors(1)
     work = _Import(target, archive)
     work.begin()
     try:

@@ -13,6 +13,7 @@ from local import fsck as command
 from retrieval import ids, settings
 from retrieval.access import groups, viewers
 from retrieval.database.database import Database
+from retrieval.errors import Fatal
 from retrieval.evaluations import evaluations
 from retrieval.filters import DocumentFilter
 from retrieval.job_config import Ingestion
@@ -292,6 +293,26 @@ BAD = {
     "a strange id": (lambda m: of_rows(m, "documents", lambda r: r.update(id="doc_#1#")), "damaged"),
     "a lying vector": (lambda m: (m.update({"embeddings.bin": b"\xff" * 64}), resealed(m)), "damaged"),
 }
+
+
+@pytest.mark.decision("D79")
+@pytest.mark.parametrize(("area", "field"), [("fileStorageConfig", "type"), ("vectorStorageConfig", "provider")])
+def test_stores_that_are_not_here_are_refused_before_anything_is_made(two, home, tmp_path, area, field):
+    """Garbage collection would try to clear them for ever."""
+    home("old")
+    space = filled(two[0], 2)
+    file, _ = exported(space, tmp_path)
+
+    def elsewhere(members):
+        said = json.loads(members["namespace.json"])
+        said["config"][area] = {field: "TAPE"}
+        members["namespace.json"] = json.dumps(said).encode()
+        resealed(members)
+
+    home("new")
+    with pytest.raises(Fatal, match=f"{area}.{field} TAPE is not available"):
+        imported(two[1], space.ring, changed(file, tmp_path / "other.tar", elsewhere))
+    assert two[1].rows("select id from namespaces") == two[1].rows("select id from sweeps") == []
 
 
 @pytest.mark.decision("D79")
