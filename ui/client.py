@@ -139,7 +139,8 @@ class Api:
         if self.viewer:
             headers["X-On-Behalf-Of"] = quote(self.viewer)
         headers |= {"Idempotency-Key": once} if once else {}
-        return self._asked(partial(_client().request, method, self.base + path, headers=headers, **options))
+        url = self.base + quote(path, safe="/%")  # an address that people gave may hold anything
+        return self._asked(partial(_client().request, method, url, headers=headers, **options))
 
     def _asked(self, ask: Callable[[], T]) -> T:
         """What `ask` brings, in another thread. ApiError without an answer, and after one that was not answered."""

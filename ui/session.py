@@ -18,6 +18,23 @@ NAMESPACES = 50
 """How many are offered to choose from; an older one opens by its link."""
 UNBOUND = frozenset({"namespaces:write", "admin"})
 """Rights that a key bound to a namespace or a tenant cannot use."""
+OF_NAMESPACE = (
+    "cursor",
+    "document",
+    "chunk",
+    "run",
+    "runs",
+    "of",
+    "evaluation",
+    "questions",
+    "site",
+    "connection",
+    "archive",
+    "removals",
+    "set",
+    "tab",
+)
+"""What an address names within a namespace, and goes when another one is chosen."""
 _WHO = "who"
 _SEEN = "namespace"
 _TENANT = "tenant_chosen"
@@ -135,14 +152,14 @@ def sign_out() -> None:
 
 
 def namespaces(who: Person) -> list[dict[str, Any]]:
-    """The newest namespaces that the key may see, and the one that the page's address names."""
+    """The newest namespaces that the key may see, and the one that the address names, or that was seen last."""
     if not who.may("namespaces:read"):
         return [{"id": who.namespace, "name": who.namespace}] if who.namespace else []
     data = who.api.get("/v1/namespaces", pageSize=NAMESPACES)
     found: list[dict[str, Any]] = data["namespaces"]
-    linked = parameter("namespace")
-    if data["hasNextPage"] and linked and linked not in {space["id"] for space in found}:
-        found += _one(who, linked)
+    wanted = parameter("namespace") or last_seen()
+    if data["hasNextPage"] and wanted and wanted not in {space["id"] for space in found}:
+        found += _one(who, wanted)
     return found
 
 
@@ -160,13 +177,18 @@ def parameter(name: str) -> str | None:
     return st.query_params.get(name) or None
 
 
+def named(name: str) -> str | None:
+    """The id that the page's address carries, as a part of a path: what is no id names nothing that there is."""
+    given = parameter(name)
+    return quote(given, safe="") if given else None
+
+
 def remember(**values: str | None) -> None:
-    """Put values into the page's address, or take them out with None."""
-    for name, value in values.items():
-        if value:
-            st.query_params[name] = value
-        elif name in st.query_params:
-            del st.query_params[name]
+    """Put values into the page's address, or take them out with None: one step of the browser's history at most."""
+    before = st.query_params.to_dict()
+    now = {name: value for name, value in {**before, **values}.items() if value}
+    if now != before:
+        st.query_params.from_dict(now)
 
 
 def seen(namespace: str) -> None:

@@ -408,7 +408,9 @@ def test_runs_are_filtered_by_the_address_and_paged(app, org, held):
     assert len(older.dataframe[0].value) == 2
     assert "cursor" in older.query_params
     assert len(click(older, "Newest").dataframe[0].value) == 50
-    assert "No run is PROCESSING now" in shown(app(org.api_key, "runs", namespace=held.namespace, status="PROCESSING"))
+    assert "No run has the status “Processing” now" in shown(
+        app(org.api_key, "runs", namespace=held.namespace, status="PROCESSING")
+    )
 
 
 def test_a_cancelled_run_is_shown_as_one_that_has_ended(app, org, held):
@@ -439,7 +441,9 @@ def test_advice_fits_what_was_asked_for(app, org):
     assert "Lower the minimum score or take the filter away." in shown(
         app(org.api_key, "search", namespace=empty, q="seals", columns="keyword", **both)
     )
-    assert "No run is PROCESSING now." in shown(app(org.api_key, "runs", namespace=empty, status="PROCESSING"))
+    assert "No run has the status “Processing” now." in shown(
+        app(org.api_key, "runs", namespace=empty, status="PROCESSING")
+    )
 
 
 @pytest.mark.parametrize(

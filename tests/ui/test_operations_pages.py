@@ -68,6 +68,24 @@ def test_a_webhook_is_added_rotated_and_tested(app, org):
     assert second not in shown(seen)
 
 
+def test_what_a_click_sends_again_is_the_delivery_that_stood_there(app, org):
+    """Deliveries come in above it while the page is looked at."""
+    made = org.client.post("/v1/webhooks", json={"url": "https://93.184.216.34/hook", "events": ["*"]}).json()["data"]
+    hook = made["webhook"]["id"]
+    path = f"/v1/webhooks/{hook}"
+    assert org.client.post(f"{path}/test", json={}).status_code == 200
+    seen = app(org.api_key, "webhooks", webhook=hook)
+    (first,) = org.client.get(f"{path}/deliveries").json()["data"]["deliveries"]
+    assert "Waiting" in {option for box in seen.selectbox for option in box.options}
+    assert "TO_SEND" in shown(seen)
+    assert org.client.post(f"{path}/test", json={}).status_code == 200
+    cells = [(0, "Event")]
+    seen.session_state[f"deliveries_{hook}_0"] = {"selection": {"rows": [], "columns": [], "cells": cells}}
+    for _ in range(2):
+        seen.run()
+        assert f"`{first['id']}`" in shown(seen)
+
+
 def test_usage_is_told_by_day_with_its_cost(app, org):
     namespace = org.namespace()
     org.db.rows(

@@ -66,7 +66,7 @@ def done(run: Json) -> int:
 def _lost(added: Addition | None, reached: int) -> None:
     """The truth about what was chosen and has not reached the service: a session that ended took it along."""
     asked = session.parameter("of") or ""
-    wanted = int(asked) if asked.isdigit() and len(asked) < 6 else reached
+    wanted = int(asked) if asked.isdecimal() and len(asked) < 6 else reached
     missing = wanted - reached
     if added is None and missing > 0 and wanted <= additions.LINKED:
         st.warning(

@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import page_image, status
+from ui.parts import addressed, page_image, status
 from ui.parts.labels import count
 
 PAGE = 50
@@ -35,19 +35,20 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
     read = data["chunks"]
     chunks = [chunk for chunk in read if start <= chunk["index"] < start + PAGE]
     if not chunks:
-        status.empty("No searchable chunks.", "A document has them once it is SUCCESS and holds text.")
+        status.empty("No searchable chunks.", "A document has them once it is indexed and holds text.")
         return
-    known = [chunk["index"] for chunk in chunks]
-    at = known.index(linked) if linked in known else 0
-    chosen = st.selectbox(
-        f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks)} in all)",
-        chunks,
-        index=at,
-        format_func=_title,
+    known = {chunk["index"]: chunk for chunk in chunks}
+    fields = addressed.Fields(f"chunk-{document['id']}-{start}", ("chunk",))
+    fields.follow({"chunk": linked})
+    fields.offer("chunk", known)
+    at = st.selectbox(
+        f"Chunk ({document['documentProperties']['embeddingCount'] or len(chunks):,} in all)",
+        list(known),
+        format_func=lambda one: _title(known[one]),
+        key=fields.key("chunk"),
     )
-    if chosen is None:
-        return
-    session.remember(chunk=str(chosen["index"]))
+    chosen = known[at]
+    fields.write(chunk=str(at))
     _more(start, further=read[-1]["index"] >= start + PAGE)
     neighbours = {chunk["index"]: chunk for chunk in read}
     left, right = st.columns([3, 2]) if chosen["page"] else (st.container(), None)

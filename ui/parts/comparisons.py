@@ -9,8 +9,8 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, question_sets, search_charts, status, tables
-from ui.parts.labels import ago, count, milliseconds
+from ui.parts import addressed, clicks, frame, question_sets, search_charts, status, tables
+from ui.parts.labels import ago, count, milliseconds, moment, word
 from ui.parts.text import plain
 
 METRICS = {
@@ -24,6 +24,7 @@ RUNS = 30
 CHANGED = 50
 """Questions of a run that are shown: those that changed most."""
 LOOK_SECONDS = 2.0
+_RUN = addressed.Fields("measured", ("run",))
 OPEN = frozenset({"QUEUED", "RUNNING"})
 DEFAULTS: list[Json] = [
     {"Name": "semantic", "Semantic weight": 1.0},
@@ -66,7 +67,7 @@ def _compare(who: session.Person, namespace: str, evaluation: str, rows: list[Js
     """Start a run and open it."""
     body = {"namespaceId": namespace, "settings": [setting(row) for row in rows]}
     try:
-        made = who.api.post(f"/v1/evaluations/{evaluation}/runs", body)["run"]
+        made = clicks.post(who, f"/v1/evaluations/{evaluation}/runs", body)["run"]
     except ApiError as error:
         question_sets.refuse(error)
         return
@@ -102,13 +103,15 @@ def results(who: session.Person, namespace: str, evaluation: Json) -> None:
         status.empty("Not compared yet.", "Choose settings under Compare and start a run.")
         return
     ids = [run["id"] for run in runs]
-    linked = session.parameter("run")
+    linked = session.named("run")
     labels = {run["id"]: _label(run) for run in runs}
     if linked and linked not in labels:
         ids.append(linked)
         labels[linked] = f"Run {linked[-6:]}"
-    run_id = st.selectbox("Run", ids, index=ids.index(linked) if linked in ids else 0, format_func=labels.__getitem__)
-    session.remember(run=run_id)
+    _RUN.follow({"run": linked})
+    _RUN.offer("run", ids)
+    run_id = st.selectbox("Run", ids, format_func=labels.__getitem__, key=_RUN.key("run"))
+    _RUN.write(run=run_id)
     path = f"/v1/evaluations/{evaluation['id']}/runs/{run_id}"
     run = who.api.get(path, namespaceId=namespace, questionLimit=0)["run"]
     if run["status"] in OPEN:
@@ -128,7 +131,8 @@ def _runs(who: session.Person, namespace: str, evaluation: Json) -> list[Any]:
 
 def _label(run: Json) -> str:
     names = ", ".join(one["name"] for one in run["settings"])
-    return f"{ago(run['createdAt'])} · {names if len(names) <= 60 else names[:60] + ' …'} · {run['status']}"
+    made = f"{moment(run['createdAt']):%d %b %Y, %H:%M:%S} UTC"  # a label that is another a second later is not found
+    return f"{made} · {names if len(names) <= 60 else names[:60] + ' …'} · {word(run['status'])}"
 
 
 def _moving(who: session.Person, namespace: str, path: str) -> None:
@@ -223,10 +227,10 @@ def _changes(who: session.Person, namespace: str, evaluation: Json, run: Json, p
     asked = {"changed": changed} if len(names) > 1 else {}
     found = who.api.get(path, namespaceId=namespace, questionLimit=CHANGED, **asked)["run"]["questions"]
     rows = [question_row(one, names[0], changed) for one in found]
-    row = tables.clicked(rows, "changes_table")
+    chosen = tables.clicked(rows, "changes_table", [one["query"] for one in found])
     st.caption("Ranks are those of the first right document. Click a row to look at the question in the search lab.")
-    if row is not None:
-        question_sets.in_lab(namespace, evaluation["id"], {"query": found[row]["query"]})
+    if chosen is not None:
+        question_sets.in_lab(namespace, evaluation["id"], {"query": chosen})
 
 
 def question_row(question: Json, first: str, changed: str) -> Json:

@@ -6,12 +6,17 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, pager, status, tables
-from ui.parts.labels import ago, span_until
+from ui.parts import addressed, frame, pager, status, tables
+from ui.parts.labels import ago, span_until, word
 
 PAGE = 50
 LIVE_SECONDS = 5.0
 STATES = ("PENDING", "DELIVERED", "FAILED")
+WORDS = {"PENDING": "TO_SEND"}
+"""What a status means here: of a connection PENDING means another thing."""
+FIELDS = addressed.Fields("webhook", ("deliveries",))
+_PICKED = "delivery_picked"
+"""Of the session: the delivery that was clicked."""
 
 
 def show(who: session.Person, hook: Json) -> None:
@@ -25,31 +30,35 @@ def show(who: session.Person, hook: Json) -> None:
 
 
 def _show(who: session.Person, hook: str) -> None:
-    given = session.parameter("deliveries")
-    st.session_state.setdefault("deliveries_status", given if given in STATES else "")
+    FIELDS.follow({"deliveries": addressed.one_of("deliveries", ("", *STATES))})
     left, right = st.columns([2, 1], vertical_alignment="bottom")
-    wanted = left.selectbox(
-        "Status", ["", *STATES], format_func=lambda one: one.capitalize() or "Any", key="deliveries_status"
-    )
-    session.remember(deliveries=wanted or None)
+    wanted = left.selectbox("Status", ["", *STATES], format_func=_said, key=FIELDS.key("deliveries"))
+    if FIELDS.write(deliveries=wanted):
+        session.remember(sent=None)
     if who.may("webhooks:write") and right.button("Send a test", icon=":material/send:", width="stretch"):
         _post(who, f"/v1/webhooks/{hook}/test", "A test event is being sent.")
     data = who.api.get(
-        f"/v1/webhooks/{hook}/deliveries", pageSize=PAGE, cursor=session.parameter("cursor"), status=wanted
+        f"/v1/webhooks/{hook}/deliveries", pageSize=PAGE, cursor=session.parameter("sent"), status=wanted
     )
     sent = data["deliveries"]
     if not sent:
         status.empty("No deliveries.", "Send a test, or wait for an event: add content, for example.")
         return
-    rows = [_row(one) for one in sent]
-    row = tables.selected(rows, f"deliveries_{hook}", Status=status.column())
-    picked = None if row is None else sent[row]
-    if not who.may("webhooks:write"):
-        return
+    pressed = tables.clicked([_row(one) for one in sent], f"deliveries_{hook}", sent, Status=status.column())
+    if pressed is not None:
+        st.session_state[_PICKED] = pressed["id"]
+    if who.may("webhooks:write"):
+        _again(who, hook, next((one for one in sent if one["id"] == st.session_state.get(_PICKED)), None))
+    pager.show(data, name="sent")
+
+
+def _again(who: session.Person, hook: str, picked: Json | None) -> None:
+    """The button for the delivery that was clicked, whatever has come above it since."""
     label = f"Send {picked['type']} again" if picked else "Send again"
     if st.button(label, icon=":material/replay:", disabled=picked is None, help="Click a delivery above.") and picked:
         _post(who, f"/v1/webhooks/{hook}/deliveries/{picked['id']}/redeliver", "The event is being sent again.")
-    pager.show(data)
+    if picked:
+        st.caption(f"The one with the ID `{picked['id']}`, created {ago(picked['createdAt'])}.")
 
 
 def _post(who: session.Person, path: str, done: str) -> None:
@@ -61,10 +70,14 @@ def _post(who: session.Person, path: str, done: str) -> None:
         st.toast(done, icon=":material/send:")
 
 
+def _said(state: str) -> str:
+    return word(WORDS.get(state, state)) if state else "Any"
+
+
 def _row(one: Json) -> Json:
     due = one["nextAttemptAt"]
     return {
-        "Status": [one["status"]],
+        "Status": [WORDS.get(one["status"], one["status"])],
         "Event": one["type"],
         "Created": ago(one["createdAt"]),
         "Attempts": one["attempts"],

@@ -9,8 +9,8 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame
-from ui.parts.labels import count
+from ui.parts import clicks, frame
+from ui.parts.labels import called, count, word
 from ui.parts.text import plain
 
 NAMES = 8
@@ -77,9 +77,9 @@ def one(who: session.Person, namespace: str, document: Json) -> None:
 
 def _preview(total: int, names: Sequence[str], counts: Mapping[str, int]) -> None:
     """How many documents it is about, in which states, and the newest by name."""
-    states = ", ".join(f"{many:,} {status}" for status, many in counts.items())
+    states = ", ".join(f"{many:,} {word(status).lower()}" for status, many in counts.items())
     st.markdown(f"**{count(total, 'document')}** ({states})")
-    listed = "\n".join(f"- {plain(name) or 'without a name'}" for name in names[:NAMES])
+    listed = "\n".join(f"- {plain(called(name))}" for name in names[:NAMES])
     more = f"\n- and {total - min(len(names), NAMES):,} more" if listed and total > min(len(names), NAMES) else ""
     if listed:
         st.markdown(listed + more)
@@ -99,7 +99,7 @@ def _delete(who: session.Person, namespace: str, config: Json, expected: int) ->
 
 def _resync(who: session.Person, namespace: str, config: Json) -> None:
     try:
-        made = who.api.post("/v1/documents/resync", {"namespaceId": namespace, "filterConfig": config})
+        made = clicks.post(who, "/v1/documents/resync", {"namespaceId": namespace, "filterConfig": config})
     except ApiError as error:
         _refused(error, "Some may be queued by now: look at the list again.")
         return

@@ -11,7 +11,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import chunk_viewer, document_access, document_actions, history, status, tabs
-from ui.parts.labels import ago, count
+from ui.parts.labels import ago, called, count
 from ui.parts.text import plain
 
 LINKS = {"rawFileUrl": True, "parsedTextFileUrl": True}
@@ -55,7 +55,7 @@ def show(who: session.Person, namespace: str, document_id: str) -> None:
 
 
 def _head(document: Json) -> None:
-    st.header(plain(document["name"]) or "without a name")
+    st.header(plain(called(document["name"])))
     status.badge(document["ingestionStatus"])
     if document["ingestionError"]:
         st.error(plain(document["ingestionError"]), icon=":material/error:")

@@ -13,7 +13,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import metadata_filter, services
+from ui.parts import addressed, metadata_filter, services
 from ui.parts.labels import STATUS, sources, title
 
 CONNECTIONS = 50
@@ -24,17 +24,16 @@ STATES = ("SUCCESS", "FAILED", "QUEUED", "PROCESSING", "CANCELLED", "QUEUED_FOR_
 PRIMARY = ("q", "site", "status")
 SECONDARY = ("source", "type", "connection", "from", "to", "external", "metadata", "archive", "removal", "access")
 """Places of the address for what the expander holds."""
-_WRITTEN = "find_written"
-"""The address as the fields last wrote it."""
+FIELDS = addressed.Fields("find", tuple(name for name in (*PRIMARY, *SECONDARY) if name != "metadata"))
 _ID = re.compile(r"doc_[0-9a-z]+")
 
 
 def show(who: session.Person, namespace: str, sites: Mapping[str, int]) -> Json | None:
     """The filterConfig that the form asks for; None, and why, if it cannot be used. `sites`: pages of each site."""
-    _follow()
+    FIELDS.follow(_shown())
     before = _address()
     text, site, states = _first(sites)
-    _write(q=text, site=site, status=",".join(states))
+    FIELDS.write(q=text, site=site, status=",".join(states))
     opened = any(before[name] for name in SECONDARY)
     with st.expander("More filters", icon=":material/filter_alt:", expanded=opened):
         more = _more(who, namespace)
@@ -52,41 +51,21 @@ def clear() -> None:
         del st.session_state[key]
 
 
-def forget() -> None:
-    """Fields that are not drawn now are set by the address when they are again, whatever the browser kept of them."""
-    st.session_state.pop(_WRITTEN, None)
-
-
 def _address() -> dict[str, str | None]:
     return {name: session.parameter(name) for name in (*PRIMARY, *SECONDARY)}
 
 
-def _write(**values: str | None) -> None:
-    """Put into the address what the fields say."""
-    session.remember(**values)
-    st.session_state[_WRITTEN] = _address()
-
-
-def _follow() -> None:
-    """A link, or the way back from a document, changes the address and not the fields: then they are set by it.
-
-    That they are is noted at once, for who types before the page is complete begins the next run of it, which must not
-    take the address for a new one and the text away.
-    """
-    if "find_q" in st.session_state and st.session_state.get(_WRITTEN) == _address():
-        return
-    st.session_state[_WRITTEN] = _address()
-    for name in ("q", "external", "archive"):
-        st.session_state[f"find_{name}"] = _said(name)
+def _shown() -> Json:
+    """What the fields show of the address; metadata has a field of its own."""
     kinds = (*TYPES, *(f"{name}_DOCUMENT" for name in services.known()))
-    for name, known in (("status", STATES), ("source", tuple(sources())), ("type", kinds)):
-        st.session_state[f"find_{name}"] = [value for value in _said(name).split(",") if value in known]
-    for name in ("site", "connection"):
-        st.session_state[f"find_{name}"] = session.parameter(name)
-    for name in ("from", "to"):
-        st.session_state[f"find_{name}"] = _day(name)
-    for name, word in (("removal", "yes"), ("access", "unknown")):
-        st.session_state[f"find_{name}"] = _said(name) == word
+    lists = {"status": STATES, "source": tuple(sources()), "type": kinds}
+    return {
+        **{name: _said(name) for name in ("q", "external", "archive")},
+        **{name: [value for value in _said(name).split(",") if value in known] for name, known in lists.items()},
+        **{name: session.parameter(name) for name in ("site", "connection")},
+        **{name: _day(name) for name in ("from", "to")},
+        **{name: _said(name) == word for name, word in (("removal", "yes"), ("access", "unknown"))},
+    }
 
 
 def _first(sites: Mapping[str, int]) -> tuple[str, str | None, list[str]]:
@@ -138,7 +117,7 @@ def _more(who: session.Person, namespace: str) -> Json | None:
     left, right = st.columns(2)
     waiting = left.toggle("Deleted at source (pending confirmation)", key="find_removal")
     unknown = right.toggle("Access unknown", key="find_access")
-    _write(
+    FIELDS.write(
         source=",".join(taken),
         type=",".join(types),
         connection=connection,

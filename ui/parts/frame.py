@@ -9,9 +9,11 @@ import streamlit as st
 
 from ui import returning, session
 from ui.client import ApiError
+from ui.parts import addressed, pager
 from ui.parts.text import plain
 
 _REFUSED = "sign_in_refused"
+_SPACE = addressed.Fields("page", ("namespace",))
 
 
 def sign_in_form(refusal: ApiError | None = None) -> None:
@@ -92,6 +94,11 @@ background-color: #2456c9; border-color: #2456c9; color: #fff}
 button[data-testid^="stBaseButton-primary"]:not(:disabled):hover {background-color: #1c46a8}
 @media (max-width: 640px) {
 [data-testid="stMainBlockContainer"] {padding-left: 1rem; padding-right: 1rem}
+}
+@media (max-width: 1000px) {
+[class*="st-key-key-"] [data-testid="stColumn"] {min-width: 7rem}
+[data-testid="stButtonGroup"] > div {flex-wrap: wrap}
+[data-testid="stColumn"]:has(> div > [data-testid="stElementContainer"] > [data-testid="stCheckbox"]) {min-width: 7rem}
 [data-testid="stColumn"]:has(> div > [data-testid="stElementContainer"] > [data-testid="stMetric"]) {
 min-width: calc(50% - .5rem); flex: 1 1 calc(50% - .5rem)}
 }
@@ -141,14 +148,17 @@ def choose_namespace(who: session.Person) -> str:
         not_here()
     known = list(names)
     before = linked if linked in names else session.last_seen()
+    _SPACE.follow({"namespace": before})
+    _SPACE.offer("namespace", known)
     chosen = st.selectbox(
         "Namespace",
         known,
-        index=known.index(before) if before in names else 0,
         format_func=lambda one: f"{names[one]}  ·  {one[-6:]}",
+        key=_SPACE.key("namespace"),
     )
     session.seen(chosen)
-    session.remember(namespace=chosen)
+    moved = linked in names and chosen != linked
+    _SPACE.write(namespace=chosen, **(dict.fromkeys(session.OF_NAMESPACE) if moved else {}))
     return str(chosen)
 
 
@@ -158,24 +168,41 @@ def not_here() -> None:
 
 
 @contextmanager
-def trouble() -> Iterator[None]:
+def trouble(*, part: bool = False) -> Iterator[None]:
     """Shows a refusal of the API in words with its code; an ended key leads back to the sign-in form.
 
-    An API that lets one request within time out is sent no other.
+    An API that lets one request within time out is sent no other. `part`: it is about a part of a page that runs by
+    itself, and not about the page.
     """
     try:
         with session.silence():
             yield
     except ApiError as error:
         if session.unauthorized(error):
-            st.session_state.clear()
-            if session.token() is not None:
-                sign_in_form(error)
-                return
-            st.warning("Your key is not valid any more. Sign in again; this page opens where you left it.")
-            sign_in_form()
-        else:
-            show(error)
+            _ended(error, part=part)
+            return
+        show(error)
+        if error.reason == "bad_cursor":
+            st.button("First page", icon=":material/first_page:", key="first_page", on_click=_first_page)
+        elif not error.status and not part:
+            # To load the page anew would end the session of a key.
+            st.button("Try again", icon=":material/refresh:", key="try_again")
+
+
+def _first_page() -> None:
+    """Away from a place of a list that is not there any more, or was one of another list."""
+    session.remember(**dict.fromkeys(pager.PLACES))
+
+
+def _ended(error: ApiError, *, part: bool) -> None:
+    """The sign-in form instead of the page: within a part of it, nobody would get out of that part."""
+    st.session_state.clear()
+    if session.token() is None:
+        st.session_state[_REFUSED] = "Your key is not valid any more. Sign in again; this page opens where you left it."
+        st.rerun()
+    if part:
+        st.rerun()
+    sign_in_form(error)
 
 
 def live(every: float | None = None) -> Callable[[Callable[[], None]], Callable[[], None]]:
@@ -184,7 +211,7 @@ def live(every: float | None = None) -> Callable[[Callable[[], None]], Callable[
     def decorate(part: Callable[[], None]) -> Callable[[], None]:
         @st.fragment(run_every=every)
         def guarded() -> None:
-            with trouble():
+            with trouble(part=True):
                 part()
 
         return guarded

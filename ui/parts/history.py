@@ -19,16 +19,17 @@ def show(who: session.Person, namespace: str, document: Json) -> None:
     if not entries:
         status.empty("No job run holds this document any more.", "Its content stays as it is.")
         return
-    row = tables.clicked(
+    run = tables.clicked(
         [_row(entry) for entry in entries],
         f"history-{document['id']}",
+        [entry["ingestJobRun"]["id"] for entry in entries],
         Status=status.column(),
         Chunks=st.column_config.TextColumn(alignment="right"),
     )
     more = f" The newest {len(entries)} are shown." if data["hasNextPage"] else ""
     st.caption("Search shows one version, whole. Click a row to open its run." + more)
-    if row is not None and who.may("ingest:read"):
-        place = {"namespace": namespace, "run": entries[row]["ingestJobRun"]["id"]}
+    if run is not None and who.may("ingest:read"):
+        place = {"namespace": namespace, "run": run}
         st.switch_page("views/runs.py", query_params=place)
 
 

@@ -11,12 +11,13 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import account_tree, status
+from ui.parts import account_tree, addressed, status
 from ui.parts.additions import Item
 from ui.parts.labels import count, sources, title
 
 PARSING = {"Text only": "BASIC_PARSER", "OCR": "STANDARD_OCR"}
 PARSING_HELP = "OCR reads scans and pictures too. It takes seconds a page."
+FIELDS = addressed.Fields("add_from", ("connection",))
 FILES = 500
 """Files of one drop."""
 WHOLE = "add_folder"
@@ -161,8 +162,11 @@ def connection(who: session.Person, namespace: str, kind: str) -> dict[str, Any]
         )
         return None
     linked = session.parameter("connection")
-    place = list(active).index(linked) if linked in active else 0
-    chosen = str(st.selectbox("Connection", list(active), index=place, format_func=lambda one: active[one]))
-    session.remember(connection=chosen)
+    FIELDS.follow({"connection": linked})
+    FIELDS.offer("connection", active)
+    chosen = str(
+        st.selectbox("Connection", list(active), format_func=lambda one: active[one], key=FIELDS.key("connection"))
+    )
+    FIELDS.write(connection=chosen)
     wanted = account_tree.show(who, namespace, chosen, kind)
     return None if wanted is None else {"connectionId": chosen, **wanted}

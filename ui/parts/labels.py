@@ -16,6 +16,7 @@ STATUS: dict[str, tuple[str, Color, str]] = {
     "QUEUED_FOR_RESYNC": ("Queued for resync", "gray", "schedule"),
     "PRE_PROCESSING": ("Discovering", "blue", "travel_explore"),
     "PROCESSING": ("Processing", "blue", "sync"),
+    "RUNNING": ("Running", "blue", "sync"),
     "SUCCESS": ("Indexed", "green", "check_circle"),
     "COMPLETED": ("Completed", "green", "check_circle"),
     "SUCCEEDED": ("Succeeded", "green", "check_circle"),
@@ -26,6 +27,7 @@ STATUS: dict[str, tuple[str, Color, str]] = {
     "ACTIVE": ("Active", "green", "check_circle"),
     "REVOKED": ("Revoked", "gray", "block"),
     "DISABLED": ("Disabled", "gray", "block"),
+    "TO_SEND": ("Waiting", "orange", "hourglass_empty"),
     "DELIVERED": ("Delivered", "green", "check_circle"),
 }
 """Status to word, colour and icon; the same everywhere."""
@@ -126,6 +128,11 @@ def number(value: int | None) -> str:
 def count(many: int, one: str) -> str:
     """`1 document`, `2 documents`."""
     return f"{many:,} {one}" if many == 1 else f"{many:,} {one}s"
+
+
+def called(name: str | None) -> str:
+    """A document's name in one line; in words where it has none that could be seen."""
+    return " ".join((name or "").split()) or "without a name"
 
 
 def word(status: str) -> str:

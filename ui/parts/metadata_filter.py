@@ -27,14 +27,14 @@ class JsonInput:
     def restore(self) -> None:
         """What the address says, where it is another than the one that this field has written."""
         linked = session.parameter(self.name) or ""
-        if self._state not in st.session_state or linked != st.session_state.get(f"{self._state}_linked"):
+        if self._state not in st.session_state or linked != st.session_state.get(f"{self._state}_written"):
             st.session_state[self._state] = linked
-            st.session_state[f"{self._state}_linked"] = linked
+            st.session_state[f"{self._state}_written"] = linked
 
     def show(self) -> Json | None:
         """What is typed; None, and why, if it is no object."""
         typed = st.text_input(self.label, placeholder=self.example, key=self._state).strip()
-        st.session_state[f"{self._state}_linked"] = typed
+        st.session_state[f"{self._state}_written"] = typed
         session.remember(**{self.name: typed})
         wanted = read(typed)
         if wanted is None:

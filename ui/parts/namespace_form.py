@@ -10,7 +10,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import described, frame, services
+from ui.parts import clicks, described, frame, services
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -119,7 +119,7 @@ def _save(who: session.Person, space: Json | None, body: Json, places: Mapping[s
     try:
         with st.spinner("Trying storage, index and model …"):
             if space is None:
-                saved = who.api.post("/v1/namespaces", body)["namespace"]
+                saved = clicks.post(who, "/v1/namespaces", body)["namespace"]
             else:
                 saved = who.api.patch(f"/v1/namespaces/{space['id']}", body)["namespace"]
     except ApiError as error:

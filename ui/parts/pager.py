@@ -7,6 +7,9 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 
+PLACES = ("cursor", "keys", "tenants", "questions", "sent")
+"""Where lists keep their place in the address."""
+
 
 def show(data: Json, *, name: str = "cursor", start: str = "Newest", further: str = "Older") -> None:
     """The buttons that this part of the list needs; none for a list that fits."""

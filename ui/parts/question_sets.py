@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame, pager, question_files, search_request, status, tables
+from ui.parts import clicks, frame, pager, question_files, search_request, status, tables
 from ui.parts.labels import ago, count, number
 from ui.parts.question_files import EXAMPLE, Unreadable
 from ui.parts.text import plain
@@ -48,11 +48,11 @@ def listing(who: session.Person, namespace: str) -> None:
         {"Name": one["name"], "Questions": number(one["questionCount"]), "Created": ago(one["createdAt"])}
         for one in data["evaluations"]
     ]
-    row = tables.clicked(rows, "question_sets")
+    chosen = tables.clicked(rows, "question_sets", [one["id"] for one in data["evaluations"]])
     st.caption("Click a row to open it.")
     pager.show(data)
-    if row is not None:
-        session.remember(evaluation=data["evaluations"][row]["id"], cursor=None)
+    if chosen is not None:
+        session.remember(evaluation=chosen, cursor=None)
         st.rerun()
 
 
@@ -109,7 +109,8 @@ def _send(who: session.Person, namespace: str, name: str, questions: list[Json])
     bar = st.progress(0.0, f"Sending {count(len(questions), 'question')} …")
     made: Json | None = None
     try:
-        made = who.api.post("/v1/evaluations", {**where, "name": name, "questions": questions[:PART]})["evaluation"]
+        first = {**where, "name": name, "questions": questions[:PART]}
+        made = clicks.post(who, "/v1/evaluations", first)["evaluation"]
         made = add(who, namespace, str(made["id"]), questions[PART:], bar) or made
     except ApiError as error:
         bar.empty()

@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import frame
+from ui.parts import clicks, frame
 from ui.parts.ingest_forms import PARSING, PARSING_HELP
 
 SAME = "As before"
@@ -36,7 +36,8 @@ def controls(sources: frozenset[str], key: str) -> Json:
 def again(who: session.Person, namespace: str, run: str, changes: Json) -> str | None:
     """The run that runs the failed documents again; None if that was refused, which is shown."""
     try:
-        return str(who.api.post(f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})["id"])
+        made = clicks.post(who, f"/v1/ingest-job-runs/{run}/retry", {"namespaceId": namespace, **changes})
     except ApiError as error:
         frame.show(error)
         return None
+    return str(made["id"])

@@ -98,17 +98,18 @@ def _documents(who: session.Person, namespace: str, run: Json) -> None:
         {"status": [one["status"]], "document": names.get(one["id"], one["id"]), "error": one["error"] or ""}
         for one in entries
     ]
-    row = tables.clicked(
+    chosen = tables.clicked(
         rows,
         "run_documents",
+        [one["id"] for one in entries],
         document=st.column_config.TextColumn("Document", width=300),
         status=status.column(),
         error=st.column_config.TextColumn("Error", width="large"),
     )
     if total > len(entries):
         st.caption(f"The first {count(len(entries), 'document')} of {total:,}, failed and unfinished ones first.")
-    if row is not None and who.may("documents:read"):
-        place = {"namespace": namespace, "document": entries[row]["id"]}
+    if chosen is not None and who.may("documents:read"):
+        place = {"namespace": namespace, "document": chosen}
         st.switch_page("views/documents.py", query_params=place)
     kept = [{**row, "id": one["id"]} for row, one in zip(rows, entries, strict=True)]
     file = csv_bytes(kept, ["status", "document", "id", "error"])

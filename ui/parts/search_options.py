@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
 from ui import session
 from ui.client import Json
+from ui.parts import addressed
 from ui.parts.search_request import RERANK, UNITS, chosen, number
 
 NAMES = ("least", "unit", "tokens", "per", "halflife", "recency", "rerank", "with")
 """Where they stand in the page's address."""
+FIELDS = addressed.Fields("options", NAMES)
 OTHERS = 9
 
 
 def show(who: session.Person, namespace: str) -> Json:
     """The fields of `Wanted` that they set; kept in the page's address."""
+    names = {space["id"]: space["name"] for space in session.namespaces(who) if space["id"] != namespace}
+    FIELDS.follow(_shown(names))
     with st.expander("Options", icon=":material/tune:", expanded=any(session.parameter(name) for name in NAMES)):
         one, two, three = st.columns(3)
         with one:
@@ -25,23 +30,36 @@ def show(who: session.Person, namespace: str) -> Json:
             found |= _recency()
         with three:
             found |= _reranking(who, namespace)
-        found |= _reach(who, namespace)
-        least = st.slider("Minimum score", 0.0, 1.0, number("least", 0.0, 0, 1), 0.05)
-    session.remember(least=f"{least:g}" if least else None)
+        found |= _reach(names)
+        least = st.slider("Minimum score", 0.0, 1.0, step=0.05, key=FIELDS.key("least"))
+    FIELDS.write(least=f"{least:g}" if least else None)
     return {**found, "least": least}
 
 
+def _shown(others: Mapping[str, str]) -> Json:
+    """What the fields show of the address. `others`: the names of the other namespaces, by their ids."""
+    return {
+        "least": float(number("least", 0.0, 0, 1)),
+        "unit": addressed.one_of("unit", tuple(UNITS)),
+        "tokens": int(number("tokens", 512, 1, 8000)),
+        "per": int(number("per", 0, 0, 100)),
+        "halflife": float(number("halflife", 0.0, 0, 100_000)),
+        "recency": float(number("recency", 0.2, 0, 1)),
+        "rerank": addressed.one_of("rerank", tuple(RERANK)),
+        "with": chosen("with", others)[:OTHERS],
+    }
+
+
 def _context() -> Json:
-    linked = session.parameter("unit") or ""
     unit = st.selectbox(
         "Context of a result",
         list(UNITS),
-        index=list(UNITS).index(linked) if linked in UNITS else 0,
         format_func=UNITS.__getitem__,
+        key=FIELDS.key("unit"),
         help="Expansion: what surrounds each result in its document, as `context` of the answer.",
     )
-    tokens = st.number_input("Tokens of a context", 1, 8000, int(number("tokens", 512, 1, 8000)), disabled=not unit)
-    session.remember(unit=unit, tokens=str(tokens) if unit and tokens != 512 else None)
+    tokens = st.number_input("Tokens of a context", 1, 8000, key=FIELDS.key("tokens"), disabled=not unit)
+    FIELDS.write(unit=unit, tokens=str(tokens) if unit and tokens != 512 else None)
     return {"unit": unit, "tokens": int(tokens)}
 
 
@@ -50,11 +68,11 @@ def _recency() -> Json:
         "Recency: half-life in days",
         0.0,
         100_000.0,
-        number("halflife", 0.0, 0, 100_000),
+        key=FIELDS.key("halflife"),
         help="0: the age of documents does not count. Else the score's part for recency halves every so many days.",
     )
-    weight = st.slider("Recency weight", 0.0, 1.0, number("recency", 0.2, 0, 1), 0.05, disabled=not half)
-    session.remember(halflife=f"{half:g}" if half else None, recency=f"{weight:g}" if half and weight != 0.2 else None)
+    weight = st.slider("Recency weight", 0.0, 1.0, step=0.05, key=FIELDS.key("recency"), disabled=not half)
+    FIELDS.write(halflife=f"{half:g}" if half else None, recency=f"{weight:g}" if half and weight != 0.2 else None)
     return {"half_life": float(half), "recency": float(weight)}
 
 
@@ -63,21 +81,20 @@ def _reranking(who: session.Person, namespace: str) -> Json:
         "Results per document",
         0,
         100,
-        int(number("per", 0, 0, 100)),
+        key=FIELDS.key("per"),
         help="At most; 0 for no limit. Others take the place of those that are left out.",
     )
-    linked = session.parameter("rerank") or ""
     has = _has_reranker(who, namespace)
     choice = st.selectbox(
         "Reranking",
         list(RERANK),
-        index=list(RERANK).index(linked) if linked in RERANK else 0,
         format_func=RERANK.__getitem__,
+        key=FIELDS.key("rerank"),
         disabled=has is False,
         help="This namespace has no reranker; give it one under Namespaces." if has is False else None,
     )
     choice = "" if has is False else choice
-    session.remember(per=str(per) if per else None, rerank=choice)
+    FIELDS.write(per=str(per) if per else None, rerank=choice)
     return {"per_document": int(per), "rerank": choice}
 
 
@@ -89,16 +106,15 @@ def _has_reranker(who: session.Person, namespace: str) -> bool | None:
     return found.get("rerankConfig") is not None if "embeddingModelConfig" in found else None
 
 
-def _reach(who: session.Person, namespace: str) -> Json:
-    names = {space["id"]: space["name"] for space in session.namespaces(who) if space["id"] != namespace}
+def _reach(names: Mapping[str, str]) -> Json:
     others = st.multiselect(
         "Search in other namespaces, too",
         list(names),
-        default=chosen("with", names),
+        key=FIELDS.key("with"),
         format_func=lambda one: f"{names[one]}  ·  {one[-6:]}",
         max_selections=OTHERS,
         disabled=not names,
         help="They need the same embedding model. Results are merged by score.",
     )
-    session.remember(**{"with": ",".join(others)})
+    FIELDS.write(**{"with": ",".join(others)})
     return {"others": tuple(others)}

@@ -11,7 +11,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import search_judging
-from ui.parts.labels import count, milliseconds
+from ui.parts.labels import called, count, milliseconds
 from ui.parts.search_request import MODES, Wanted
 from ui.parts.stop_words import STOP_WORDS
 from ui.parts.text import plain
@@ -152,7 +152,7 @@ def _move(before: int | None, now: int) -> str:
 
 
 def _card(who: session.Person, wanted: Wanted, hit: Json, rank: int, move: str, words: frozenset[str]) -> None:
-    at, name = hit["chunk"], " ".join((hit["document"]["name"] or "").split())
+    at, name = hit["chunk"], called(hit["document"]["name"])
     page = f" · page {at['page']}" if at["page"] else ""
     st.markdown(f"**{rank}** · {hit['score']:.3f}{move}")
     label = f"**{plain(name if len(name) <= 80 else name[:80] + ' …')}** · chunk {at['index']}{page}"

@@ -9,10 +9,13 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import parallel, search_request
+from ui.parts import addressed, parallel, search_request
+from ui.parts.labels import called, word
 from ui.parts.search_request import MODES, MOST, Wanted
 from ui.parts.text import plain
 
+FIELDS = addressed.Fields("why", ("find",))
+PICKED = addressed.Fields("picked", ("document",))
 FOUND = 20
 """Documents that a piece of a name offers."""
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -56,11 +59,12 @@ def show(who: session.Person, own: session.Person, wanted: Wanted) -> None:
 
 def _pick(own: session.Person, wanted: Wanted) -> str | None:
     """The id of the document: found by a piece of its name, or that of the page's address."""
+    FIELDS.follow({"find": (session.parameter("find") or "")[:100]})
     left, right = st.columns(2)
     piece = left.text_input(
-        "Document", value=session.parameter("find") or "", placeholder="A piece of its name, or its id", max_chars=100
+        "Document", placeholder="A piece of its name, or its id", max_chars=100, key=FIELDS.key("find")
     ).strip()
-    session.remember(find=piece)
+    FIELDS.write(find=piece)
     linked = session.parameter("document")
     if not piece:
         if linked is None:
@@ -75,9 +79,10 @@ def _pick(own: session.Person, wanted: Wanted) -> str | None:
         st.info(f"No document of this namespace has “{plain(piece)}” in its name.", icon=":material/search_off:")
         return None
     known = list(names)
-    index = known.index(linked) if linked in names else 0
-    document = str(right.selectbox("Which one", known, index=index, format_func=names.__getitem__))
-    session.remember(document=document)
+    PICKED.follow({"document": linked})
+    PICKED.offer("document", known)
+    document = str(right.selectbox("Which one", known, format_func=names.__getitem__, key=PICKED.key("document")))
+    PICKED.write(document=document)
     return document
 
 
@@ -87,7 +92,7 @@ def _named(own: session.Person, namespace: str, piece: str) -> dict[str, str]:
         return {piece: piece}
     config: Json = {"documentIds": [piece]} if piece.startswith("doc_") else {"text": piece}
     asked = {"namespaceId": namespace, "filterConfig": config, "pagination": {"pageSize": FOUND}}
-    return {one["id"]: one["name"] or one["id"] for one in own.api.post("/v1/documents", asked)["documents"]}
+    return {one["id"]: one["name"].strip() or one["id"] for one in own.api.post("/v1/documents", asked)["documents"]}
 
 
 def _absent(own: session.Person, wanted: Wanted, mode: str, document: str) -> None:
@@ -108,13 +113,13 @@ def _absent(own: session.Person, wanted: Wanted, mode: str, document: str) -> No
 
 def _told(found: Json) -> None:
     document = found["document"]
-    st.header(plain(document["name"]))
+    st.header(plain(called(document["name"])))
     if found["shown"]:
         st.success(f"Shown at rank {found['rank']}.", icon=":material/check_circle:")
     else:
         st.error("Not shown.", icon=":material/visibility_off:")
     cells = {
-        "Status": document["status"],
+        "Status": word(document["status"]),
         "Visible generation": document["visibleGeneration"],
         "Rank": found["rank"],
         "Score": _score(found["score"]),

@@ -7,11 +7,13 @@ from typing import Any
 import streamlit as st
 
 from ui import session
-from ui.parts import added, additions, frame, ingest_forms, previews
+from ui.parts import added, additions, addressed, frame, ingest_forms, previews
 from ui.parts.ingest_forms import Options, Unfit
 from ui.parts.labels import sources, title
 from ui.parts.services import known
 from ui.parts.text import plain
+
+FIELDS = addressed.Fields("add", ("source",))
 
 
 def main() -> None:
@@ -51,17 +53,17 @@ def _new(who: session.Person, namespace: str) -> None:
 def _source() -> str:
     names = sorted(sources(), key=lambda name: name != "LOCAL_FILE")
     linked = session.parameter("source")
+    FIELDS.follow({"source": addressed.one_of("source", names)})
     chosen = st.pills(
         "Source",
         names,
-        default=linked if linked in names else "LOCAL_FILE",
         format_func=lambda name: "Files" if name == "LOCAL_FILE" else title(name),
         required=True,
-        key="add_source",
+        key=FIELDS.key("source"),
     )
     if chosen != linked and linked:
         previews.forget()
-    session.remember(source=chosen, connection=session.parameter("connection") if chosen == linked else None)
+    FIELDS.write(source=chosen, connection=session.parameter("connection") if chosen == linked else None)
     return str(chosen)
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import pager, status
+from ui.parts import addressed, pager, status
 from ui.parts.text import csv_bytes
 
 PAGE = 100
@@ -36,6 +36,7 @@ FILTERS = {
 }
 """Names in the page's address, and the API's."""
 DAYS = ("since", "until")
+FIELDS = addressed.Fields("audit", tuple(FILTERS))
 
 
 def main() -> None:
@@ -64,11 +65,7 @@ def main() -> None:
 
 def _filters() -> dict[str, Any]:
     """What was chosen, as the API's parameters; it stands in the page's address."""
-    known = {"type": KINDS, "outcome": tuple(OUTCOMES)}
-    for name in FILTERS:
-        given = session.parameter(name) or ""
-        first: Any = _day(given) if name in DAYS else given if given in known.get(name, (given,)) else ""
-        st.session_state.setdefault(f"audit_{name}", first)
+    FIELDS.follow({name: _shown(name) for name in FILTERS})
     one, two, three, four = st.columns(4)
     one.selectbox("Object type", ["", *KINDS], format_func=lambda kind: kind or "Any", key="audit_type")
     two.selectbox("Outcome", ["", *OUTCOMES], format_func=lambda word: OUTCOMES.get(word, "Any"), key="audit_outcome")
@@ -77,15 +74,22 @@ def _filters() -> dict[str, Any]:
     one.date_input("From", value=None, format="YYYY-MM-DD", key="audit_since")
     two.date_input("To", value=None, format="YYYY-MM-DD", key="audit_until")
     chosen = {name: _text(st.session_state[f"audit_{name}"]) for name in FILTERS}
-    if any((session.parameter(name) or "") != value for name, value in chosen.items()):
-        session.remember(cursor=None, **{name: value or None for name, value in chosen.items()})
+    if FIELDS.write(**chosen):
+        session.remember(cursor=None)
     return {FILTERS[name]: value for name, value in chosen.items() if value}
 
 
 def _clear() -> None:
     session.remember(cursor=None, **dict.fromkeys(FILTERS))
-    for name in FILTERS:
-        st.session_state.pop(f"audit_{name}", None)
+
+
+def _shown(name: str) -> Any:
+    """What a field shows of the address."""
+    given = session.parameter(name) or ""
+    if name in DAYS:
+        return _day(given)
+    known = {"type": KINDS, "outcome": tuple(OUTCOMES)}.get(name)
+    return given if known is None or given in known else ""
 
 
 def _day(given: str) -> date | None:

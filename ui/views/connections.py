@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import authorization, frame, pager, removals, services, status
+from ui.parts import authorization, clicks, frame, pager, removals, services, status
 from ui.parts.intervals import INTERVALS, name_of
 from ui.parts.labels import ago, count, title
 from ui.parts.text import plain
@@ -58,7 +58,7 @@ def _connect(who: session.Person, namespace: str) -> None:
             if st.form_submit_button("Connect", type="primary", icon=":material/cable:"):
                 body: Json = {"namespaceId": namespace, "name": name or title(connector), "connector": connector}
                 body |= {"syncIntervalMinutes": every} if every else {}
-                authorization.ask(who, lambda: who.api.post("/v1/connections", body))
+                authorization.ask(who, lambda: clicks.post(who, "/v1/connections", body))
     authorization.link(who)
 
 
@@ -172,8 +172,8 @@ def _ingest(who: session.Person, namespace: str, connection: Json) -> None:
         config["include"] = include
     request = {"source": connector, "config": config}
     try:
-        data = who.api.post(
-            f"/v1/ingest/{services.known()[connector].path}", {"namespaceId": namespace, "ingestConfig": request}
+        data = clicks.post(
+            who, f"/v1/ingest/{services.known()[connector].path}", {"namespaceId": namespace, "ingestConfig": request}
         )
     except ApiError as error:
         frame.show(error)

@@ -9,6 +9,7 @@ import streamlit as st
 from ui import session
 from ui.client import Json
 from ui.parts import (
+    addressed,
     document_actions,
     document_detail,
     document_filters,
@@ -19,7 +20,7 @@ from ui.parts import (
     status,
     tables,
 )
-from ui.parts.labels import ago, count, counted, number, size, title
+from ui.parts.labels import ago, count, counted, number, size, title, word
 from ui.parts.text import csv_bytes
 
 PAGE = 50
@@ -30,7 +31,7 @@ def main() -> None:
     namespace = frame.head(who, "Documents")
     document = session.parameter("document")
     if document:
-        document_filters.forget()
+        addressed.forget("find", "filter_metadata")
         document_detail.show(who, namespace, document)
     else:
         listing(who, namespace)
@@ -104,8 +105,8 @@ def _nothing(who: session.Person, namespace: str, config: Json, data: Json) -> N
     else:
         status.empty("No documents yet.", "Add content: a text, files, a website, a connection.")
         if who.may("ingest:write"):
-            place = {"namespace": namespace, "start": "yes"}
-            st.page_link("views/runs.py", label="Add content", icon=":material/add:", query_params=place)
+            place = {"namespace": namespace}
+            st.page_link("views/add_content.py", label="Add content", icon=":material/add_circle:", query_params=place)
 
 
 def _words(config: Json) -> str:
@@ -116,7 +117,7 @@ def _words(config: Json) -> str:
     if sites := config.get("sites"):
         said.append(f"site {sites[0]}")
     if states := config.get("documentIngestionStatuses"):
-        said.append("status " + ", ".join(states))
+        said.append("status " + ", ".join(word(one).lower() for one in states))
     others = len(config.keys() - {"text", "sites", "documentIngestionStatuses"})
     if others:
         said.append(count(others, "more filter" if said else "filter"))
@@ -127,16 +128,17 @@ def _table(data: Json) -> None:
     documents = data["documents"]
     errors = any(document["ingestionError"] for document in documents)
     rows = [_row(document, errors=errors) for document in documents]
-    row = tables.clicked(
+    chosen = tables.clicked(
         rows,
         "documents_table",
+        [document["id"] for document in documents],
         Status=status.column(),
         Name=st.column_config.TextColumn(width=320),
         Chunks=st.column_config.TextColumn(alignment="right"),
         Error=st.column_config.TextColumn(width="medium"),
     )
-    if row is not None:
-        session.remember(document=documents[row]["id"])
+    if chosen is not None:
+        session.remember(document=chosen)
         st.rerun()
     with st.container(horizontal=True):
         pager.show(data)
@@ -148,7 +150,7 @@ def _row(document: Json, *, errors: bool) -> Json:
     properties = document["documentProperties"]
     return {
         "Status": [document["ingestionStatus"]],
-        "Name": document["name"] or document["externalId"],
+        "Name": document["name"] if document["name"].strip() else document["externalId"],
         "Source": title(document["ingestionSource"]),
         "Chunks": number(properties["embeddingCount"]),
         "Size": size(properties["fileSize"]) if properties["fileSize"] is not None else "",

@@ -18,7 +18,7 @@ def main() -> None:
     namespace = frame.head(who, "Evaluations")
     question_sets.told()
     question_sets.refused()
-    evaluation = session.parameter("evaluation")
+    evaluation = session.named("evaluation")
     if evaluation is None:
         question_sets.listing(who, namespace)
         if runs := gates.decided(who, namespace):
@@ -41,7 +41,8 @@ def one(who: session.Person, namespace: str, evaluation: Json) -> None:
     if missing := evaluation.get("unresolved"):
         shown = ", ".join(plain(one) for one in missing[:5]) + (" …" if len(missing) > 5 else "")
         many = "100 or more documents" if len(missing) >= 100 else count(len(missing), "document")
-        st.warning(f"{many} of the answers are not in this namespace and count as not found: {shown}")
+        verbs = ("is", "counts") if len(missing) == 1 else ("are", "count")
+        st.warning(f"{many} of the answers {verbs[0]} not in this namespace and {verbs[1]} as not found: {shown}")
     pages = {
         "Compare": partial(comparisons.start, who, namespace, evaluation),
         "Results": partial(comparisons.results, who, namespace, evaluation),

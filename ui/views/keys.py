@@ -8,11 +8,13 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import described, frame, key_rotation, pager, status, tabs
+from ui.parts import clicks, described, frame, key_rotation, pager, status, tabs
 from ui.parts.labels import ago, size
 from ui.parts.text import plain
 
 PAGE = 50
+_MADE = "key_made"
+"""Of the session: the value of a key that was created and has yet to be copied."""
 
 
 def main() -> None:
@@ -53,12 +55,12 @@ def _keys(who: session.Person) -> None:
             body |= {"namespaceId": namespace} if namespace else {}
             body |= {"tenantId": tenant} if tenant else {}
             try:
-                made = who.api.post("/v1/keys", body)
+                made = clicks.post(who, "/v1/keys", body)
             except ApiError as error:
                 frame.show(error)
             else:
-                st.success("Copy the key now: it is shown this once and never again.")
-                st.code(made["apiKey"], language=None)
+                st.session_state[_MADE] = made["apiKey"]
+    _made()
     data = who.api.get("/v1/keys", pageSize=PAGE, cursor=session.parameter("keys"))
     keys = data["keys"]
     key_rotation.show(keys)
@@ -70,6 +72,14 @@ def _keys(who: session.Person) -> None:
             rows = [{"Name": key["name"], "Ends in": key["hint"], "Revoked": ago(key["revokedAt"])} for key in revoked]
             st.dataframe(rows, hide_index=True, width="stretch")
     pager.show(data, name="keys")
+
+
+def _made() -> None:
+    """The value of the key that was created, until it was copied: whatever else is clicked meanwhile."""
+    if value := st.session_state.get(_MADE):
+        st.success("Copy the key now: it is shown this once and never again.")
+        st.code(value, language=None)
+        st.button("I copied it", icon=":material/check:", on_click=st.session_state.pop, args=(_MADE, None))
 
 
 def _key(who: session.Person, key: Json, spaces: dict[str, str]) -> None:

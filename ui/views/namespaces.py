@@ -54,9 +54,9 @@ def _list(who: session.Person) -> None:
         return
     st.caption(f"{count(len(spaces), 'namespace')} on this page, newest first")
     rows = [{"Name": space["name"], **_summary(space), "Id": space["id"]} for space in spaces]
-    row = tables.clicked(rows, "namespaces_table")
-    if row is not None:
-        session.remember(namespace=rows[row]["Id"], open="yes")
+    chosen = tables.clicked(rows, "namespaces_table", [space["id"] for space in spaces])
+    if chosen is not None:
+        session.remember(namespace=chosen, open="yes")
         st.rerun()
     pager.show(data)
 
@@ -77,7 +77,6 @@ def _summary(space: Json) -> Json:
 def _back() -> None:
     if st.button("All namespaces", icon=":material/arrow_back:"):
         session.remember(new=None, open=None)
-        st.session_state.pop("namespaces_table", None)
         st.rerun()
 
 

@@ -108,12 +108,12 @@ def _working(working: list[Json]) -> None:
         }
         for one in working
     ]
-    row = tables.clicked(rows, "queue_working")
+    chosen = tables.clicked(
+        rows, "queue_working", [{"namespace": one["namespaceId"], "run": one["ingestJobRunId"]} for one in working]
+    )
     st.caption("Click a row to open its run.")
-    if row is not None:
-        one = working[row]
-        place = {"namespace": one["namespaceId"], "run": one["ingestJobRunId"]}
-        st.switch_page("views/runs.py", query_params=place)
+    if chosen is not None:
+        st.switch_page("views/runs.py", query_params=chosen)
 
 
 def _breakers(breakers: list[Json]) -> None:

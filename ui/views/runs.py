@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError
-from ui.parts import frame, pager, queued, removals, retrying, run_detail, status, tables
+from ui.parts import addressed, frame, pager, queued, removals, retrying, run_detail, status, tables
 from ui.parts.added import done
 from ui.parts.labels import MOVING, OUTCOMES, STATUS, ago, count, moment, seconds, sources, title, word
 from ui.parts.text import csv_bytes
@@ -23,14 +23,15 @@ RARE = frozenset({"Queued for", "Removed", "To confirm", "Prefect"})
 
 ALL = "all"
 STATES = (ALL, "QUEUED", "PRE_PROCESSING", "PROCESSING", *OUTCOMES)
-FILTERS = ("status", "source", "q")
+FIELDS = addressed.Fields("runs", ("q", "source", "status"))
 
 
 def main() -> None:
     who = session.person()
     namespace = frame.head(who, "Runs")
-    run = session.parameter("run")
+    run = session.named("run")
     if run:
+        addressed.forget("runs")
         one(who, namespace, run)
     else:
         listing(who, namespace)
@@ -61,16 +62,19 @@ def listing(who: session.Person, namespace: str) -> None:
 
 def _filters(who: session.Person) -> bool:
     """Search by name, source and status, kept in the page's address; whether the table is to move."""
-    before = {name: session.parameter(name) for name in FILTERS}
-    name, source, live = st.columns([3, 2, 1], vertical_alignment="bottom")
-    q = name.text_input(
-        "Search", before["q"] or "", placeholder="Name, URL, account or id", key="runs_q", max_chars=200
+    kinds = (ALL, *sources())
+    FIELDS.follow(
+        {
+            "q": session.parameter("q") or "",
+            "source": addressed.one_of("source", kinds),
+            "status": addressed.one_of("status", STATES),
+        }
     )
-    kinds = [ALL, *sources()]
+    name, source, live = st.columns([3, 2, 1], vertical_alignment="bottom")
+    q = name.text_input("Search", placeholder="Name, URL, account or id", key="runs_q", max_chars=200)
     chosen = source.selectbox(
         "Source",
         kinds,
-        index=kinds.index(before["source"]) if before["source"] in kinds else 0,
         format_func=lambda one: "all sources" if one == ALL else title(one),
         key="runs_source",
     )
@@ -79,7 +83,6 @@ def _filters(who: session.Person) -> bool:
         wanted = st.pills(
             "Status",
             STATES,
-            default=before["status"] if before["status"] in STATES else ALL,
             key="runs_status",
             format_func=_said,
         )
@@ -90,13 +93,9 @@ def _filters(who: session.Person) -> bool:
                 icon=":material/add_circle:",
                 query_params={"namespace": session.parameter("namespace") or ""},
             )
-    now = {
-        "status": None if wanted in (None, ALL) else wanted,
-        "source": None if chosen == ALL else chosen,
-        "q": q.strip() or None,
-    }
-    session.remember(**now)
-    if now != before:
+    if FIELDS.write(
+        status=None if wanted in (None, ALL) else wanted, source=None if chosen == ALL else chosen, q=q.strip()
+    ):
         session.remember(cursor=None)
     return bool(moves)
 
@@ -111,7 +110,7 @@ def _table(data: dict[str, Any]) -> None:
         if any(session.parameter(name) for name in ("q", "source")):
             status.empty("No run matches.", "Search for less, or choose all sources and every status.")
         elif wanted := session.parameter("status"):
-            status.empty(f"No run is {wanted} now.", "Choose “All” above to see every run.")
+            status.empty(f"No run has the status “{word(wanted)}” now.", "Choose “All” above to see every run.")
         else:
             status.add_content("No runs here.")
         pager.show(data)
@@ -119,9 +118,10 @@ def _table(data: dict[str, Any]) -> None:
     st.caption(f"{count(len(runs), 'run')} on this page, newest first")
     rows = [_row(run) for run in runs]
     shown = [name for name in rows[0] if name not in RARE or any(row[name] for row in rows)]
-    row = tables.clicked(
+    chosen = tables.clicked(
         [{name: row[name] for name in shown} for row in rows],
         "runs_table",
+        [run["id"] for run in runs],
         links=("Prefect",),
         Status=status.column(),
         Name=st.column_config.TextColumn(width=260),
@@ -130,8 +130,8 @@ def _table(data: dict[str, Any]) -> None:
         Documents=st.column_config.NumberColumn(format="localized"),
         Prefect=st.column_config.LinkColumn(display_text="open"),
     )
-    if row is not None:
-        session.remember(run=runs[row]["id"])
+    if chosen is not None:
+        session.remember(run=chosen)
         st.rerun(scope="app")
     named = [{**row, "Id": run["id"]} for row, run in zip(rows, runs, strict=True)]
     with st.container(horizontal=True):
@@ -189,7 +189,6 @@ def _actions(who: session.Person, namespace: str, run: dict[str, Any]) -> None:
     with st.container(horizontal=True):
         if st.button("All runs", icon=":material/arrow_back:"):
             session.remember(run=None)
-            st.session_state.pop("runs_table", None)
             st.rerun()
         if run["prefectUrl"]:
             st.link_button("Open in Prefect", run["prefectUrl"], icon=":material/open_in_new:")

@@ -41,7 +41,8 @@ def main() -> None:
         if one["statusReason"]:
             st.warning(f"{plain(one['name'])}: {plain(one['statusReason'])}", icon=":material/info:")
     if without:
-        st.caption(f"{without} more on this page are synced only when asked for.")
+        verb = "is" if without == 1 else "are"
+        st.caption(f"{without:,} more on this page {verb} synced only when asked for.")
     _to_connections(namespace)
     pager.show(data)
 

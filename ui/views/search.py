@@ -10,6 +10,7 @@ import streamlit as st
 from ui import session
 from ui.client import ApiError, Json
 from ui.parts import (
+    addressed,
     frame,
     parallel,
     search_filters,
@@ -25,6 +26,10 @@ from ui.parts import (
 )
 from ui.parts.labels import count, milliseconds
 from ui.parts.search_request import MODES, MOST, Wanted, chosen, number
+
+FIELDS = addressed.Fields("lab", ("q", "columns", "weight", "top"))
+USUAL, WEIGHT, TOP = ("semantic", "hybrid"), 0.5, 10
+"""What is searched with unless the address says otherwise."""
 
 
 def main() -> None:
@@ -77,20 +82,33 @@ def _code(who: session.Person, wanted: Wanted) -> None:
 
 def _form(who: session.Person, namespace: str) -> Wanted | None:
     """The query and how to search, kept in the page's address; None where they cannot be used."""
-    query = st.text_input("Query", value=session.parameter("q") or "", placeholder="What do you want to know?")
+    FIELDS.follow(
+        {
+            "q": session.parameter("q") or "",
+            "columns": chosen("columns", MODES) or list(USUAL),
+            "weight": float(number("weight", WEIGHT, 0, 1)),
+            "top": int(number("top", TOP, 1, MOST)),
+        }
+    )
+    query = st.text_input("Query", placeholder="What do you want to know?", key=FIELDS.key("q"))
     left, middle, right = st.columns([2, 2, 1])
     modes = left.segmented_control(
         "Search modes",
         list(MODES),
         selection_mode="multi",
-        default=chosen("columns", MODES) or ["semantic", "hybrid"],
         format_func=MODES.__getitem__,
+        key=FIELDS.key("columns"),
     )
-    weight = middle.slider("Semantic weight", 0.0, 1.0, number("weight", 0.5, 0, 1), 0.05)
-    top = right.number_input("Top K", 1, MOST, int(number("top", 10, 1, MOST)))
+    weight = middle.slider("Semantic weight", 0.0, 1.0, step=0.05, key=FIELDS.key("weight"))
+    top = right.number_input("Top K", 1, MOST, key=FIELDS.key("top"))
     filters = search_filters.show(who, namespace)
     options = search_options.show(who, namespace)
-    session.remember(q=query, columns=",".join(modes), weight=f"{weight:g}", top=str(int(top)))
+    FIELDS.write(
+        q=query,
+        columns=None if set(modes) == set(USUAL) else ",".join(modes),
+        weight=None if weight == WEIGHT else f"{weight:g}",
+        top=None if top == TOP else str(int(top)),
+    )
     if filters is None:
         return None
     if not modes:

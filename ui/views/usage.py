@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import Json
-from ui.parts import charts, status
+from ui.parts import addressed, charts, status
 from ui.parts.labels import size
 from ui.parts.text import csv_bytes
 
@@ -20,6 +20,7 @@ QUOTAS = {
     "tokensPerMonth": "Tokens this month",
     "concurrentRuns": "Active runs",
 }
+FIELDS = addressed.Fields("usage", ("period", "by"))
 MOST = 100
 """Rows that are shown; the file has them all."""
 
@@ -27,13 +28,12 @@ MOST = 100
 def main() -> None:
     who = session.person()
     st.title("Usage")
-    for name, options in (("period", PERIODS), ("by", tuple(BY))):
-        given = session.parameter(name)
-        st.session_state.setdefault(f"usage_{name}", given if given in options else options[0])
+    options = {"period": PERIODS, "by": tuple(BY)}
+    FIELDS.follow({name: addressed.one_of(name, known) for name, known in options.items()})
     left, right = st.columns(2)
     period = left.selectbox("Period", PERIODS, key="usage_period")
     by = right.selectbox("Group by", list(BY), format_func=BY.__getitem__, key="usage_by")
-    session.remember(period=None if period == PERIODS[0] else period, by=None if by == "day" else by)
+    FIELDS.write(period=None if period == PERIODS[0] else period, by=None if by == "day" else by)
     start, end = days(period, datetime.now(UTC).date())
     asked: Json = {"from": str(start), "to": str(end), "by": by}
     usage = who.api.get("/v1/usage", **asked)

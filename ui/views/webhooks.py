@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui import session
 from ui.client import ApiError, Json
-from ui.parts import deliveries, described, frame, pager, status
+from ui.parts import clicks, deliveries, described, frame, pager, status
 from ui.parts.labels import ago
 from ui.parts.text import plain
 
@@ -19,7 +19,7 @@ _SHOWN = "webhook_shown"
 def main() -> None:
     who = session.person()
     st.title("Webhooks")
-    opened = session.parameter("webhook")
+    opened = session.named("webhook")
     if opened:
         _back()
         _one(who, who.api.get(f"/v1/webhooks/{opened}")["webhook"])
@@ -37,7 +37,7 @@ def main() -> None:
 
 def _back() -> None:
     if st.button("All webhooks", icon=":material/arrow_back:"):
-        session.remember(webhook=None, deliveries=None)
+        session.remember(webhook=None, deliveries=None, sent=None)
         st.rerun()
 
 
@@ -54,7 +54,7 @@ def _create(who: session.Person) -> None:
         body |= {"namespaceId": namespace} if namespace else {}
         body |= {"description": about} if about else {}
         try:
-            made = who.api.post("/v1/webhooks", body)
+            made = clicks.post(who, "/v1/webhooks", body)
         except ApiError as error:
             frame.show(error)
             return
@@ -152,7 +152,7 @@ def _rotate(who: session.Person, hook: Json) -> None:
         if not st.form_submit_button("Rotate secret", type="primary", icon=":material/sync_lock:"):
             return
         try:
-            made = who.api.post(f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
+            made = clicks.post(who, f"/v1/webhooks/{hook['id']}/rotate", {"overlapHours": hours})
         except ApiError as error:
             frame.show(error)
             return
@@ -168,7 +168,7 @@ def _delete(who: session.Person, hook: Json) -> None:
         except ApiError as error:
             frame.show(error)
             return
-        session.remember(webhook=None, deliveries=None)
+        session.remember(webhook=None, deliveries=None, sent=None)
         st.toast("Deleted.", icon=":material/check:")
         st.rerun()
 

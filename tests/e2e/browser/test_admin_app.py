@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from local import addresses, environment, roles
 from local.roles import PROJECT
+from retrieval.accounts import api_keys
 from retrieval.namespaces import namespaces
 from retrieval.settings import Settings
 from tests.api.conftest import api_db, api_settings, base, org, organization, ring  # noqa: F401
@@ -97,6 +98,29 @@ def test_a_secret_that_is_left_with_tab_is_saved(browser: Browser, base: str, ad
 
 def _scraper_key(org, namespace: str) -> str:  # noqa: F811
     return str(namespaces.load(org.db, org.ring, namespace).web_scraper["apiKey"])
+
+
+@pytest.mark.decision("H503")
+def test_a_key_that_ends_while_a_page_moves_by_itself_leads_back_to_that_page(
+    browser: Browser,
+    base: str,  # noqa: F811
+    admin_app,
+    org,  # noqa: F811
+) -> None:
+    expect.set_options(timeout=SECONDS)
+    namespace = org.namespace()
+    org.text(namespace, "waits for a worker", name="waiting")
+    extra = api_keys.create(org.db, org.ring, org.id, "leaving")
+    page = signed_in(browser, admin_app(base), extra.api_key, f"runs?namespace={namespace}&q=wait")
+    expect(page.get_by_text("1 run on this page")).to_be_visible()
+    api_keys.revoke(org.db, org.id, extra.id)
+    expect(page.get_by_text("not valid any more")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
+    page.get_by_label("API key").fill(org.api_key)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("1 run on this page")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Search", exact=True)).to_have_value("wait")
+    page.close()
 
 
 def test_a_hung_api_is_told_within_three_seconds(browser: Browser, admin_app) -> None:

@@ -1,0 +1,126 @@
+"""What a page shows stands in its address: links, Back and other namespaces lead to what they name."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.ports import Scope
+from tests.library import Library
+from tests.ui.conftest import shown
+
+
+def at(seen, **parameters: str):
+    """The same page at another address, as after Back."""
+    for name in list(seen.query_params):
+        del seen.query_params[name]
+    for name, value in parameters.items():
+        seen.query_params[name] = value
+    return seen.run()
+
+
+def address(seen) -> dict[str, str]:
+    found = {name: seen.query_params[name] for name in seen.query_params}
+    return {name: value[0] if isinstance(value, list) else value for name, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("field", "before", "after"),
+    [
+        (("runs", "text_input", "runs_q", "q"), "", "nowhere"),
+        (("runs", "selectbox", "runs_source", "source"), "all", "TEXT"),
+        (("usage", "selectbox", "usage_period", "period"), "This month", "Last 7 days"),
+        (("audit", "selectbox", "audit_type", "type"), "", "key"),
+        (("documents", "text_input", "find_q", "q"), "", "owls"),
+        (("search", "number_input", "lab_top", "top"), 10, 5),
+        (("search", "text_input", "lab_q", "q"), "", "owls"),
+    ],
+)
+@pytest.mark.decision("H500")
+def test_back_shows_what_was_there_before(app, org, space, field, before, after):
+    page, kind, key, name = field
+    seen = app(org.api_key, page, namespace=space)
+    first = address(seen)
+    getattr(seen, kind)(key=key).set_value(after).run()
+    assert address(seen) == {**first, name: str(after)}
+    at(seen, **first)
+    assert not seen.exception
+    assert getattr(seen, kind)(key=key).value == before
+    assert address(seen) == first
+
+
+@pytest.mark.decision("H500")
+def test_back_leads_to_the_namespace_before(app, org, space):
+    other = org.namespace()
+    seen = app(org.api_key, "documents", namespace=space)
+    seen.selectbox(key="page_namespace").set_value(other).run()
+    assert address(seen)["namespace"] == other
+    at(seen, namespace=space)
+    assert seen.selectbox(key="page_namespace").value == space
+    assert address(seen)["namespace"] == space
+
+
+@pytest.mark.decision("H501")
+@pytest.mark.parametrize(
+    ("page", "named"),
+    [
+        ("documents", {"cursor": "of-the-other-namespace", "q": "owls"}),
+        ("documents", {"document": "doc_06h0jc5ybfsha47mkst60rka5fmx86mz7s8g", "chunk": "3"}),
+        ("runs", {"run": "ijr_06h0jc5ybfsha47mkst60rka5fmx86mz7s8g"}),
+        ("evaluations", {"evaluation": "eval_06h0jc5ybfsha47mkst60rka5fmx86mz7s8g", "tab": "Results"}),
+    ],
+)
+def test_another_namespace_is_shown_from_its_beginning(app, org, space, page, named):
+    other = org.namespace()
+    seen = app(org.api_key, page, namespace=space, **named)
+    seen.selectbox(key="page_namespace").set_value(other).run()
+    assert not seen.exception
+    assert not seen.error, shown(seen)
+    assert "does not exist" not in shown(seen)
+    assert "no such document" not in shown(seen)
+    kept = {name: value for name, value in named.items() if name == "q"}
+    assert address(seen) == {"namespace": other, **kept}
+
+
+def test_an_old_namespace_stays_the_chosen_one_on_the_next_page(app, org, space):
+    Library(org.db, Scope(org.id, space, ""), None)
+    for _ in range(50):
+        org.namespace()
+    seen = app(org.api_key, "documents", namespace=space)
+    assert seen.selectbox(key="page_namespace").value == space
+    seen.switch_page("views/runs.py")
+    at(seen)
+    assert seen.selectbox(key="page_namespace").value == space
+
+
+@pytest.mark.parametrize(
+    ("page", "parameters"),
+    [
+        ("documents", {"cursor": "no such"}),
+        ("documents", {"document": "\n"}),
+        ("documents", {"from": "99999-01-01", "site": "\x00"}),
+        ("runs", {"run": "a/../b?c=#\n"}),
+        ("runs", {"cursor": "no such"}),
+        ("runs", {"status": "²", "source": "\n"}),
+        ("evaluations", {"evaluation": "x\n/y"}),
+        ("evaluations", {"cursor": "no such"}),
+        ("webhooks", {"webhook": "x\n/y"}),
+        ("webhooks", {"cursor": "no such"}),
+        ("namespaces", {"open": "yes", "namespace": "x\n/y"}),
+        ("namespaces", {"cursor": "no such"}),
+        ("add_content", {"runs": "x\n", "of": "²"}),
+        ("audit", {"since": "never"}),
+        ("audit", {"cursor": "no such"}),
+        ("connections", {"removals": "x\n", "cursor": "no such"}),
+        ("schedules", {"cursor": "no such"}),
+        ("keys", {"tab": "API keys", "keys": "no such"}),
+        ("search", {"q": "owls", "top": "1e400", "weight": "nan", "tokens": "²", "find": "x" * 300}),
+        ("search", {"q": "owls", "tab": "Why not found?", "document": "x\n/y"}),
+    ],
+)
+def test_a_link_that_was_cut_or_grew_old_is_answered_in_words_with_a_way_on(app, org, space, page, parameters):
+    seen = app(org.api_key, page, **{"namespace": space, **parameters})
+    assert not seen.exception, seen.exception[0].value
+    if "cursor" in parameters or "keys" in parameters:
+        next(one for one in seen.button if one.label == "First page").click().run()
+        assert not seen.exception
+        assert not seen.error, shown(seen)

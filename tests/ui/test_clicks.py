@@ -1,0 +1,54 @@
+"""Buttons that make something, clicked twice because nothing seems to happen: one thing is made, and shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ui.test_actions import click, typed
+from ui.parts import clicks
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """However long this machine takes for a page, the second click comes soon after the first."""
+    monkeypatch.setattr(clicks, "SECONDS", 600.0)
+
+
+@pytest.mark.decision("H502")
+def test_two_clicks_create_one_key_and_show_it(app, org, hasty):
+    org.namespace()
+    seen = app(org.api_key, "keys", tab="API keys")
+    typed(seen, "Name", "Website")
+    click(seen, "Create API key")
+    first = [code.value for code in seen.code]
+    click(seen, "Create API key")
+    assert [code.value for code in seen.code] == first
+    assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 1
+    seen.run()
+    assert [code.value for code in seen.code] == first, "until it is copied, whatever else happens on the page"
+    click(seen, "I copied it")
+    assert not seen.code
+
+
+@pytest.mark.decision("H502")
+def test_two_clicks_rotate_a_secret_once(app, org, hasty):
+    seen = app(org.api_key, "webhooks")
+    typed(seen, "URL", "https://93.184.216.34/hook")
+    click(seen, "Add webhook")
+    secrets = [code.value for code in seen.code]
+    for _ in range(2):
+        click(seen, "Rotate secret")
+        secrets += [code.value for code in seen.code]
+    assert len(secrets) == 3
+    assert secrets[0] != secrets[1] == secrets[2]
+
+
+@pytest.mark.decision("H502")
+def test_what_is_asked_for_later_is_another_request(app, org, monkeypatch):
+    monkeypatch.setattr(clicks, "SECONDS", 0.0)
+    org.namespace()
+    seen = app(org.api_key, "keys", tab="API keys")
+    typed(seen, "Name", "Website")
+    click(seen, "Create API key")
+    click(seen, "Create API key")
+    assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 2
