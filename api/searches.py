@@ -185,17 +185,22 @@ async def _answer(
         data.reranked = reranked
     if request.explain:
         data.timings = SearchTimings.of(_summed(parts))
-    if not data.results and query.keyword_weight > 0 and await _says_little(services, spaces, query.text):
+    if not data.results and await _says_little(services, spaces, asked):
         data.note = f"Nothing was found: {notes.STOP_WORDS_ALONE}"
     return data
 
 
-async def _says_little(services: Services, spaces: Sequence[Space], text: str) -> bool:
-    """Whether a query has stop words alone, of which few are indexed (H443)."""
+async def _says_little(services: Services, spaces: Sequence[Space], query: Query) -> bool:
+    """Whether nothing was found because the query has stop words alone, of which few are indexed.
+
+    By meaning everything is found that the filter leaves, unless it is below a threshold.
+    """
+    if query.keyword_weight <= 0 or (query.semantic_weight > 0 and query.threshold <= 0):
+        return False
     usual = services.settings.keyword_language
 
     def any_of_them() -> bool:
-        return any(notes.stop_words_alone(services.db, space.scope, text, usual) for space in spaces)
+        return any(notes.stop_words_alone(services.db, space.scope, query.text, usual) for space in spaces)
 
     return await services.in_thread(any_of_them)
 

@@ -198,7 +198,7 @@ def _search(client: RetrievalClient, namespace: str, options: Options) -> int:
         shown = f"{text[:300]}…" if len(text) > 300 else text
         print(f"{number}. {hit.score:.3f}  {hit.metadata['source']}{page}\n   {shown}\n")
     if not hits and not options.json:
-        print(hits.data.note or "Nothing was found.")
+        print("Nothing was found.")
     return 0
 
 

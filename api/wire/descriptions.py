@@ -288,6 +288,7 @@ WORDS: Mapping[str, str] = {
     "tokens": "Its length in tokens of the embedding model.",
     "more": "The next results of the same document, if `groupBy` was sent.",
     "reranked": "Whether the reranker made this order; absent where it was not asked.",
+    "note": "Why nothing was found, where that can be told: the query has stop words alone.",
     "context": "What surrounds the result, if `expand` was sent.",
     "expand": "Add what surrounds each result.",
     "unit": "What surrounds a result: its chunk, section, page or document.",

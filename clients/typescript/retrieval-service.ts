@@ -3388,6 +3388,7 @@ export interface components {
             timings?: components["schemas"]["SearchTimings"];
             /** @description Whether the reranker made this order; absent where it was not asked. */
             reranked?: boolean;
+            /** @description Why nothing was found, where that can be told: the query has stop words alone. */
             note?: string;
         };
         /**
@@ -3797,6 +3798,7 @@ export interface components {
             timings?: components["schemas"]["SearchTimings"];
             /** @description Whether the reranker made this order; absent where it was not asked. */
             reranked?: boolean;
+            /** @description Why nothing was found, where that can be told: the query has stop words alone. */
             note?: string;
             /** @description What is wrong. */
             error?: components["schemas"]["ErrorInfo"];

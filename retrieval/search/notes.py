@@ -14,17 +14,17 @@ STOP_WORDS_ALONE: Final = (
     " five of them stand in a row."
 )
 _LANGUAGES: LiteralString = """
-    select keyword_languages from partitions where namespace_id = %(namespace)s and tenant = %(tenant)s
+    select keyword_languages from partitions
+    where namespace_id = %(namespace)s and tenant = %(tenant)s and chunks > 0
 """
 
 
 def stop_words_alone(db: Database, scope: Scope, query: str, otherwise: str) -> bool:
     """Whether the query has no other words in its own language, or in one that documents of the scope are read in.
 
-    otherwise: the configuration of texts that say too little of their language.
+    Not of a scope in which there is nothing to find. otherwise: the configuration of texts that say too little of their
+    language.
     """
-    if words.only_stop_words(query, languages.configuration(languages.detect(query), otherwise)):
-        return True
     row = db.row(_LANGUAGES, scopes.params(scope))
-    used = row["keyword_languages"] if row else []
-    return any(words.only_stop_words(query, one) for one in used)
+    own = languages.configuration(languages.detect(query), otherwise)
+    return row is not None and any(words.only_stop_words(query, one) for one in {own, *row["keyword_languages"]})

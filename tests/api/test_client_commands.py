@@ -95,23 +95,3 @@ def test_a_folder_without_files_is_told(base, org, tmp_path, capsys):
     here = {"namespace": org.namespace(), "url": base, "key": org.api_key, "tenant": None, "cwd": tmp_path}
     assert client_commands.run(argparse.Namespace(**given, **here), Settings(home=tmp_path)) == 0
     assert "nothing was ingested" in capsys.readouterr().err
-
-
-@pytest.mark.decision("H541")
-def test_a_search_by_stop_words_alone_says_so(base, org, tmp_path, capsys, monkeypatch):
-    """The command asks by meaning and by words: in a namespace without documents both find nothing."""
-    options = argparse.Namespace(
-        command="search",
-        query="where it is",
-        top_k=10,
-        semantic=False,
-        where=None,
-        namespace=org.namespace(),
-        url=base,
-        key=org.api_key,
-        tenant=None,
-        json=False,
-        cwd=tmp_path,
-    )
-    assert client_commands.run(options, Settings(home=tmp_path)) == 0
-    assert "stop words alone" in capsys.readouterr().out

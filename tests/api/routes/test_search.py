@@ -89,7 +89,7 @@ def test_bad_weights(org, weights):
     assert_error(org.client.post("/v1/search/hybrid", json=body), 400, "INVALID_HYBRID_CONFIG")
 
 
-@pytest.mark.decision("D27")
+@pytest.mark.decision("D27", "H541")
 @pytest.mark.parametrize(
     "change",
     [
