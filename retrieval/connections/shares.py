@@ -34,7 +34,7 @@ def of(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAcc
 _SET: LiteralString = (
     """
     update documents d set access_reason = w.reason, access_at = clock_timestamp(), updated_at = clock_timestamp(),
-        access = case when w.version is null or w.version = d.properties ->> 'listedVersion' then w.access::jsonb
+        access = case when w.version = d.properties ->> 'listedVersion' then w.access::jsonb
                       else """
     + new_versions.narrowed("d.access", "w.access::jsonb", "(select number from job_runs where id = %(run)s)")
     + """ end
@@ -59,8 +59,8 @@ def note(
 ) -> None:
     """Within the page's transaction: documents of the connection, by external id, are for these from now on.
 
-    `versions`: what is listed of them. A document that does not show its listed version is for those who may see both,
-    until it does.
+    `versions`: what is listed of them. A document that does not show its listed version, or is not listed, is for those
+    who may see both, until it does.
     """
     ids = sorted(accesses)
     found = [_told(accesses[one]) for one in ids]

@@ -194,6 +194,29 @@ def test_what_is_withdrawn_in_a_drive_that_cannot_be_listed_arrives_too(space, a
     assert "may see this file" in documents(space)[one]["access_reason"]
 
 
+@pytest.mark.decision("H526")
+@pytest.mark.parametrize("account", ["GOOGLE_DRIVE"], indirect=True)
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_who_gains_a_file_that_no_listing_names_waits_until_one_does(space, account, is_changed):
+    """Who was let in was let in to what the file is now, which cannot be told."""
+    drive = account.shared_drive("Team")
+    one = account.put("plain.txt", "Not for Eve.", drive=drive)
+    account.grant(one, BOB)
+    space.ingest()
+    account.barred.add(drive)
+    if is_changed:
+        account.change(one, "For Eve.")
+    account.grant(one, BOB, EVE)
+    for _ in range(2):
+        space.ingest()
+        assert allowed(space, one) == {OWNER, BOB}
+    before = documents(space)[one]["active_generation"]
+    account.barred.clear()
+    space.ingest()
+    assert allowed(space, one) == {OWNER, BOB, EVE}
+    assert (documents(space)[one]["active_generation"] > before) is is_changed
+
+
 @pytest.mark.decision("H426")
 @pytest.mark.parametrize("account", ["BOX", "DROPBOX", "GOOGLE_DRIVE", "ONEDRIVE"], indirect=True)
 def test_what_is_gone_and_waits_for_a_person_is_nobodys_until_it_is_there_again(space, account):
