@@ -33,50 +33,13 @@ def from_the_first(stored: Mapping[str, Any] | None) -> Mapping[str, Any] | None
     return stored if stored is None or said is None else {**stored, NEXT: {"access": said, "from": 0}}
 
 
-_COMMON: LiteralString = """coalesce((
-        select jsonb_agg(name order by place) from (
-            select name, min(place) as place from (
-                select name, place from jsonb_array_elements_text(said -> 'KEY') with ordinality s (name, place)
-                where (old ->> 'public')::boolean or jsonb_exists(old -> 'KEY', name)
-                union all
-                select name, 10000 + place from jsonb_array_elements_text(old -> 'KEY') with ordinality o (name, place)
-                where (said ->> 'public')::boolean
-            ) named group by name
-        ) listed), '[]')"""
-_EITHER: LiteralString = """coalesce((
-        select jsonb_agg(name order by place) from (
-            select name, min(place) as place from (
-                select name, place
-                from jsonb_array_elements_text(said -> 'denied' -> 'KEY') with ordinality s (name, place)
-                union all
-                select name, 10000 + place
-                from jsonb_array_elements_text(old -> 'denied' -> 'KEY') with ordinality o (name, place)
-            ) named group by name
-        ) listed), '[]')"""
-_NARROWED: LiteralString = (
-    """case when OLD is null then SAID else (
-    select case when common = said then said
-                else common || jsonb_build_object('next', jsonb_build_object('access', said, 'from', SINCE)) end
-    from (select said, jsonb_build_object('users', """
-    + _COMMON.replace("KEY", "users")
-    + ", 'groups', "
-    + _COMMON.replace("KEY", "groups")
-    + ", 'denied', jsonb_build_object('users', "
-    + _EITHER.replace("KEY", "users")
-    + ", 'groups', "
-    + _EITHER.replace("KEY", "groups")
-    + """), 'public', (old ->> 'public')::boolean and (said ->> 'public')::boolean) as common
-    from (select OLD as old, SAID as said) told) narrowed) end"""
-)
-
-
 def narrowed(old: LiteralString, said: LiteralString, since: LiteralString) -> LiteralString:
     """SQL: what to keep for a document whose access is `old` where `said` comes with generation `since`.
 
-    Common is who is named the same way by both, or by one that the other shows everyone: somebody whom one names and
-    the other knows by a group waits. Whom either denies is denied.
+    Common is who is named the same way by both, or by one that the other shows everyone, or shows the domain of the
+    user's address: somebody else whom one names and the other knows by a group waits. Whom either denies is denied.
     """
-    return _NARROWED.replace("OLD", old).replace("SAID", said).replace("SINCE", since)
+    return "narrowed_access(" + old + ", " + said + ", " + since + ")"
 
 
 _NEWER: LiteralString = """(documents.access_at is null or

@@ -109,6 +109,24 @@ def test_between_the_two_it_is_for_those_whom_both_name(said, org, space, work):
     assert {user for user in ("ada", "bob", "cyd") if texts(org, space, user) == {NEW}} == after
 
 
+@pytest.mark.decision("H528")
+@pytest.mark.parametrize(
+    "said",
+    [
+        (users("ada@x.org", "ada@y.org", "ada"), {"groups": ["domain:x.org"]}),
+        ({"groups": ["domain:x.org"]}, users("Ada@X.org", "ada@y.org", "ada")),
+        ({"groups": ["domain:x.org"]}, {"public": True, "denied": users("bob@x.org")}),
+    ],
+)
+def test_who_is_named_with_an_address_is_of_its_domain_at_once(said, org, space, work):
+    old, new = said
+    people = ("ada@x.org", "bob@x.org", "ada@y.org", "x.org", "ada")
+    send(org, space, OLD, old)
+    work()
+    send(org, space, NEW, new)
+    assert {user for user in people if texts(org, space, user)} == {"ada@x.org"}
+
+
 @pytest.mark.decision("H462")
 def test_a_version_that_never_comes_gives_nobody_the_old_one(org, space, work):
     upload(org, space, "it.txt", OLD.encode(), users("ada", "bob"))
@@ -191,6 +209,29 @@ def test_what_is_packed_into_a_file_waits_for_its_own_new_version(org, space, wo
     work()
     assert {"a.zip", "a.zip/one.txt"} == names(org.client, space, "cyd")
     assert NEW in texts(org, space, "cyd")
+
+
+@pytest.mark.decision("H527")
+def test_what_is_packed_into_a_file_and_has_an_access_of_its_own_keeps_it_till_its_new_version(org, space, work):
+    inner = packed([("deep.txt", b"Deep is for Ada.")])
+    first = [("one.txt", OLD.encode()), ("two.txt", b"Two stays."), ("inner.zip", inner)]
+    upload(org, space, "a.zip", packed(first), users("ada", "bob"))
+    work()
+    for name in ("one.txt", "two.txt", "inner.zip/deep.txt"):
+        set_access(org, space, users("ada"), f"a.zip/{name}")
+    assert texts(org, space, "bob") & {OLD, "Two stays.", "Deep is for Ada."} == set()
+    again = packed([("one.txt", NEW.encode()), ("two.txt", b"\x7fELF\x00\x01\x02" * 50), ("inner.zip", inner)])
+    upload(org, space, "a.zip", again, users("bob", "cyd", "dan"))
+    upload(org, space, "a.zip", again, users("bob", "cyd"))
+    assert texts(org, space, "bob") & {OLD, "Two stays.", "Deep is for Ada."} == set()
+    assert [names(org.client, space, user) for user in ("ada", "cyd")] == [set(), set()]
+    assert names(org.client, space, "bob") == {"a.zip", "a.zip/inner.zip"}
+    waiting = {one["externalId"]: one for one in listed(org.client, space)}["a.zip/one.txt"]
+    assert (waiting["access"], waiting["nextAccess"]["users"]) == (NOBODY, ["bob", "cyd"])
+    work()
+    everything = {"a.zip", "a.zip/one.txt", "a.zip/inner.zip", "a.zip/inner.zip/deep.txt"}
+    assert [names(org.client, space, user) for user in ("bob", "cyd", "dan", "ada")] == [everything] * 2 + [set()] * 2
+    assert {NEW, "Deep is for Ada."} <= texts(org, space, "cyd")
 
 
 @pytest.mark.decision("H285")

@@ -8,9 +8,11 @@ import pytest
 from retrieval.access import new_versions
 from retrieval.principals import Access, Viewer, group, user
 
-USERS, GROUPS = ["ada", "bob", "cyd"], ["staff", "guests"]
+USERS, GROUPS = ["ada", "bob@x.org", "cyd@y.org"], ["staff", "guests", "domain:x.org"]
 VIEWERS = [
-    Viewer(name, (user(name), *map(group, held))) for name in USERS for held in ([], ["staff"], ["guests"], GROUPS)
+    Viewer(name, (user(name), *map(group, [*held, *domain])))
+    for name, domain in zip(USERS, ([], ["domain:x.org"], ["domain:y.org"]), strict=True)
+    for held in ([], ["staff"], ["guests"], ["staff", "guests"])
 ]
 
 
@@ -48,7 +50,10 @@ def test_what_is_kept_shows_nobody_more_than_either_and_nobody_less_than_names_s
             assert not viewer.sees(both) or by_both
             alike = {*old.users, *map(group, old.groups)} & {*said.users, *map(group, said.groups)}
             named = {viewer.user, *viewer.principals} & alike
-            if by_both and (named or old.public or said.public):
+            of_domain = viewer.user == "bob@x.org" and all(
+                {"bob@x.org", "domain:x.org"} & {*one.users, *one.groups} for one in (old, said)
+            )
+            if by_both and (named or old.public or said.public or of_domain):
                 assert viewer.sees(both)
         if both == said:
             assert comes is None
