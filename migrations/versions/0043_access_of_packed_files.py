@@ -85,12 +85,16 @@ COPIED = """
 OWN = """
             update documents d set access = f.access, access_at = new.access_at, updated_at = new.updated_at
             from (
-                select id, case when new.access ? 'next' then narrowed_access(
-                    access, new.access #> '{next,access}', (new.access #>> '{next,from}')::bigint
-                ) else new.access end as access
+                select id, case
+                    when not coalesce(new.access ? 'next', false) then new.access
+                    when new.access_at is distinct from old.access_at then narrowed_access(
+                        access, new.access #> '{next,access}', (new.access #>> '{next,from}')::bigint)
+                    when access ? 'next' then jsonb_set(access, '{next,from}', new.access #> '{next,from}')
+                    else access end as access
                 from documents where archive_id = new.id and deleted_at is null
             ) f where d.id = f.id and d.access is distinct from f.access;
 """
+"""What an archive waits for is said anew (`access_at`), or only waited for longer."""
 
 
 def upgrade() -> None:

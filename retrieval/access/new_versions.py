@@ -27,10 +27,22 @@ def coming(stored: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return None if said is None else said["access"]
 
 
-def from_the_first(stored: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The same for a document whose generations are counted anew: with whatever version comes next."""
+def after(stored: Mapping[str, Any] | None, generation: int) -> Mapping[str, Any] | None:
+    """The same for a document that shows another generation than it did: with whatever version comes after that."""
     said = coming(stored)
-    return stored if stored is None or said is None else {**stored, NEXT: {"access": said, "from": 0}}
+    return stored if stored is None or said is None else {**stored, NEXT: {"access": said, "from": generation + 1}}
+
+
+def waits_on(content: LiteralString, new: LiteralString) -> LiteralString:
+    """SQL: the access of document `d` whose kept content, of generation `content`, is ingested again as `new`: what was
+    said after that content waits for a later one. Null content is fetched anew."""
+    return (
+        "case when (d.access #>> '{next,from}')::bigint > "
+        + content
+        + " then jsonb_set(d.access, '{next,from}', to_jsonb("
+        + new
+        + " + 1)) else d.access end"
+    )
 
 
 def narrowed(old: LiteralString, said: LiteralString, since: LiteralString) -> LiteralString:

@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 
 from retrieval import ids as made_ids
 from retrieval import job_config, origin
+from retrieval.access import new_versions
 from retrieval.database import pages, scopes
 from retrieval.database.database import Database, Row
 from retrieval.database.pages import Page
@@ -229,7 +230,7 @@ RETRY: LiteralString = (
     """
     with failed as (
         select m.document_id, m.position, m.name, m.media_type, m.raw_key, m.raw_hash, m.raw_size, i.content,
-               """
+               m.generation, """
     + archive_members.PLACE
     + """ as properties
         from run_documents m
@@ -263,7 +264,9 @@ RETRY: LiteralString = (
     ),
     queued as (
         update documents d set status = 'QUEUED', error = null, job_run_id = %(new)s, updated_at = now(),
-                             job_id = coalesce((select id from changed), d.job_id)
+                             job_id = coalesce((select id from changed), d.job_id), access = """
+    + new_versions.waits_on("failed.generation", "(select number from made)")
+    + """
         from failed where d.id = failed.document_id
     ),
     members as (

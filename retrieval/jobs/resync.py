@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 from psycopg import AsyncConnection
 
 from retrieval import ids, origin
+from retrieval.access import new_versions
 from retrieval.database.database import Database, Row
 from retrieval.documents import archive_members, connection_documents, deletion, documents
 from retrieval.filters import DocumentFilter
@@ -143,7 +144,8 @@ async def _kept(connection: AsyncConnection[Row], wanted: list[str]) -> dict[str
                i.document_id is not null as in_inbox,
                case when not d.source = any(%(fetched)s) then m.raw_key end as raw_key,
                case when not d.source = any(%(fetched)s) then m.raw_hash end as raw_hash,
-               case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size, """
+               case when not d.source = any(%(fetched)s) then m.raw_size end as raw_size,
+               case when not d.source = any(%(fetched)s) then m.generation end as generation, """
         + archive_members.PLACE
         + """ as properties
         from documents d
@@ -160,14 +162,15 @@ async def _kept(connection: AsyncConnection[Row], wanted: list[str]) -> dict[str
     return {row["id"]: row for row in await cursor.fetchall()}
 
 
-_QUEUE: LiteralString = """
+_QUEUE: LiteralString = (
+    """
     with listed as (
         select * from unnest(%(documents)s::text[], %(runs)s::text[], %(jobs)s::text[], %(names)s::text[],
                              %(media_types)s::text[], %(raw_keys)s::text[], %(raw_hashes)s::bytea[],
                              %(raw_sizes)s::bigint[], %(from_runs)s::text[], %(in_inbox)s::bool[],
-                             %(properties)s::jsonb[]) with ordinality
+                             %(properties)s::jsonb[], %(generations)s::bigint[]) with ordinality
                       as w (document, run, job, name, media_type, raw_key, raw_hash, raw_size, from_run, in_inbox,
-                            properties, position)
+                            properties, generation, position)
     ),
     made as (
         insert into job_runs (id, job_id, partition_id, source, request_id, traceparent)
@@ -189,14 +192,18 @@ _QUEUE: LiteralString = """
         select w.run, w.document, i.content from listed w
         join inbox i on i.job_run_id = w.from_run and i.document_id = w.document
     )
-    update documents d set status = 'QUEUED_FOR_RESYNC', error = null, job_run_id = w.run, updated_at = now()
-    from listed w where d.id = w.document
+    update documents d set status = 'QUEUED_FOR_RESYNC', error = null, job_run_id = w.run, updated_at = now(),
+                           access = """
+    + new_versions.waits_on("w.generation", "made.number")
+    + """
+    from listed w join made on made.id = w.run where d.id = w.document
 """
+)
 
 
 def _values(kept: Mapping[str, Row], runs: Mapping[str, str]) -> dict[str, list[Any]]:
     rows = list(kept.values())
-    plain = ("name", "media_type", "raw_key", "raw_size", "from_run")
+    plain = ("name", "media_type", "raw_key", "raw_size", "from_run", "generation")
     return {
         "documents": list(kept),
         "runs": [runs[row["job_id"]] for row in rows],

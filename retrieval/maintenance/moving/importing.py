@@ -207,7 +207,7 @@ class _Import(Carrying):
                         "archive_id": self._names.get(row["archive_id"]),
                         "active_generation": job.number if visible else 0,
                         "latest_generation": job.number if visible else 0,
-                        "access": new_versions.from_the_first(row["access"]),
+                        "access": new_versions.after(row["access"], job.number),
                         "raw_key": None,
                         "parsed_key": None,
                         "deleted_at": None,

@@ -234,6 +234,38 @@ def test_what_is_packed_into_a_file_and_has_an_access_of_its_own_keeps_it_till_i
     assert {NEW, "Deep is for Ada."} <= texts(org, space, "cyd")
 
 
+@pytest.mark.decision("H529")
+@pytest.mark.parametrize("how", ["resync", "retry"])
+def test_what_was_there_before_is_ingested_again_and_brings_nobody_else(how, org, space, work, api_db):
+    """From what was kept of it: words that were for fewer people than the version that was to come."""
+    upload(org, space, "a.zip", packed([("one.txt", OLD.encode())]), users("ada"))
+    work()
+    (run,) = {one["ingestJobRun"]["id"] for one in listed(org.client, space)}
+    upload(org, space, "a.zip", packed([("one.txt", NEW.encode())]), users("ada", "bob"))
+    cancel(org, space, listed_by_name(org, space)["a.zip"]["ingestJobRun"]["id"])
+    assert [texts(org, space, user) >= {OLD} for user in ("ada", "bob")] == [True, False]
+    if how == "resync":
+        body = {"namespaceId": space, "filterConfig": {"documentExternalIds": ["a.zip/one.txt"]}}
+        assert org.client.post("/v1/documents/resync", json=body).json()["data"]["itemsQueued"] == 1
+    else:
+        # As a store leaves it that was away.
+        values = {"run": run, "id": listed_by_name(org, space)["a.zip/one.txt"]["id"]}
+        api_db.rows("update documents set status = 'FAILED' where id = %(id)s", values)
+        api_db.rows("update run_documents set status = 'FAILED' where document_id = %(id)s", values)
+        answer = org.client.post(f"/v1/ingest-job-runs/{run}/retry", json={"namespaceId": space})
+        assert answer.status_code == 200, answer.text
+    work()
+    assert listed_by_name(org, space)["a.zip/one.txt"]["ingestionStatus"] == "SUCCESS"
+    assert [texts(org, space, user) >= {OLD} for user in ("ada", "bob")] == [True, False]
+    upload(org, space, "a.zip", packed([("one.txt", NEW.encode())]))
+    work()
+    assert [texts(org, space, user) >= {NEW} for user in ("ada", "bob")] == [True, True]
+
+
+def listed_by_name(org, space):
+    return {one["externalId"]: one for one in listed(org.client, space)}
+
+
 @pytest.mark.decision("H285")
 def test_access_that_a_user_says_with_a_new_version_does_not_reach_what_is_hidden_within(org, space, work):
     upload(org, space, "a.zip", packed([("open.txt", b"Open."), ("hidden.txt", OLD.encode())]))

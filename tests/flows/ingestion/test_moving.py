@@ -17,7 +17,7 @@ from retrieval.errors import Fatal
 from retrieval.evaluations import evaluations
 from retrieval.filters import DocumentFilter
 from retrieval.job_config import Ingestion
-from retrieval.jobs import runs
+from retrieval.jobs import control, runs
 from retrieval.maintenance import garbage
 from retrieval.maintenance.fsck import check
 from retrieval.maintenance.fsck.findings import Instance
@@ -437,6 +437,8 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
     }.items():
         space.text(f"The text {name}.", name, access=access)
     space.work()
+    accepted = space.text("The text ada.", "ada", access=Access(users=("ada", "bob")))
+    control.cancel(two[0], space.scope, accepted.job_run_id)
     space.call(groups.put(two[0], space.scope, "staff", ["bob"], ["board"]))
     space.call(groups.put(two[0], space.scope, "board", ["cyd"], ["staff"]))
     users = ("ada", "bob", "cyd", "eve")
@@ -453,4 +455,6 @@ def test_whom_documents_are_for_and_groups_travel_along(two, home, tmp_path):
     (row,) = two[1].rows("select organization_id from namespaces where id = %(id)s", {"id": made.namespace})
     there = Scope(row["organization_id"], made.namespace)
     assert {user: seen_by(two[1], there, user) for user in users} == before
+    later = "(access #>> '{next,from}')::bigint > active_generation as later"
+    assert two[1].rows(f"select {later} from documents where access ? 'next'") == [{"later": True}]
     assert checked(two[1], space.ring) == []
