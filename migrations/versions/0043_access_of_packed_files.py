@@ -1,7 +1,8 @@
 """What is packed into a document keeps an access of its own until its new version is shown.
 
 `narrowed_access` is what is kept of an old and a new access until then; the trigger uses it, too: where an archive's
-access waits for a version, its members' own are narrowed by what comes, and no more replaced by the archive's.
+access waits for a version, its members' own are narrowed by what comes, and no more replaced by the archive's. That of an
+archive always waits (`waits`), for its members may have to.
 """
 
 from alembic import op
@@ -41,16 +42,16 @@ def common(key: str) -> str:
 
 
 NARROWED = f"""
-    create or replace function narrowed_access(old jsonb, said jsonb, since bigint) returns jsonb
+    create or replace function narrowed_access(old jsonb, said jsonb, since bigint, waits boolean) returns jsonb
     language sql immutable as $$
-        select case when old is null or both_of = said then said
-                    else both_of || jsonb_build_object('next', jsonb_build_object('access', said, 'from', since)) end
-        from (select jsonb_build_object(
+        select case when kept = said and not waits then said
+                    else kept || jsonb_build_object('next', jsonb_build_object('access', said, 'from', since)) end
+        from (select case when old is null then said else jsonb_build_object(
             'users', {common("users")},
             'groups', {common("groups")},
             'denied', jsonb_build_object(
                 'users', {EITHER.replace("KEY", "users")}, 'groups', {EITHER.replace("KEY", "groups")}),
-            'public', (old ->> 'public')::boolean and (said ->> 'public')::boolean) as both_of) narrowed
+            'public', (old ->> 'public')::boolean and (said ->> 'public')::boolean) end as kept) narrowed
     $$
 """
 FOLLOW = """
@@ -88,10 +89,11 @@ OWN = """
                 select id, case
                     when not coalesce(new.access ? 'next', false) then new.access
                     when new.access_at is distinct from old.access_at then narrowed_access(
-                        access, new.access #> '{next,access}', (new.access #>> '{next,from}')::bigint)
+                        access, new.access #> '{next,access}', (new.access #>> '{next,from}')::bigint,
+                        exists (select from documents m where m.archive_id = o.id and m.deleted_at is null))
                     when access ? 'next' then jsonb_set(access, '{next,from}', new.access #> '{next,from}')
                     else access end as access
-                from documents where archive_id = new.id and deleted_at is null
+                from documents o where archive_id = new.id and deleted_at is null
             ) f where d.id = f.id and d.access is distinct from f.access;
 """
 """What an archive waits for is said anew (`access_at`), or only waited for longer."""
@@ -104,4 +106,4 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.execute(FOLLOW.replace("FOLLOWING", COPIED))
-    op.execute("drop function narrowed_access(jsonb, jsonb, bigint)")
+    op.execute("drop function narrowed_access(jsonb, jsonb, bigint, boolean)")

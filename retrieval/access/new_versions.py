@@ -22,15 +22,17 @@ NEXT = "next"
 
 
 def coming(stored: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The access that comes with the next version, of what `documents.access` holds; None if none does."""
-    said = (stored or {}).get(NEXT)
-    return None if said is None else said["access"]
+    """The access that comes with the next version, of what `documents.access` holds; None if none does, or the same."""
+    held = stored or {}
+    said = held[NEXT]["access"] if NEXT in held else None
+    return None if said is None or said == {name: held[name] for name in held if name != NEXT} else said
 
 
 def after(stored: Mapping[str, Any] | None, generation: int) -> Mapping[str, Any] | None:
     """The same for a document that shows another generation than it did: with whatever version comes after that."""
-    said = coming(stored)
-    return stored if stored is None or said is None else {**stored, NEXT: {"access": said, "from": generation + 1}}
+    if stored is None or NEXT not in stored:
+        return stored
+    return {**stored, NEXT: {**stored[NEXT], "from": generation + 1}}
 
 
 def waits_on(content: LiteralString, new: LiteralString) -> LiteralString:
@@ -45,13 +47,15 @@ def waits_on(content: LiteralString, new: LiteralString) -> LiteralString:
     )
 
 
-def narrowed(old: LiteralString, said: LiteralString, since: LiteralString) -> LiteralString:
-    """SQL: what to keep for a document whose access is `old` where `said` comes with generation `since`.
+def narrowed(document: LiteralString, said: LiteralString, since: LiteralString) -> LiteralString:
+    """SQL: the access to keep for the document under this alias where `said` comes with generation `since`.
 
     Common is who is named the same way by both, or by one that the other shows everyone, or shows the domain of the
     user's address: somebody else whom one names and the other knows by a group waits. Whom either denies is denied.
+    An archive's is said to come even where nobody waits for it: what is packed into it may have an access of its own.
     """
-    return "narrowed_access(" + old + ", " + said + ", " + since + ")"
+    packed = " exists (select from documents m where m.archive_id = " + document + ".id and m.deleted_at is null)"
+    return "narrowed_access(" + document + ".access, " + said + ", " + since + "," + packed + ")"
 
 
 _NEWER: LiteralString = """(documents.access_at is null or
@@ -71,7 +75,7 @@ def kept(since: LiteralString) -> LiteralString:
         ", access = case when excluded.access is null or not "
         + _NEWER
         + " then documents.access else "
-        + narrowed("documents.access", _SAID, since)
+        + narrowed("documents", _SAID, since)
         + " end, access_at = case when excluded.access is not null and "
         + _NEWER
         + " then excluded.access_at else documents.access_at end"

@@ -36,7 +36,7 @@ _SET: LiteralString = (
     update documents d set access_reason = w.reason, access_at = clock_timestamp(), updated_at = clock_timestamp(),
         access = case when w.version = d.properties ->> 'listedVersion' then w.access::jsonb
                       else """
-    + new_versions.narrowed("d.access", "w.access::jsonb", "(select number from job_runs where id = %(run)s)")
+    + new_versions.narrowed("d", "w.access::jsonb", "(select number from job_runs where id = %(run)s)")
     + """ end
     from unnest(%(external_ids)s::text[], %(accesses)s::text[], %(reasons)s::text[], %(versions)s::text[])
              w (external_id, access, reason, version),

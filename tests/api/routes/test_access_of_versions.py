@@ -234,6 +234,23 @@ def test_what_is_packed_into_a_file_and_has_an_access_of_its_own_keeps_it_till_i
     assert {NEW, "Deep is for Ada."} <= texts(org, space, "cyd")
 
 
+@pytest.mark.decision("H527")
+@pytest.mark.parametrize("first", [None, users("ada", "bob"), {"public": True}])
+def test_nor_is_it_shown_to_whom_the_archive_was_for_before_and_goes_on_to_be(first, org, space, work):
+    upload(org, space, "a.zip", packed([("one.txt", OLD.encode()), ("two.txt", b"Two stays.")]), first)
+    work()
+    for name in ("one.txt", "two.txt"):
+        set_access(org, space, users("ada"), f"a.zip/{name}")
+    again = [("one.txt", b"\x7fELF\x00\x01\x02" * 50), ("two.txt", b"Two is new.")]
+    upload(org, space, "a.zip", packed(again), users("bob"))
+    assert [names(org.client, space, user) for user in ("ada", "bob")] == [set(), {"a.zip"}]
+    assert "nextAccess" not in listed_by_name(org, space)["a.zip"]
+    work()
+    assert [names(org.client, space, user) for user in ("ada", "bob")] == [set(), {"a.zip", "a.zip/two.txt"}]
+    assert texts(org, space, "bob") >= {"Two is new."}
+    assert OLD not in texts(org, space, "bob")
+
+
 @pytest.mark.decision("H529")
 @pytest.mark.parametrize("how", ["resync", "retry"])
 def test_what_was_there_before_is_ingested_again_and_brings_nobody_else(how, org, space, work, api_db):

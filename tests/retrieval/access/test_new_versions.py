@@ -27,9 +27,9 @@ def made(rng):
 
 def kept(db, pairs):
     statement = (
-        "select old, said, "
-        + new_versions.narrowed("old", "said", "7")
-        + " as kept from unnest(%(old)s::jsonb[], %(said)s::jsonb[]) w (old, said)"
+        "select d.access as old, said, "
+        + new_versions.narrowed("d", "said", "7")
+        + " as kept from (select 'none' as id, * from unnest(%(old)s::jsonb[], %(said)s::jsonb[]) w (access, said)) d"
     )
     sides = zip(*pairs, strict=True)
     old, said = ([None if one is None else json.dumps(one.dump()) for one in side] for side in sides)
