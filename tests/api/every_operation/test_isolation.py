@@ -70,6 +70,8 @@ TENANT_OWNED = frozenset({"run", "document", "external", "archive", "connection"
     "group",
 }
 EVERYTHING = frozenset(KINDS.values())
+HIDDEN = frozenset({"document", "external", "archive", "group", "evaluation", "evaluation run", "webhook", "delivery"})
+"""What a user learns nothing of. Who knows the id of a job run learns that it is there, not what is hidden (H461)."""
 FORBIDDEN_TO = {
     "another organization": EVERYTHING,
     "another tenant": TENANT_OWNED | {"webhook", "delivery"},
@@ -77,8 +79,8 @@ FORBIDDEN_TO = {
     "another namespace": TENANT_OWNED - {"deletion"},  # no operation on deletions names a namespace
     "a key bound to another namespace": EVERYTHING,
     "a revoked key": EVERYTHING,
-    "another user": frozenset({"document", "external", "archive", "group"}),
-    "a key of another user": frozenset({"document", "external", "archive", "group"}),
+    "another user": HIDDEN,
+    "a key of another user": HIDDEN,
 }
 """Who asks, and of which kinds of the owner's objects they must learn nothing."""
 
