@@ -44,6 +44,21 @@ def test_two_clicks_rotate_a_secret_once(app, org, hasty):
 
 
 @pytest.mark.decision("H502")
+def test_a_key_that_is_rotated_as_soon_as_it_is_created_gets_another_one(app, org, hasty):
+    org.namespace()
+    seen = app(org.api_key, "keys", tab="API keys")
+    typed(seen, "Name", "Website")
+    click(seen, "Create API key")
+    created = [code.value for code in seen.code]
+    click(seen, "I copied it")
+    key = next(key for key in org.client.get("/v1/keys").json()["data"]["keys"] if key["name"] == "Website")
+    next(button for button in seen.button if button.key == f"rotate-{key['id']}").click().run()
+    assert not seen.exception
+    assert [code.value for code in seen.code] != created
+    assert [key["name"] for key in org.client.get("/v1/keys").json()["data"]["keys"]].count("Website") == 2
+
+
+@pytest.mark.decision("H502")
 def test_what_is_asked_for_later_is_another_request(app, org, monkeypatch):
     monkeypatch.setattr(clicks, "SECONDS", 0.0)
     org.namespace()

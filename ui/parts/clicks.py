@@ -17,7 +17,7 @@ SECONDS = 3.0
 _SENT = "clicks"
 
 
-def post(who: session.Person, path: str, body: Json) -> Json:
+def post(who: session.Person, path: str, body: Json, *, instead_of: str = "") -> Json:
     """One request with an Idempotency-Key, which the same one of this session has too until shortly after its answer.
 
     A second click ends the run of the page that waits for the answer of the first, and begins another: that gets what
@@ -26,7 +26,7 @@ def post(who: session.Person, path: str, body: Json) -> Json:
     now = time.monotonic()
     before: dict[str, tuple[str, float]] = st.session_state.get(_SENT, {})
     kept = st.session_state[_SENT] = {name: one for name, one in before.items() if now <= one[1]}
-    about = json.dumps([path, body, who.api.tenant, who.api.viewer], sort_keys=True)
+    about = json.dumps([path, body, instead_of, who.api.tenant, who.api.viewer], sort_keys=True)
     what = hashlib.sha256(about.encode()).hexdigest()
     once, _ = kept.get(what, (uuid.uuid4().hex, now))
     kept[what] = (once, float("inf"))

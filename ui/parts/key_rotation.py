@@ -63,7 +63,7 @@ def _second_step() -> None:
 def _create(who: session.Person, old: Json) -> None:
     body = {name: old[name] for name in SAME if old.get(name) is not None}
     try:
-        made = clicks.post(who, "/v1/keys", body)
+        made = clicks.post(who, "/v1/keys", body, instead_of=old["id"])
     except ApiError as error:
         st.session_state[_TROUBLE] = error
         return
