@@ -66,7 +66,7 @@ def test_a_document_is_found_and_opened_by_a_click_and_a_site_is_deleted(
 
     page.get_by_role("button", name="All documents").click()
     expect(page.get_by_label("Find documents")).to_have_value("SEAL")
-    for milliseconds in (0, 100, 20, 400) * 3:  # back before the document is complete, and after
+    for milliseconds in (0, 100, 20, 400) * 2:  # back before the document is complete, and after
         click_row(page, 0)
         page.wait_for_timeout(milliseconds)
         page.get_by_role("button", name="All documents").click()
