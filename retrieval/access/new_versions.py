@@ -93,16 +93,19 @@ _ARCHIVES: LiteralString = """
 """
 _BELOW: LiteralString = """
     with recursive packed as (
-        select d.*, 1 as depth, a.active_generation as shown from documents d join documents a on a.id = d.archive_id
+        select d.*, 1 as depth, d.latest_generation >= least(a.active_generation, a.latest_generation) as is_shown
+        from documents d join documents a on a.id = d.archive_id
         where a.id = any(%(documents)s) and d.deleted_at is null
         union all
-        select d.*, p.depth + 1, p.shown from documents d join packed p on d.archive_id = p.id
-        where d.deleted_at is null
+        select d.*, p.depth + 1,
+               p.is_shown and d.latest_generation >= least(p.active_generation, p.latest_generation)
+        from documents d join packed p on d.archive_id = p.id where d.deleted_at is null
     )
     select id, access, access_at, access_reason, updated_at, depth from packed d
-    where not (%(same)s and d.access ? 'next' and d.latest_generation >= d.shown) order by depth, id
+    where not (%(same)s and d.access ? 'next' and d.is_shown) order by depth, id
 """
-"""What is packed into the documents, at any depth; with `same` without what waits for the version that they show."""
+"""What is packed into the documents, at any depth; with `same` without what waits for the version that they show, and
+shows what that holds of it: content came with neither generation where the other one is greater."""
 BACK: LiteralString = """
     update documents set access = %(access)s::jsonb, access_reason = %(access_reason)s, access_at = %(access_at)s,
         updated_at = %(updated_at)s where id = %(id)s

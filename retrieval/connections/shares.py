@@ -31,19 +31,26 @@ def of(connector: Connector, tokens: TokenSource, external_id: str) -> SourceAcc
         return SourceAccess(unknown=str(error))
 
 
+_SHOWN: LiteralString = "coalesce(w.version = d.properties ->> 'listedVersion', false)"
+_OF: LiteralString = "least(d.active_generation, d.latest_generation)"
+"""The generation that the content came with, or one after it."""
 _SET: LiteralString = (
     """
     update documents d set access_reason = w.reason, access_at = clock_timestamp(), updated_at = clock_timestamp(),
-        access = case when w.version = d.properties ->> 'listedVersion' then w.access::jsonb
-                      else """
-    + new_versions.narrowed("d", "w.access::jsonb", "(select number from job_runs where id = %(run)s)")
-    + """ end
+        access = """
+    + new_versions.narrowed("d", "w.access::jsonb", "case when " + _SHOWN + " then " + _OF + " else r.number end")
+    + """
     from unnest(%(external_ids)s::text[], %(accesses)s::text[], %(reasons)s::text[], %(versions)s::text[])
              w (external_id, access, reason, version),
-         connection_documents h
-    where h.connection_id = %(connection)s and h.document_id = d.id and d.external_id = w.external_id
+         connection_documents h, job_runs r
+    where r.id = %(run)s and h.connection_id = %(connection)s and h.document_id = d.id and d.external_id = w.external_id
       and d.source = %(source)s and d.deleted_at is null and d.archive_id is null
       and (d.access is distinct from w.access::jsonb or d.access_reason is distinct from w.reason)
+    returning d.id, """
+    + _OF
+    + """ as generation, d.access ? 'next' and """
+    + _SHOWN
+    + """ as comes
 """
 )
 
@@ -60,11 +67,11 @@ def note(
     """Within the page's transaction: documents of the connection, by external id, are for these from now on.
 
     `versions`: what is listed of them. A document that does not show its listed version, or is not listed, is for those
-    who may see both, until it does.
+    who may see both, until it does. So is what is packed into one and does not show what that version holds of it.
     """
     ids = sorted(accesses)
     found = [_told(accesses[one]) for one in ids]
-    connection.execute(
+    rows = connection.execute(
         _SET,
         {
             "connection": connection_id,
@@ -75,7 +82,9 @@ def note(
             "accesses": [stored(access) for access, _ in found],
             "reasons": [reason for _, reason in found],
         },
-    )
+    ).fetchall()
+    shown = [(row["id"], row["generation"]) for row in rows if row["comes"]]
+    new_versions.come(connection, shown, same=True)
 
 
 _LEFT: LiteralString = """

@@ -97,11 +97,12 @@ class Configured:
             self.take(lease, before=before)
 
     def take(self, lease, *, before=lambda _name: None):
-        for window in items.windows(self.db, lease, documents=64, size=1 << 24):
-            for step in STEPS:
-                before(step.__name__)
-                step(steps.Work(self.db, self.ring, lease, window))
-                results.settle(self.db, lease)
+        while windows := items.windows(self.db, lease, documents=64, size=1 << 24):
+            for window in windows:
+                for step in STEPS:
+                    before(step.__name__)
+                    step(steps.Work(self.db, self.ring, lease, window))
+                    results.settle(self.db, lease)
         results.settle(self.db, lease)
         batches.finish(self.db, lease)
 

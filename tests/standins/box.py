@@ -85,8 +85,9 @@ class BoxAccount(account.Served):
         content = text.encode() if isinstance(text, str) else text
         return self._add("file", name, self._folder(folder), content).id
 
-    def change(self, external_id: str, text: str) -> None:
-        self._alter(external_id, "ITEM_UPLOAD", content=text.encode())
+    def change(self, external_id: str, text: str | bytes) -> None:
+        content = text.encode() if isinstance(text, str) else text
+        self._alter(external_id, "ITEM_UPLOAD", content=content)
 
     def rename(self, external_id: str, name: str) -> None:
         self._alter(external_id, "ITEM_RENAME", name=name)

@@ -12,7 +12,7 @@ from retrieval.principals import Access
 from tests.connectors.sources.test_connectors import ACCOUNTS
 from tests.flows.connected import connected_space
 from tests.flows.connections.test_choices import fetched
-from tests.flows.ingestion.test_unpack import leased
+from tests.flows.ingestion.test_unpack import leased, packed
 
 OWNER, BOB, EVE = "ada@example.com", "bob@example.com", "eve@elsewhere.example"
 
@@ -249,3 +249,41 @@ def test_a_changed_file_that_cannot_be_read_shows_nobody_else_its_old_version(sp
     account.change(one, "For Bob.")
     space.ingest()
     assert allowed(space, one) == {OWNER, BOB}
+
+
+def shown_to(space, user):
+    """The texts that a user may read."""
+    viewer = viewers.viewer_at_work(space.db, space.scope, user)
+    condition, params = DocumentFilter(viewer=viewer).sql("d")
+    rows = space.db.rows(
+        "select c.content from chunks c join documents d on d.id = c.document_id and d.active_generation = c.generation"
+        " join partitions p on p.id = d.partition_id where p.namespace_id = %(namespace)s and d.deleted_at is null and "
+        + condition,
+        {**params, "namespace": space.scope.namespace},
+    )
+    return " ".join(row["content"] for row in rows)
+
+
+@pytest.mark.decision("H561")
+@pytest.mark.parametrize("account", ["BOX"], indirect=True)
+def test_what_is_packed_into_a_file_and_failed_shows_its_old_version_to_nobody_else(space, account):
+    """The file itself is shown as it is listed, and shared with more people only then."""
+    stays = [("two.txt", b"Two stays."), ("inner.zip", packed([("deep.txt", b"Deep stays.")]))]
+    one = account.put("it.zip", packed([("one.txt", b"Not for Bob."), *stays]))
+    space.ingest()
+    assert "Not for Bob." in shown_to(space, OWNER)
+    account.change(one, packed([("one.txt", b"\x7fELF\x00\x01\x02" * 50), *stays, ("three.txt", b"Three is new.")]))
+    space.ingest()
+    account.grant(one, BOB)
+    for _ in range(2):
+        space.ingest()
+        seen = shown_to(space, BOB)
+        assert [part in seen for part in ("Three is new.", "Two stays.", "Deep stays.")] == [True] * 3
+        assert "Not for Bob." not in seen
+        assert "Not for Bob." in shown_to(space, OWNER)
+    account.change(one, packed([("one.txt", b"For Bob."), *stays]))
+    space.ingest()
+    assert "For Bob." in shown_to(space, BOB)
+    account.grant(one)
+    space.ingest()
+    assert shown_to(space, BOB) == ""
