@@ -77,6 +77,12 @@ class LocalFiles:
                 if key.startswith(prefix) and key != prefix and not name.endswith(PART):
                     yield key
 
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Keys with the size of each file in bytes; one that goes away meanwhile is left out."""
+        for key in self.keys(prefix):
+            with contextlib.suppress(FileNotFoundError):
+                yield key, (self._root / key).stat().st_size
+
     def check(self) -> None:
         try:
             self._root.mkdir(parents=True, exist_ok=True)

@@ -52,6 +52,9 @@ _IDS: LiteralString = """
     where partition_id = %(partition)s and id > %(after)s and id >= %(prefix)s and starts_with(id, %(prefix)s)
     order by id limit %(limit)s
 """
+_MISFITS: LiteralString = """
+    select id from vectors where partition_id = %(partition)s and vector_dims(values) <> %(dimensions)s
+"""
 _OF_DOCUMENTS: LiteralString = """
     and exists (select from documents d where d.id = v.document_id and d.partition_id = {partition}
                 and d.deleted_at is null and """
@@ -152,6 +155,14 @@ class PgVectorStore:
                 names = [row["id"] for row in connection.execute(_IDS, params).fetchall()]
             yield from names
             size, after = len(names), names[-1] if names else after
+
+    def misfits(self, scope: Scope) -> Iterator[str]:
+        """Ids of vectors that searches leave out, since they have other dimensions."""
+        with self._connection() as connection:
+            found = self._found(connection, scope)
+            params = {"partition": found and found["id"], "dimensions": self._dimensions}
+            rows = connection.execute(_MISFITS, params).fetchall()
+        return (row["id"] for row in rows)
 
     def unsettled(self, _scope: Scope, _ids: Sequence[str]) -> list[str]:
         """What is committed is there."""

@@ -42,6 +42,16 @@ def forget_chunks(connection: Connection[Row], partition: int, chunks: Sequence[
     connection.execute(_UNUSED, {"partition": partition, "keys": list({found["embedding_key"] for found in gone})})
 
 
+def forget_wrong(connection: Connection[Row], partition: int, key: bytes, dimensions: int) -> None:
+    """Delete this one, if it has other dimensions; the chunks that need it lack it then."""
+    connection.execute(_ALONE, {"partition": partition})
+    connection.execute(
+        "delete from embeddings where partition_id = %(partition)s and key = %(key)s"
+        " and vector_dims(values) <> %(dimensions)s",
+        {"partition": partition, "key": key, "dimensions": dimensions},
+    )
+
+
 def forget_unused(connection: Connection[Row], partition: int, keys: Sequence[bytes]) -> None:
     """Delete those of these that no chunk needs."""
     connection.execute(_ALONE, {"partition": partition})

@@ -72,8 +72,12 @@ def _record(
 
 def embedding_key(text: str, embedder: Embedder) -> bytes:
     """The same text under the same model has the same key, whichever document it stands in."""
-    model = f"{embedder.provider}\n{embedder.model}\n{embedder.dimensions}\n"
-    return hashlib.blake2b((model + text).encode(), digest_size=16).digest()
+    return key_of(text, embedder.provider, embedder.model, embedder.dimensions)
+
+
+def key_of(text: str, provider: str, model: str, dimensions: int) -> bytes:
+    """The key of a text's embedding by this model."""
+    return hashlib.blake2b(f"{provider}\n{model}\n{dimensions}\n{text}".encode(), digest_size=16).digest()
 
 
 def _visible(db: Database, work: Sequence[Item], embedder: Embedder) -> dict[str, Row]:

@@ -50,6 +50,10 @@ class VectorStore(Protocol):
 
     def ids(self, scope: Scope, prefix: str) -> Iterator[str]: ...
 
+    def misfits(self, scope: Scope) -> Iterator[str]:
+        """Ids of vectors of other dimensions than the namespace's, where a store can hold such."""
+        ...
+
     def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
         """Those of the ids, all written before, that cannot be read back yet; none in a store that shows all at once.
 

@@ -60,11 +60,15 @@ class S3Files:
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Every key that begins with `prefix`, a thousand a request; the access key must be allowed to list."""
+        return (key for key, _ in self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Keys with the size of each file in bytes, by the same requests."""
         asked: dict[str, Any] = {"Bucket": self._bucket, "Prefix": PREFIX + prefix}
         while True:
             with _explained():
                 page = self._client.list_objects_v2(**asked)
-            yield from (found["Key"].removeprefix(PREFIX) for found in page.get("Contents", ()))
+            yield from ((found["Key"].removeprefix(PREFIX), found["Size"]) for found in page.get("Contents", ()))
             token = page.get("NextContinuationToken")
             if not page.get("IsTruncated") or not token or token == asked.get("ContinuationToken"):
                 return

@@ -120,6 +120,10 @@ class PineconeStore:
             cursors.follow(token, brought=bool(found) and found[-1] != latest)
             latest = found[-1] if found else latest
 
+    def misfits(self, _scope: Scope) -> Iterator[str]:
+        """An index takes none."""
+        return iter(())
+
     def unsettled(self, scope: Scope, ids: Sequence[str]) -> list[str]:
         """Those that the index does not list yet: it shows what was written after a while."""
         prefixes = list({vector_prefix_of(one) for one in ids})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from retrieval.errors import StepError
-from retrieval.maintenance.fsck import blocks, documents, files, tables, vectors
+from retrieval.maintenance.fsck import blocks, documents, files, tables, texts, vectors
 from retrieval.maintenance.fsck.findings import Finding, Instance, Place
 
 log = structlog.get_logger()
@@ -45,12 +45,15 @@ def find(instance: Instance) -> list[Finding]:
     found += documents.find(instance)
     found += _asked(files.of_no_namespace(instance), None)
     for place in places:
+        found += _asked(vectors.unfit(instance, place), place)
         found += _asked(vectors.find(instance, place), place)
         found += _asked(files.missing(instance, place), place)
+        found += _asked(texts.find(instance, place), place)
     for namespace in sorted({place.scope.namespace for place in places}):
         within = [place for place in places if place.scope.namespace == namespace]
         found += _asked(files.orphans(instance, namespace, within), within[0])
-    return found
+    away = dict.fromkeys(one for one in found if one.kind == UNREADABLE)
+    return [one for one in found if one.kind != UNREADABLE] + list(away)
 
 
 def mend(instance: Instance, found: Sequence[Finding]) -> None:
@@ -64,8 +67,12 @@ def mend(instance: Instance, found: Sequence[Finding]) -> None:
     for place in instance.places():
         here = [one for one in found if one.namespace == place.scope.namespace]
         vectors.remove(instance, place, _of(here, "ORPHAN_VECTOR", place))
-        lost = vectors.put_back(instance, place, _of(here, "MISSING_VECTOR", place))
-        lost += [str(one.document) for one in _of(here, "MISSING_CHUNKS", place) + _of(here, "MISSING_FILE", place)]
+        lost = [
+            *texts.put_back(instance, place, _of(here, "WRONG_TEXT", place)),
+            *vectors.put_back(instance, place, _of(here, "MISSING_VECTOR", place) + _of(here, "WRONG_VECTOR", place)),
+        ]
+        for kind in ("MISSING_CHUNKS", "MISSING_FILE", "WRONG_FILE"):
+            lost += [str(one.document) for one in _of(here, kind, place)]
         lost += [str(one.document) for one in _of(here, "MISSING_EMBEDDING", place) if _still(instance, one)]
         if lost:
             documents.ingest_again(instance, place, lost, gone)

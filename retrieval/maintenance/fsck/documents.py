@@ -49,7 +49,7 @@ def find(instance: Instance) -> Iterator[Finding]:
 def ingest_again(instance: Instance, place: Place, document_ids: Sequence[str], gone: frozenset[str]) -> None:
     """Queue documents so that all of them is made again; mark those that what is left is not enough for.
 
-    gone: keys of files that are missing.
+    gone: keys of files that are missing or not whole.
     """
     for part in batches(sorted(set(document_ids))):
         rows = instance.db.rows(_STORED, {"ids": part})

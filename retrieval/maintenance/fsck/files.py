@@ -1,4 +1,4 @@
-"""Files against rows: files that nothing refers to, and documents whose files are missing."""
+"""Files against rows: files that nothing refers to, and documents whose files are missing, or of another size."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import LiteralString
 
+from retrieval.database.database import Row
 from retrieval.documents import file_keys
 from retrieval.errors import Fatal, Skippable
 from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, batches, finding
@@ -20,12 +21,22 @@ _UPLOAD = re.compile(r"[^/]+/[^/]+/up_(?P<moment>\w{10})")
 _ALPHABET = bytes.maketrans(b"0123456789abcdefghjkmnpqrstvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
 
 _NEEDED: LiteralString = """
-    select distinct d.id as document_id, d.partition_id, n.id as namespace_id, k.key
+    select d.id as document_id, d.partition_id, n.id as namespace_id, k.key, k.least, k.most
     from documents d join partitions p on p.id = d.partition_id
     join namespaces n on n.id = p.namespace_id and n.deleted_at is null
-    cross join lateral (values (d.raw_key), (d.parsed_key)) k (key)
+    cross join lateral (
+        select d.raw_key, sent.raw_size, sent.raw_size from (select) always left join lateral (
+            select m.raw_size from run_documents m
+            where m.document_id = d.id and m.raw_key = d.raw_key and m.raw_size is not null limit 1
+        ) sent on true
+        union all
+        select d.parsed_key, (d.properties ->> 'characterCount')::bigint,
+               4 * (d.properties ->> 'characterCount')::bigint
+        where d.parsed_key is distinct from d.raw_key
+    ) k (key, least, most)
     where d.partition_id = %(partition)s and d.deleted_at is null and k.key is not null
       and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
+"""With the bytes that a file must hold: of the parsed text its characters are known, each of one to four bytes."""
 _REFERRED: LiteralString = """
     select k.key from unnest(%(keys)s::text[]) k (key)
     where not exists (select from documents d where d.partition_id = any(%(partitions)s) and d.raw_key = k.key)
@@ -52,20 +63,24 @@ _ALIVE: LiteralString = """
 
 
 def missing(instance: Instance, place: Place) -> Iterator[Finding]:
-    """Documents of the partition whose files the store does not have."""
+    """Documents of the partition whose files the store does not have, or not whole."""
     store = instance.stores(place.scope.namespace).files
     needed = instance.db.rows(_NEEDED, {"partition": place.id, "mark": MARK})
     if not needed:
         return
     there = _listed(store, file_keys.folder(place.scope))
-    lacking = [row for row in needed if row["key"] not in there]
+    lacking = [row for row in needed if row["key"] not in there or not _fits(row, there[row["key"]])]
     if not lacking:
         return
     still = {
         (row["document_id"], row["key"]) for row in instance.db.rows(_NEEDED, {"partition": place.id, "mark": MARK})
     }
     for row in lacking:
-        if (row["document_id"], row["key"]) in still and not _is_stored(store, row["key"]):
+        if (row["document_id"], row["key"]) not in still:
+            continue
+        if row["key"] in there:
+            yield finding("WRONG_FILE", row, _cut(row, there[row["key"]]))
+        elif not _is_stored(store, row["key"]):
             yield finding("MISSING_FILE", row, f"the file {row['key']} is not in the store")
 
 
@@ -150,11 +165,20 @@ def _seconds(text: str) -> float:
     return int.from_bytes(decoded[:6], "big") / 1000
 
 
-def _listed(store: FileStore, prefix: str) -> set[str]:
+def _listed(store: FileStore, prefix: str) -> dict[str, int]:
     try:
-        return set(store.keys(prefix))
+        return dict(store.sizes(prefix))
     except Fatal:
-        return set()
+        return {}
+
+
+def _fits(row: Row, size: int) -> bool:
+    return row["least"] is None or row["least"] <= size <= row["most"]
+
+
+def _cut(row: Row, size: int) -> str:
+    due = f"{row['least']}" if row["least"] == row["most"] else f"those of {row['least']} characters"
+    return f"the file {row['key']} holds {size} bytes, not {due}"
 
 
 def _is_stored(store: FileStore, key: str) -> bool:
@@ -167,5 +191,5 @@ def _is_stored(store: FileStore, key: str) -> bool:
 
 
 def gone(found: Sequence[Finding]) -> frozenset[str]:
-    """Keys of the missing files."""
-    return frozenset(str(one.data["key"]) for one in found if one.kind == "MISSING_FILE")
+    """Keys of the files that nothing can be made from."""
+    return frozenset(str(one.data["key"]) for one in found if one.kind in {"MISSING_FILE", "WRONG_FILE"})

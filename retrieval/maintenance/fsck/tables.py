@@ -85,7 +85,7 @@ def _namespace(found: Sequence[Finding], partition: int) -> str:
     return next(str(one.namespace) for one in found if one.data["partition_id"] == partition)
 
 
-def _reindex(instance: Instance, found: Sequence[Finding]) -> None:
+def reindex(instance: Instance, found: Sequence[Finding]) -> None:
     """Postings of chunks that are not visible go, those of the others are made anew."""
     for one in found:
         with instance.db.transaction() as connection:
@@ -105,6 +105,13 @@ def _reindex(instance: Instance, found: Sequence[Finding]) -> None:
             )
 
 
+def _wrong_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
+    """What is forgotten is missing, and mended as such."""
+    for one in found:
+        with instance.db.transaction() as connection:
+            embeddings.forget_wrong(connection, one.data["partition_id"], one.data["key"], one.data["dimensions"])
+
+
 def _missing_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
     """The embedded store holds the same vectors; what it lacks too is made again with the document (`documents`)."""
     for one in found:
@@ -116,6 +123,8 @@ def _missing_embeddings(instance: Instance, found: Sequence[Finding]) -> None:
                 select c.partition_id, c.embedding_key, v.values from chunks c
                 join vectors v on v.partition_id = c.partition_id
                  and v.id = c.document_id || '#' || c.generation || '#' || c.index
+                join documents d on d.id = c.document_id
+                 and vector_dims(v.values) = (d.embedding ->> 'dimensions')::int
                 where c.id = %(chunk_id)s on conflict do nothing
                 """,
                 dict(one.data),
@@ -220,6 +229,20 @@ _NO_EMBEDDING: LiteralString = (
       and not exists (select from embeddings e where e.partition_id = c.partition_id and e.key = c.embedding_key)
 """
 )
+_WRONG_EMBEDDING: LiteralString = (
+    """
+    select c.partition_id, e.key, (d.embedding ->> 'dimensions')::int as dimensions, min(c.document_id) as document_id,
+           n.id as namespace_id,
+           'an embedding has ' || vector_dims(e.values) || ' dimensions, not ' || (d.embedding ->> 'dimensions')
+           as detail
+    from embeddings e join chunks c on c.partition_id = e.partition_id and c.embedding_key = e.key """
+    + _ALIVE.format(partition="c.partition_id")
+    + """ and n.deleted_at is null
+    join documents d on d.id = c.document_id and d.active_generation = c.generation and d.deleted_at is null
+    where vector_dims(e.values) <> (d.embedding ->> 'dimensions')::int
+    group by c.partition_id, e.key, e.values, d.embedding ->> 'dimensions', n.id
+"""
+)
 _UNSWEPT: LiteralString = """
     select d.id as document_id, d.partition_id, n.id as namespace_id, 'deleted, and nothing clears it' as detail
     from documents d join partitions p on p.id = d.partition_id
@@ -300,9 +323,10 @@ CHECKS: tuple[Check, ...] = (
         for table in _BULK
     ),
     Check("ORPHAN_CHUNK", _CHUNKS, _generations),
-    Check("ORPHAN_POSTINGS", _WORDS, _reindex),
-    Check("MISSING_POSTINGS", _NO_WORDS, _reindex),
+    Check("ORPHAN_POSTINGS", _WORDS, reindex),
+    Check("MISSING_POSTINGS", _NO_WORDS, reindex),
     Check("ORPHAN_EMBEDDING", _UNUSED, _embeddings),
+    Check("WRONG_EMBEDDING", _WRONG_EMBEDDING, _wrong_embeddings),
     Check("MISSING_EMBEDDING", _NO_EMBEDDING, _missing_embeddings),
     Check(
         "UNSWEPT_DOCUMENT",

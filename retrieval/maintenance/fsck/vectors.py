@@ -1,4 +1,4 @@
-"""Vectors against chunks: what a store holds of no chunk, and visible chunks that it has no vector of."""
+"""Vectors against chunks: what a store holds of no chunk, visible chunks that it has no vector of, and wrong ones."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ _VALUES: LiteralString = """
     select c.index, e.values::text as values, d.document_type, d.source, d.metadata
     from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
     join embeddings e on e.partition_id = c.partition_id and e.key = c.embedding_key
+     and vector_dims(e.values) = coalesce((d.embedding ->> 'dimensions')::int, vector_dims(e.values))
     where d.id = %(document)s and d.active_generation = %(generation)s and c.index = any(%(indexes)s)
 """
 
@@ -61,6 +62,21 @@ def find(instance: Instance, place: Place) -> Iterator[Finding]:
     yield from (_finding("ORPHAN_VECTOR", place, None, one) for one in nobodys)
 
 
+def unfit(instance: Instance, place: Place) -> Iterator[Finding]:
+    """A store that does not take the namespace's vectors, and vectors of visible chunks that no search can compare."""
+    store = instance.stores(place.scope.namespace).vectors
+    store.check()
+    if not (odd := set(store.misfits(place.scope))):
+        return
+    expected, excused = _expected(instance, place)
+    odd &= set(instance.stores(place.scope.namespace).vectors.misfits(place.scope))
+    yield from (
+        _finding("WRONG_VECTOR", place, (ids.parse_vector_id(one) or ("",))[0], one)
+        for one in sorted(odd & expected)
+        if not _is_of(one, excused)
+    )
+
+
 def remove(instance: Instance, place: Place, found: Sequence[Finding]) -> None:
     """Delete orphans."""
     store = instance.stores(place.scope.namespace).vectors
@@ -69,7 +85,7 @@ def remove(instance: Instance, place: Place, found: Sequence[Finding]) -> None:
 
 
 def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
-    """Write missing vectors again from their embeddings; the documents of those that have none."""
+    """Write missing and wrong vectors again from their embeddings; the documents of those that have none."""
     store = instance.stores(place.scope.namespace).vectors
     wanted: dict[tuple[str, int], list[int]] = {}
     for one in found:
@@ -135,7 +151,11 @@ def _missing(instance: Instance, store: VectorStore, place: Place, names: Sequen
 
 
 def _finding(kind: str, place: Place, document: str | None, name: str) -> Finding:
-    words = {"ORPHAN_VECTOR": "of no visible chunk", "MISSING_VECTOR": "not in the store"}
+    words = {
+        "ORPHAN_VECTOR": "of no visible chunk",
+        "MISSING_VECTOR": "not in the store",
+        "WRONG_VECTOR": "of other dimensions than the namespace's",
+    }
     return Finding(
         kind,
         place.scope.namespace,

@@ -37,6 +37,9 @@ class MemoryFiles:
     def keys(self, prefix):
         yield from [key for key in self.files if key.startswith(prefix)]
 
+    def sizes(self, prefix):
+        yield from [(key, len(body)) for key, body in self.files.items() if key.startswith(prefix)]
+
     def check(self):
         pass
 
@@ -128,6 +131,12 @@ def test_keys_are_listed_by_what_they_begin_with(files):
     assert list(files.keys("ns_1/_/doc_1/7/raw")) == ["ns_1/_/doc_1/7/raw"]
     assert list(files.keys("ns_3/")) == []
     assert len(list(files.keys(""))) == 4
+
+
+def test_sizes_are_listed_with_the_keys(files):
+    for key, size in (("ns_1/_/doc_1/7/raw", 5), ("ns_1/_/doc_1/7/parsed.md", 0), ("ns_2/_/doc_1/7/raw", 7)):
+        files.put(key, [b"x" * size])
+    assert sorted(files.sizes("ns_1/")) == [("ns_1/_/doc_1/7/parsed.md", 0), ("ns_1/_/doc_1/7/raw", 5)]
 
 
 def test_deleting_twice_is_no_error(files):

@@ -40,6 +40,9 @@ class MemoryStore:
     def ids(self, scope, prefix):
         return iter([one for one in list(self.rows.get(scope, {})) if one.startswith(prefix)])
 
+    def misfits(self, scope):
+        return iter([one.id for one in self.rows.get(scope, {}).values() if len(one.values) != DIMENSIONS])
+
     def unsettled(self, scope, ids):
         return []
 

@@ -358,3 +358,111 @@ def test_names_that_are_not_as_documents_say_them_are_found_and_mended(quiet):
     assert set(map(frozenset, names.values())) == {
         frozenset({(False, "u:ada"), (False, "g:staff"), (True, "u:bob")}),
     }, kept
+
+
+def stored_at(tmp_path, key):
+    return tmp_path / "files" / key
+
+
+def told(outcome):
+    return sorted((one.kind, one.document) for one in outcome)
+
+
+@pytest.mark.decision("H570")
+def test_files_that_were_emptied_or_cut_are_found(quiet, tmp_path):
+    """What can be read again from the raw file is; a text whose only file is damaged is FAILED, and the file goes."""
+    space = Configured(quiet)
+    emptied, cut, kept = filled(space, 3)
+    page = b"<html><body><h1>Seals</h1>" + b"<p>Seals sleep under water.</p>" * 40 + b"</body></html>"
+    read, gone = (space.file(f"{name}.html", page + name.encode(), "text/html").document_id for name in ("a", "b"))
+    space.work()
+    assert check.run(instance(space)).found == []
+    keys = {row["id"]: row for row in only(space, "select id, raw_key, parsed_key from documents")}
+    stored_at(tmp_path, keys[emptied]["raw_key"]).write_bytes(b"")
+    for document, key, size in ((cut, "raw_key", 100), (read, "parsed_key", 100), (gone, "raw_key", len(page))):
+        file = stored_at(tmp_path, keys[document][key])
+        file.write_bytes(file.read_bytes()[:size])
+    found = check.run(instance(space)).found
+    assert told(found) == sorted(("WRONG_FILE", one) for one in (emptied, cut, read, gone))
+    assert {one.document: one.detail.partition(" holds ")[2] for one in found}[emptied].startswith("0 bytes, not ")
+    assert check.run(instance(space), repair=True).left == []
+    space.work()
+    space.sweep()
+    assert check.run(instance(space)).found == []
+    status = {row["id"]: row["status"] for row in only(space, "select id, status from documents")}
+    assert status == {emptied: "FAILED", cut: "FAILED", kept: "SUCCESS", read: "SUCCESS", gone: "FAILED"}
+    assert not stored_at(tmp_path, keys[emptied]["raw_key"]).exists()
+    assert space.search("owl 0 in valley")[0] == "owl 0"
+
+
+@pytest.mark.decision("H570")
+def test_a_cut_file_in_a_bucket_is_found(quiet):
+    with s3_server.running() as storage:
+        space = Configured(quiet, fileStorageConfig=storage.config(s3_server.bucket(storage)))
+        cut, _ = filled(space, 2)
+        key = rows_of(space, cut)[0]["raw_key"]
+        registry.file_store(space.config).put(key, [b"Owl"])
+        assert told(check.run(instance(space)).found) == [("WRONG_FILE", cut)]
+        registry._made.clear()
+
+
+@pytest.mark.decision("H570")
+def test_chunks_whose_text_was_changed_are_found_and_mended(quiet):
+    """Of another length or of the same; put back from the parsed text, words and all, without asking the model."""
+    space = Configured(quiet)
+    longer, same, kept = filled(space, 3)
+    before = {one: [row["content"] for row in rows_of(space, one)] for one in (longer, same, kept)}
+    only(
+        space,
+        "update chunks set content = content || ' and Rome' where id = %(id)s",
+        id=rows_of(space, longer)[0]["id"],
+    )
+    only(
+        space,
+        "update chunks set content = overlay(content placing 'Cat' from 1) where id = %(id)s",
+        id=rows_of(space, same)[1]["id"],
+    )
+    spent = only(space, "select coalesce(sum(tokens), 0) as tokens from token_usage")
+    assert told(check.run(instance(space)).found) == sorted([("WRONG_TEXT", longer), ("WRONG_TEXT", same)])
+    assert check.run(instance(space), repair=True).left == []
+    space.work()
+    assert {one: [row["content"] for row in rows_of(space, one)] for one in before} == before
+    assert only(space, "select coalesce(sum(tokens), 0) as tokens from token_usage") == spent
+    assert check.run(instance(space)).found == []
+
+
+@pytest.mark.decision("H570")
+def test_vectors_of_other_dimensions_are_found_and_mended(quiet):
+    """A search passes over them without a word; the embedding is written again, or made again where it is one too."""
+    space = Configured(quiet)
+    one, other, _ = filled(space, 3)
+    for document, table in ((one, ("vectors",)), (other, ("vectors", "embeddings"))):
+        row = rows_of(space, document)[0]
+        if "vectors" in table:
+            name = ids.vector_id(document, row["generation"], row["index"])
+            only(space, "update vectors set values = '[1,2,3]' where id = %(id)s", id=name)
+        if "embeddings" in table:
+            only(space, "update embeddings set values = '[1,2,3]' where key = %(key)s", key=row["embedding_key"])
+    found = check.run(instance(space)).found
+    assert told(found) == sorted([("WRONG_EMBEDDING", other), ("WRONG_VECTOR", one), ("WRONG_VECTOR", other)])
+    assert check.run(instance(space), repair=True).left == []
+    space.work()
+    space.sweep()
+    assert check.run(instance(space)).found == []
+    assert only(space, "select distinct vector_dims(values) as size from vectors") == [{"size": DIMENSIONS}]
+    assert {"owl 0", "owl 1", "owl 2"} == set(
+        space.search("owl hunts", top_k=9, keyword_weight=0.0, semantic_weight=1.0)
+    )
+
+
+@pytest.mark.decision("H570")
+def test_an_index_of_other_dimensions_is_told(quiet, pinecone_index):
+    index = pinecone_index(dimension=DIMENSIONS)
+    space = Configured(quiet, vectorStorageConfig=index.config())
+    filled(space, 1)
+    assert check.run(instance(space)).found == []
+    index.dimension = 16
+    found = check.run(instance(space)).found
+    assert ("UNREADABLE_STORE", "The index has 16 dimensions, the model makes 256.") in {
+        (one.kind, one.detail) for one in found
+    }

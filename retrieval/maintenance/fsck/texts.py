@@ -1,0 +1,91 @@
+"""Texts of chunks against what their vectors were made of, and against the parsed text where these differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import LiteralString
+
+from retrieval.database.database import Row
+from retrieval.errors import Skippable
+from retrieval.ingestion import parse
+from retrieval.ingestion.chunk import key_of
+from retrieval.ingestion.chunking.titles import titled
+from retrieval.maintenance.fsck import tables
+from retrieval.maintenance.fsck.findings import AT_WORK, MARK, Finding, Instance, Place, finding
+from retrieval.ports import FileStore
+
+PAGE = 1000
+"""Chunks in memory at once."""
+_CHUNKS: LiteralString = """
+    select c.id as chunk_id, c.document_id, c.partition_id, c.index, c.start, c."end", c.content, c.embedding_key,
+           d.parsed_key, d.embedding, m.title, n.id as namespace_id
+    from documents d join chunks c on c.document_id = d.id and c.generation = d.active_generation
+    join partitions p on p.id = d.partition_id join namespaces n on n.id = p.namespace_id
+    left join run_documents m on m.document_id = d.id and m.generation = c.generation and m.status = 'SUCCESS'
+    where d.partition_id = %(partition)s and c.partition_id = d.partition_id and d.deleted_at is null
+      and (%(chunks)s::bigint[] is null or c.id = any(%(chunks)s))
+      and d.error is distinct from %(mark)s and not """ + AT_WORK.format(document="d.id")
+_PUT_BACK: LiteralString = "update chunks set content = %(content)s where id = %(chunk_id)s"
+
+
+def find(instance: Instance, place: Place) -> Iterator[Finding]:
+    """Chunks whose text is not the one that was embedded, nor what stands at their place in the parsed text.
+
+    Only documents with such a chunk have their parsed text read.
+    """
+    files = instance.stores(place.scope.namespace).files
+    with instance.db.transaction() as connection, connection.cursor("texts") as cursor:
+        cursor.itersize = PAGE
+        cursor.execute(_CHUNKS, _asked(place, None))
+        strange = [row["chunk_id"] for row in cursor if not _as_embedded(row, row["content"])]
+    for row, text in _with_text(instance, files, place, strange):
+        if text is None or text != row["content"]:
+            yield finding("WRONG_TEXT", _kept(row), f"the text of chunk {row['index']} is not the one that was cut")
+
+
+def put_back(instance: Instance, place: Place, found: Sequence[Finding]) -> list[str]:
+    """Take them from the parsed text again, and index them; the documents of those that do not stand there either."""
+    files = instance.stores(place.scope.namespace).files
+    left = []
+    for row, text in _with_text(instance, files, place, [one.data["chunk_id"] for one in found]):
+        if text is None or not _as_embedded(row, text):
+            left.append(row["document_id"])
+            continue
+        instance.db.rows(_PUT_BACK, {"content": text, "chunk_id": row["chunk_id"]})
+        tables.reindex(instance, [finding("WRONG_TEXT", _kept(row), "")])
+    return left
+
+
+def _with_text(
+    instance: Instance, files: FileStore, place: Place, chunks: Sequence[int]
+) -> Iterator[tuple[Row, str | None]]:
+    """Those of the chunks that are still visible, with what the parsed text holds at their place; None: no text."""
+    rows = instance.db.rows(_CHUNKS + " order by c.document_id", _asked(place, chunks)) if chunks else []
+    for key, some in groupby(rows, itemgetter("parsed_key")):
+        try:
+            text = parse.read_text(files, key or "")
+        except (Skippable, UnicodeDecodeError):
+            text = None
+        for row in some:
+            yield row, None if text is None else text[row["start"] : row["end"]]
+
+
+def _asked(place: Place, chunks: Sequence[int] | None) -> dict[str, object]:
+    return {"partition": place.id, "chunks": chunks and list(chunks), "mark": MARK}
+
+
+def _as_embedded(row: Row, text: str) -> bool:
+    """Whether a text has the chunk's length, and its digest where it is known with what title it was embedded."""
+    if len(text) != row["end"] - row["start"]:
+        return False
+    used = row["embedding"]
+    if row["title"] is None or "dimensions" not in used:
+        return True
+    whole = titled(row["title"], text)
+    return key_of(whole, used["provider"], used["model"], used["dimensions"]) == bytes(row["embedding_key"])
+
+
+def _kept(row: Row) -> Row:
+    return {name: row[name] for name in ("chunk_id", "document_id", "partition_id", "namespace_id")}
